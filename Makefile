@@ -9,8 +9,8 @@ NODE_MODULES := js/node_modules/.package-lock.json
 LABEXTENSION := .venv/share/jupyter/labextensions/ensemble-notebook
 JS_SOURCES   := $(shell find js -path js/node_modules -prune -o -type f -print 2>/dev/null)
 
-# The marks are set by tests/conftest.py. More processes than cores, since many tests wait for a clock or a socket.
-QUICK := 'not (kernel or browser or weights or slow)'
+# The marks are set by tests/conftest.py.
+SHARING := kernel or weights or build
 
 # Hundreds of kernels and child processes import the package: without compiled files, each takes a second longer.
 unexport PYTHONDONTWRITEBYTECODE
@@ -26,10 +26,14 @@ demo: weights ## Run the first notebook on the local model, show what came out, 
 
 test: vitest pytest ## Run every test: TypeScript, Python, a real kernel, a real browser
 
-quick: $(INSTALLED) $(NODE_MODULES) ## Run the tests that need no kernel, browser or model, in less than a minute
-	(cd js && npm test) & $(BIN)/python -m pytest -q --numprocesses auto --hypothesis-profile quick -m $(QUICK) && wait $$!
+quick: $(INSTALLED) $(NODE_MODULES) ## Run what takes a minute: no kernel, browser, model, nor what was measured to be slow
+	(cd js && npm test) & $(BIN)/python -m pytest -q --numprocesses 3 --hypothesis-profile quick \
+		-m 'not ($(SHARING) or browser or slow)' && wait $$!
 
-check: lint types test ## What CI runs: formatting, lint, architecture, types, every test
+# What has one process only runs beside each other. What the many processes of the tests need, they have for themselves.
+check: ## What CI runs: formatting, lint, architecture, types, every test
+	$(MAKE) --jobs=2 --output-sync=target lint types vitest
+	$(MAKE) pytest
 
 bench: weights ## Measure what the engine and the magic cost
 	$(BIN)/python -m benchmarks
@@ -75,14 +79,15 @@ types: $(INSTALLED) $(NODE_MODULES)
 vitest: $(NODE_MODULES)
 	cd js && npm test
 
-# Three times, so that what has a browser in it, and waits for pictures, has no tests beside it that only compute. Files
-# that start kernels, servers or browsers share what they start, so that each of them goes to one process. Those that
-# start kernels wait for half of their time: on two cores, three of them run side by side. A machine may starve any of
-# the many processes: a test that fails is run once more, and the summary names it.
+# Three times. What is short is dealt out test by test. Files that start kernels, servers or browsers share what they
+# start, so that each of them goes to one process, long ones first. Many tests wait, so that three processes are done
+# sooner than two on two cores. What has a browser in it, and waits for pictures, has no tests beside it that only
+# compute. A machine may starve any of the many processes: a test that fails is run once more, and the summary names it.
 pytest: weights
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 2 -m $(QUICK)
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile -m '(kernel or weights or slow) and not browser'
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 2 --dist loadfile -m browser tests/browser
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist worksteal -m 'not ($(SHARING) or browser or slow)'
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder \
+		-m '($(SHARING) or slow) and not browser'
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 2 --dist loadfile --no-loadscope-reorder -m browser tests/browser
 
 # The local model's weights are fetched once into the user's cache; a second call only checks them.
 weights: $(INSTALLED) $(BUNDLE)
@@ -90,7 +95,9 @@ weights: $(INSTALLED) $(BUNDLE)
 
 # --- What is made once, and again when its source is newer ------------------------------------------------------------
 
-$(INSTALLED): pyproject.toml hatch_build.py js/package.json
+# Installing the package builds the timeline, which needs js/node_modules: two `npm ci` at once would empty it under
+# each other.
+$(INSTALLED): pyproject.toml hatch_build.py js/package.json | $(NODE_MODULES)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit("Python >= 3.11 is needed, and $(PYTHON) is %d.%d: name another one with `make PYTHON=python3.12 ...`" % v[:2] if v < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip

@@ -66,7 +66,6 @@ def _sign_of_life(pairs: list[tuple[float, float]]) -> Row:
         ratio=median(mine / other for mine, other in pairs),
         beside="display(1)",
         unit="ms",
-        most=300,
     )
 
 
@@ -78,7 +77,6 @@ def _updates(runs: list[_Watch], events: int) -> Row:
         ratio=median(run.updates / events for run in runs),
         beside="events of the run",
         unit="/s",
-        most=10,
     )
 
 
@@ -90,7 +88,6 @@ def _watched(runs: list[_Watch], peers: list[_Watch]) -> Row:
         ratio=median(run.total_s / peer.total_s for run, peer in zip(runs, peers, strict=True)),
         beside="ChatOpenAI.astream, unwatched",
         unit="s",
-        most_ratio=1.25,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from benchmarks.peer import bare, prompts
+from benchmarks.peer import ask, bare, prompts
 from benchmarks.row import Row
 from benchmarks.server import serving
 from benchmarks.stopwatch import Work, compare
@@ -23,20 +23,19 @@ def measure(*, quick: bool) -> list[Row]:
     with serving() as url, asyncio.Runner() as runner:
         ensemble = _ensemble(paths, url)
         step, *_, join = prompts(runner.run(ensemble.arun()))
-        models = {name: bare(name, url) for name in (_QUICK, _SLOW)}
+        client = bare(url)
 
         async def walk(path: Sequence[str]) -> None:
             for name in path:
-                await models[name].ainvoke(step)
+                await ask(client, name, step)
 
         async def by_hand() -> None:
             await asyncio.gather(*map(walk, paths))
-            await models[_QUICK].ainvoke(join)
+            await ask(client, _QUICK, join)
 
         ours, floor = Work(lambda: runner.run(ensemble.arun())), Work(lambda: runner.run(by_hand()))
         (comparison,) = compare([(ours, floor)], rounds)
-        for model in models.values():
-            runner.run(model.root_async_client.close())
+        runner.run(client.close())
     what = "two chains of 20/200 ms and a join, wall"
     return [comparison.row(what, "wall", "ms", "the same by hand", most_ratio=1.05)]
 

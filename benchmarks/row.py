@@ -18,7 +18,7 @@ class Row:
         ours, floor: in `unit`.
         beside: what the floor is.
         ratio: ours to floor; the median over rounds, so not always that of the two numbers.
-        most, most_ratio: the limits, where there are any; `least_ratio`, where more is better.
+        most, most_ratio: the limits of what a person feels; what nobody feels has none, and is told without a verdict.
     """
 
     what: str
@@ -29,20 +29,17 @@ class Row:
     ratio: float
     most: float | None = None
     most_ratio: float | None = None
-    least_ratio: float | None = None
 
     @property
     def is_ok(self) -> bool:
         """Within all of its limits."""
         fits = self.most is None or self.ours <= self.most
-        fits = fits and (self.least_ratio is None or self.ratio >= self.least_ratio)
         return fits and (self.most_ratio is None or self.ratio <= self.most_ratio)
 
     def line(self, *, is_judged: bool = True) -> str:
         """Of the table, under `HEAD`."""
         limits = [] if self.most is None else [f"{self.most:g} {self.unit}"]
         limits += [] if self.most_ratio is None else [f"{self.most_ratio:.2f} x"]
-        limits += [] if self.least_ratio is None else [f"at least {self.least_ratio:.2f} x"]
         return _LINE.format(
             self.what,
             f"{self.ours:.4g} {self.unit}",
@@ -50,5 +47,5 @@ class Row:
             f"({self.beside})",
             f"{self.ratio:.2f}",
             ", ".join(limits) or "-",
-            ("yes" if self.is_ok else "NO") if is_judged else "-",
+            ("yes" if self.is_ok else "NO") if is_judged and limits else "-",
         )

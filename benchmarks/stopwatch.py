@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 from benchmarks.row import Row
+from ensemble_notebook.trace.store.schema import OFF, VARIABLE
 
 _PER_SECOND: Final = {"s": 1, "ms": 1e3, "us": 1e6}
 
@@ -83,3 +86,14 @@ def cost(work: Work) -> Cost:
     work.do()
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     return Cost(cpu / work.parts, wall / work.parts)
+
+
+@contextmanager
+def without_store() -> Iterator[None]:
+    """Runs that begin inside the block are not remembered; all others are, as they are by default."""
+    before = os.environ[VARIABLE]
+    os.environ[VARIABLE] = OFF
+    try:
+        yield
+    finally:
+        os.environ[VARIABLE] = before

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
 from benchmarks.row import Row
 from benchmarks.server import serving
-from benchmarks.stopwatch import Comparison, Work, compare
+from benchmarks.stopwatch import Comparison, Work, compare, without_store
 from ensemble_notebook import Ensemble, ExecutionTrace, Task, load_traces
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.testing.event_builder import EventBuilder
-from ensemble_notebook.trace.store import table_keeper
-from ensemble_notebook.trace.store.location import VARIABLE
 from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_store import RunStore
 
@@ -35,33 +31,15 @@ _TICK_S = 0.001
 
 def measure(*, quick: bool) -> list[Row]:
     tasks, links, rounds, runs, spans = (10, 2, 1, 3, 40) if quick else (1_000, 12, 7, 1_000, 100_000)
-    table_keeper.QUIET_S = 3600.0  # what is made between runs would be counted with whatever runs then
     with tempfile.TemporaryDirectory() as folder, serving() as url:
-        path = Path(folder) / "runs.db"
-        rows = [_cost_of_events(url, path, tasks, rounds), _cost_of_chain(url, path, links, rounds)]
-        rows.append(_stalls(url, path, tasks, rounds))
+        rows = [_cost_of_events(url, tasks, rounds), _cost_of_chain(url, links, rounds), _stalls(url, tasks, rounds)]
         rows += _loading(Path(folder), runs, spans)
     return rows
 
 
-@contextmanager
-def _store(path: Path | None) -> Iterator[None]:
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = "off" if path is None else str(path)
-    try:
-        yield
-    finally:
-        os.environ.pop(VARIABLE)
-        if before is not None:
-            os.environ[VARIABLE] = before
-
-
-def _work(ensemble: Ensemble, path: Path | None) -> Work:
-    def run() -> None:
-        with _store(path):
-            ensemble.run()
-
-    return Work(run)
+def _run_unkept(ensemble: Ensemble) -> None:
+    with without_store():
+        ensemble.run()
 
 
 def _make(count: int, llm: str, workflow: str) -> Ensemble:
@@ -69,16 +47,16 @@ def _make(count: int, llm: str, workflow: str) -> Ensemble:
     return Ensemble(tasks=tasks, workflow=workflow, llm=llm, max_concurrency=32)
 
 
-def _compare(ensemble: Ensemble, path: Path, rounds: int) -> Comparison:
-    (found,) = compare([(_work(ensemble, path), _work(ensemble, None))], rounds)
+def _compare(ensemble: Ensemble, rounds: int) -> Comparison:
+    (found,) = compare([(Work(ensemble.run), Work(lambda: _run_unkept(ensemble)))], rounds)
     return found
 
 
-def _cost_of_events(url: str, path: Path, tasks: int, rounds: int) -> Row:
+def _cost_of_events(url: str, tasks: int, rounds: int) -> Row:
     ensemble = _make(tasks, f"openai:instant@{url}", "parallel")
-    with _store(None):
+    with without_store():
         count = len(ensemble.run().events)
-    found = _compare(ensemble, path, rounds)
+    found = _compare(ensemble, rounds)
     ours, floor = (min(each.cpu for each in costs) / count * 1e6 for costs in (found.ours, found.floor))
     return Row(
         what="more for an event that is kept, CPU",
@@ -87,27 +65,31 @@ def _cost_of_events(url: str, path: Path, tasks: int, rounds: int) -> Row:
         beside="the run, for each event",
         unit="us",
         ratio=(ours - floor) / floor,
-        most=20,
     )
 
 
-def _cost_of_chain(url: str, path: Path, links: int, rounds: int) -> Row:
-    found = _compare(_make(links, f"openai:delay-20@{url}", "sequential"), path, rounds)
+def _cost_of_chain(url: str, links: int, rounds: int) -> Row:
+    found = _compare(_make(links, f"openai:delay-20@{url}", "sequential"), rounds)
     what = f"a remembered chain of {links} calls, wall"
     return found.row(what, "wall", "ms", "the same, not remembered", most_ratio=1.05)
 
 
-def _stalls(url: str, path: Path, tasks: int, rounds: int) -> Row:
+def _stalls(url: str, tasks: int, rounds: int) -> Row:
     """The medians of several rounds in turns: a round has few late timers, and what is late differs fourfold."""
     ensemble = _make(tasks, f"openai:instant@{url}", "parallel")
-    found = [(_measure_stall(ensemble, path), _measure_stall(ensemble, None)) for _ in range(rounds)]
+    found = [(_measure_stall(ensemble), _measure_unkept_stall(ensemble)) for _ in range(rounds)]
     ours, floor = (median(each) for each in zip(*found, strict=True))
     what = "the loop answers late in a run, p99"
     beside = "the same, not remembered"
-    return Row(what=what, ours=ours - floor, floor=floor, beside=beside, unit="ms", ratio=ours / floor, most=20)
+    return Row(what=what, ours=ours - floor, floor=floor, beside=beside, unit="ms", ratio=ours / floor)
 
 
-def _measure_stall(ensemble: Ensemble, path: Path | None) -> float:
+def _measure_unkept_stall(ensemble: Ensemble) -> float:
+    with without_store():
+        return _measure_stall(ensemble)
+
+
+def _measure_stall(ensemble: Ensemble) -> float:
     """How late a timer of a millisecond is, in milliseconds, while the run goes on."""
 
     async def tick(late: list[float]) -> None:
@@ -123,8 +105,7 @@ def _measure_stall(ensemble: Ensemble, path: Path | None) -> float:
         ticking.cancel()
         return late
 
-    with _store(path):
-        late = sorted(asyncio.run(run()))
+    late = sorted(asyncio.run(run()))
     return late[int(len(late) * 0.99)] * 1e3
 
 
@@ -135,7 +116,7 @@ def _loading(folder: Path, runs: int, spans: int) -> list[Row]:
     _keep(large, _write_events("large", spans // _SPANS_OF_TASK))
     return [
         _time_first(f"tables of {runs:,} runs made at the first load", many),
-        _time(f"load {runs:,} runs of 100 spans", lambda: load_traces(many).spans, 10),
+        _time(f"load {runs:,} runs of 100 spans", lambda: load_traces(many).spans, 2),
         _time_first(f"tables of {spans:,} spans made at first", large),
         _time(f"load {spans:,} spans of one run", lambda: load_traces(large).spans, 2),
         _size(large, spans),
@@ -177,7 +158,7 @@ def _time_first(what: str, path: Path) -> Row:
     began, cpu = time.perf_counter(), time.process_time()
     load_traces(path)
     taken, cpu = time.perf_counter() - began, time.process_time() - cpu
-    return Row(what=what, ours=taken, floor=cpu, beside="CPU of it", unit="s", ratio=taken / cpu)
+    return Row(what=what, ours=taken, floor=cpu, beside="CPU of it", unit="s", ratio=taken / cpu, most=20)
 
 
 def _size(path: Path, spans: int) -> Row:
@@ -186,6 +167,4 @@ def _size(path: Path, spans: int) -> Row:
     size = path.stat().st_size / len(trace.spans)
     as_file = ExecutionTrace.save(trace, path.with_suffix(".trace.json")).stat().st_size / len(trace.spans)
     what = f"bytes for each of {spans:,} spans"
-    return Row(
-        what=what, ours=size, floor=as_file, beside="in a trace file", unit="B", ratio=size / as_file, most=1_000
-    )
+    return Row(what=what, ours=size, floor=as_file, beside="in a trace file", unit="B", ratio=size / as_file)

@@ -5,15 +5,20 @@ its tests.
 """
 
 import os
+import signal
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Final
+from types import ModuleType
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from ensemble_notebook.trace.store import table_keeper
 from ensemble_notebook.trace.store.run_store import RunStore
+from tests.support.measured_times import Watch, name_of, read_times
 
 # No deadline: two busy cores make any single example slow, and a slow example is no fault of the rule it checks.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -23,31 +28,93 @@ settings.register_profile("ci", settings.get_profile("local"), derandomize=True,
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=5)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+# A shell that starts the tests in the background has them ignore interrupts, which some of them send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # No test fills the store of whoever runs it. Tests of the store ask for the fixture `store_path`.
 os.environ["ENSEMBLE_NOTEBOOK_STORE"] = "off"
 
 # What a test needs is seen from what it uses, so that a new one lands in the right class by itself. `make quick` leaves
-# these out, and those that are marked as slow by hand.
+# these out, and those that were measured to be slow.
 NEEDS_BY_PACKAGE: Final = {"jupyter_client": "kernel", "nbclient": "kernel", "pexpect": "kernel"}
-NEEDS_BY_FIXTURE: Final = {"browser": "browser", "fetched": "weights", "checkout": "slow"}
+NEEDS_BY_FIXTURE: Final = {"browser": "browser", "process": "kernel", "fetched": "weights", "checkout": "build"}
+REASONS: Final = ("browser", "kernel", "weights", "build", "slow")
+
+# A file that takes longer than this comes before the others where whole files go to processes, so that no process is
+# left alone with it at the end.
+LONG_FILE_S: Final = 30.0
+
+LEFT_OUT: Final = pytest.StashKey[dict[str, int]]()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with what it needs: a kernel, a browser, the local model's weights, or time."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--measure", action="store_true", help="write down how long tests took, for `make quick`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("measure") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Watch())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark each test with what it needs: a kernel, a browser, the local model's weights, a build, or time."""
+    times = read_times()
     for item in items:
-        if isinstance(item, pytest.Function):
-            for need in find_needs(item):
-                item.add_marker(need)
+        needs = find_needs(item) if isinstance(item, pytest.Function) else set[str]()
+        if name_of(item.nodeid) in times:
+            needs.add("slow")
+        for need in needs:
+            item.add_marker(need)
+    if not config.getoption("loadscopereorder", default=True):
+        file_s: defaultdict[str, float] = defaultdict(float)
+        for name, time in times.items():
+            file_s[name.partition("::")[0]] += time.all_s
+        items.sort(key=lambda item: file_s[item.nodeid.partition("::")[0]] < LONG_FILE_S)  # else in random order
 
 
 def find_needs(test: pytest.Function) -> set[str]:
-    """The marks of a test, by the packages that its module imports from and by its fixtures, indirect ones included."""
-    values = vars(test.module).values()
-    packages = {
-        (getattr(each, "__module__", None) or getattr(each, "__name__", "")).partition(".")[0] for each in values
-    }
-    needs = {NEEDS_BY_PACKAGE[package] for package in packages & NEEDS_BY_PACKAGE.keys()}
-    return needs | {NEEDS_BY_FIXTURE[name] for name in NEEDS_BY_FIXTURE.keys() & set(test.fixturenames)}
+    """What a test needs, by the packages that its module imports from and by its fixtures, indirect ones included."""
+    needs = {NEEDS_BY_FIXTURE[name] for name in NEEDS_BY_FIXTURE.keys() & set(test.fixturenames)}
+    return needs | find_needs_of_module(test.module)
+
+
+@cache
+def find_needs_of_module(module: ModuleType) -> frozenset[str]:
+    origins = [getattr(each, "__module__", None) or getattr(each, "__name__", "") for each in vars(module).values()]
+    packages = {str(origin).partition(".")[0] for origin in origins}
+    return frozenset(NEEDS_BY_PACKAGE[package] for package in packages & NEEDS_BY_PACKAGE.keys())
+
+
+# --- What was left out ------------------------------------------------------------------------------------------------
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count those that are left out by the first reason that each of them has."""
+    if items and items[0].config.getoption("markexpr"):
+        marks = [{mark.name for mark in item.iter_markers()} for item in items]
+        reasons = [next(reason for reason in (*REASONS, "other") if reason in {*each, "other"}) for each in marks]
+        items[0].config.stash[LEFT_OUT] = dict(Counter(reasons))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Have a worker tell the process that sums up."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take it from a worker: all of them leave out the same."""
+    if (left_out := getattr(node, "workeroutput", {}).get("left_out")) is not None:
+        node.config.stash[LEFT_OUT] = left_out
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what was left out, and why."""
+    if left_out := config.stash.get(LEFT_OUT, {}):
+        counts = ", ".join(f"{left_out[reason]} {reason}" for reason in (*REASONS, "other") if reason in left_out)
+        terminalreporter.write_line(f"Left out: {counts}. `make test` runs them all.")
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ ROOT = Path(__file__).parent.parent
 
 ROWS = [
     "%load_ext ensemble_notebook, CPU",
+    "%load_ext and a first scripted cell, CPU",
+    "modules of ours in it",
     "a trivial cell during the warm-up, p95",
     "first call, 10 s after %load_ext",
     "first sign of life of a cell, wall",
@@ -38,11 +40,13 @@ ROWS = [
     "plan of 100 tasks that read 10 each",
     "a model call, CPU",
     "a model call, wall",
+    "a model call that is not remembered, CPU",
     "a model call of 3 with a tool, CPU",
     "a reuse check of 10 unchanged tasks",
     "a run of 10 unchanged tasks",
     "two chains of 20/200 ms and a join, wall",
     "4 calls of 50 ms and a join, wall",
+    "stop of 8 calls, to the last socket",
     "a watched run of 40 spans, wall",
     "a watched run of 40 spans, CPU",
     "its end with 40 spans, wall",
@@ -66,7 +70,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.kernel
 @pytest.mark.timeout(900)  # each of them starts processes: kernels, a browser, a cluster
 def test_every_measurement_gives_its_rows() -> None:
     command = [sys.executable, "-m", "benchmarks", "--quick"]

@@ -26,12 +26,13 @@ from ensemble_notebook import (
     SpanStatus,
     Task,
 )
+from ensemble_notebook.trace.tables.table import list_frames
 from tests.conformance.contract import CONTRACT, ROOT, anchors, files, numbers_in, read, rules
 from tests.conformance.document import test_files_of as files_by_rule
 
 RULES: Final = {rule.number: rule for rule in rules()}
 FOREIGN: Final = {"CancelledError", "TypedDict"}
-LETTERS: Final = {"engine.md": "E", "cell.md": "C", "trace.md": "T", "timeline.md": "W"}
+LETTERS: Final = {"engine.md": "E", "cell.md": "C", "trace.md": "T", "timeline.md": "W", "evaluation.md": "V"}
 DOCUMENTS: Final = tuple(path for path in files() if path.suffix == ".md")
 
 _LINK: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -163,7 +164,7 @@ def test_the_events_are_all_listed_and_no_others() -> None:
 
 def test_the_tables_and_the_statuses_of_spans_are_all_listed() -> None:
     trace = ExecutionTrace.from_events(())
-    tables = {name for name in vars(type(trace.frames)) if not name.startswith("_")}
+    tables = {*list_frames(type(trace.frames)), "timeseries"}
     assert tables - named_in(section("trace.md", "### T21 Derived tables")) == {"spans"}
     words = set(re.findall(r"[a-z]+", section("trace.md", "### T20 The span table")))
     assert {status.value for status in SpanStatus} - words == set()

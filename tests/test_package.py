@@ -35,25 +35,26 @@ CARRIED = (
 
 # What `from ensemble_notebook import ...` gives. A name that goes or comes is a line in the changelog.
 PUBLIC_NAMES = """
-AbsentObjectError Agent AgentExecutionError AgentTool Budget BudgetExceededError BudgetWarning CaptureMode ChatMessage
-CircularDependencyError Condition ConstraintViolationError CostConfiguration CostEstimate DeadlineExceededError
-DelegationCompleted DelegationContext DelegationFailed DelegationPolicy DelegationPolicyResult DelegationPriority
-DelegationRequest DelegationResponse DelegationStarted DelegationStatus DelegationTrace Ensemble EnsembleError
-EnsembleOutput EntityMemory ErrorStrategy Event ExecutionPlan ExecutionTrace ExitReason Fail Failure
-FallbackFailedError GuardrailEnded GuardrailResult GuardrailStarted GuardrailViolationError HierarchicalConstraints
-InMemoryStore ItemsFailedError ItemsListed JsonTraceExporter LlmAttemptEnded LlmAttemptStarted LlmCallCompleted
-LlmCallFailed LlmCallRetried LlmCallStarted LlmInteraction LlmToken ManagedTask ManagerPrompt MapResult
-MaxIterationsExceededError MemoryEnded MemoryEntry MemoryStarted MemoryStore Metrics MissingPackageError
-NestedRunEnded NestedRunStarted Noted OnExhausted OnTimeout OutputParsingError ParallelExecutionError Phase PhaseEnded
-PhaseExecutionError PhaseRetried PhaseReview PhaseSkipped PhaseStarted PhaseStatus PhaseTrace PlanMade Prediction
-PromptTemplateError RateLimit RateLimitTimeoutError RateLimitWaited ReplayError Reply Review ReviewAnswered
-ReviewDecision ReviewPolicy ReviewRejectedError ReviewRequest ReviewRequested ReviewTimeoutError ReviewTiming
-RowResult RunDiff RunEnded RunHandle RunInterrupted RunStarted RunStatus Saving ScriptedChatModel Skipped SpanStatus
-Spending SqliteMemory StoreError Task TaskCompleted TaskExecutionError TaskFailed TaskFellBack TaskInput
-TaskInputPrepared TaskNotReused TaskOutput TaskRetried TaskReused TaskSkipped TaskStarted TaskTrace TokenUsage
-ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError ToolOutcome ToolResult ToolUse TraceFormatError
-TurnEnded TurnStarted ValidationError VectorStoreMemory WaitEnded WaitStarted Warned Workflow __version__ auto_review
-config console_review human_input load_traces
+AbsentObjectError Agent AgentExecutionError AgentTool Agreement Budget BudgetExceededError BudgetWarning CaptureMode
+ChatMessage CircularDependencyError Comparison Condition ConstraintViolationError CostConfiguration CostEstimate
+DeadlineExceededError DelegationCompleted DelegationContext DelegationFailed DelegationPolicy DelegationPolicyResult
+DelegationPriority DelegationRequest DelegationResponse DelegationStarted DelegationStatus DelegationTrace Ensemble
+EnsembleError EnsembleOutput EntityMemory ErrorStrategy Event ExecutionPlan ExecutionTrace ExitReason Fail Failure
+FallbackFailedError Gate GuardrailEnded GuardrailResult GuardrailStarted GuardrailViolationError
+HierarchicalConstraints InMemoryStore ItemsFailedError ItemsListed JsonTraceExporter LlmAttemptEnded LlmAttemptStarted
+LlmCallCompleted LlmCallFailed LlmCallRetried LlmCallStarted LlmInteraction LlmToken LoadedRuns ManagedTask
+ManagerPrompt MapResult MaxIterationsExceededError McpToolbox MemoryEnded MemoryEntry MemoryStarted MemoryStore Metrics
+MissingPackageError NestedRunEnded NestedRunStarted Noted OnExhausted OnTimeout OutputParsingError
+ParallelExecutionError Phase PhaseEnded PhaseExecutionError PhaseRetried PhaseReview PhaseSkipped PhaseStarted
+PhaseStatus PhaseTrace PlanMade Prediction ProgressReported PromptTemplateError PromptTexts RateLimit
+RateLimitTimeoutError RateLimitWaited ReplayError Reply Review ReviewAnswered ReviewDecision ReviewPolicy
+ReviewRejectedError ReviewRequest ReviewRequested ReviewTimeoutError ReviewTiming RowResult RunContext RunDiff RunEnded
+RunHandle RunInterrupted RunStarted RunStatus RunStream Saving Score ScoreEnded ScoreStarted ScoringError
+ScriptedChatModel Skipped SpanStatus Spending SqliteMemory StoreError Task TaskCompleted TaskExecutionError TaskFailed
+TaskFellBack TaskInput TaskInputPrepared TaskNotReused TaskOutput TaskRetried TaskReused TaskSkipped TaskStarted
+TaskTrace TokenUsage ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError ToolOutcome ToolResult ToolUse
+TraceFormatError TurnEnded TurnStarted ValidationError VectorStoreMemory WaitEnded WaitStarted Warned Workflow
+__version__ auto_review config console_review human_input load_traces mcp_tools scorers
 """
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -161,8 +162,8 @@ def test_declaring_an_ensemble_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_module_is_longer_than_400_lines(source):
-    assert len(source.read_text().splitlines()) <= 400
+def test_no_module_is_longer_than_800_lines(source):
+    assert len(source.read_text().splitlines()) <= 800, "Does it hold one idea? Then say so in a note of the module."
 
 
 def test_version_is_that_of_the_project():

@@ -12,6 +12,7 @@ from ensemble_notebook.cell.binding.name_resolver import NameResolver
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MistakeReport, Notice
 from ensemble_notebook.cell.text.source_text import SourceText
+from ensemble_notebook.cell.writing.object_names import remember_names
 from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
@@ -20,6 +21,7 @@ from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.planning.known_items import list_known_items
 
 if TYPE_CHECKING:
+    from ensemble_notebook.cell.binding.scorer_binder import CellScorers
     from ensemble_notebook.ensemble.ensemble import Ensemble
 
 
@@ -35,6 +37,7 @@ class Cell:
         missing: those without a value; empty unless it was read with ``needs_inputs=False``.
         notices: what a person should know before it runs.
         continued: the output of the run that this one goes on with; None where it begins afresh (E55).
+        scorers: what scores its runs; None where nothing does (V4).
         warnings: what is odd about the ensemble as a whole; a run says it by itself.
     """
 
@@ -46,6 +49,7 @@ class Cell:
     notices: tuple[Notice, ...]
     warnings: tuple[str, ...]
     continued: Any
+    scorers: CellScorers | None
     _source: SourceText
     _section: Section
     _namespace: Mapping[str, Any] | None
@@ -56,15 +60,20 @@ class Cell:
         """What a run would do. Imports and calls nothing (C4)."""
         return make_plan(self.graph, self.inputs, list_known_items(self.graph, self.inputs))
 
-    def estimate(self) -> CostEstimate | None:
-        """What a run would take; None where nobody can tell without importing what the cell names (C4)."""
-        from ensemble_notebook.ensemble.cost_estimation import estimate
+    def estimate(self, name: str | None = None) -> CostEstimate | None:
+        """What a run would take; None where nobody can tell without importing what the cell names (C4).
+
+        Args:
+            name: of the variable that the output is bound to, which its earlier runs are remembered under.
+        """
+        from ensemble_notebook.ensemble.cost_estimation import estimate, find_usual_replies
         from ensemble_notebook.ensemble.run_checks import make_pricing  #
 
         definition = self.definition
         try:
             items = list_known_items(self.graph, self.inputs)
-            return estimate(definition, self.graph, self.inputs, make_pricing(definition), datetime.now(UTC), items)
+            replies, pricing = find_usual_replies(definition.name or name, self.graph), make_pricing(definition)
+            return estimate(definition, self.graph, self.inputs, pricing, datetime.now(UTC), items, replies)
         except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema; or no key is set
             return None
 
@@ -83,7 +92,10 @@ class Cell:
             fields = get_field_names(EnsembleDefinition)
             return Ensemble(**{name: getattr(self.definition, name) for name in fields})
         report = MistakeReport(self._source)
+        names = self._namespace if namespace is None else namespace
         with report:
-            resolver = NameResolver(self._namespace if namespace is None else namespace, imports=True)
+            resolver = NameResolver(names, imports=True)
             ensemble, _ = EnsembleBuilder(self._section, resolver, self.inputs, report).make(Ensemble)
+        if names is not None:
+            remember_names(ensemble, names)
         return ensemble

@@ -1,38 +1,44 @@
-"""Reading a cell: its text in, a `Cell` or all its mistakes at once out (C10, C12).
+"""Reading a cell, from the notebook, a file or a text: a `Cell`, or all its mistakes at once (C10, C12, C32).
 
 Nothing is evaluated, imported or called, whatever the text says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ensemble_notebook.cell.binding.continued_output import find_continued
 from ensemble_notebook.cell.binding.ensemble_builder import EnsembleBuilder
 from ensemble_notebook.cell.binding.inputs import (
     TemplateText,
     collect_filled,
     collect_item_inputs,
     collect_templates,
+    find_continued,
     find_inputs,
 )
 from ensemble_notebook.cell.binding.name_resolver import NameResolver
 from ensemble_notebook.cell.cell import Cell
-from ensemble_notebook.cell.language import cell_schema
-from ensemble_notebook.cell.language.amounts import is_amount
+from ensemble_notebook.cell.language import vocabulary
+from ensemble_notebook.cell.language.options import MAGIC, Options, parse_options
 from ensemble_notebook.cell.reading.member_reader import lay_over, read_section
 from ensemble_notebook.cell.reading.part_reader import read_limit
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
-from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote
-from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
-from ensemble_notebook.cell.text.suggestions import suggest_name
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
+from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText, read_text_file
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.cell.text.yaml_tree import read_tree
+from ensemble_notebook.domain.definitions.amounts import is_amount
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask, protect_environment
 from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.errors import ValidationError
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.ensemble import Ensemble
 
 _OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "capture_mode", "budget", "name")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -63,6 +69,9 @@ def read_cell(
     file: CellText | None = None,
     line: str = "",
     only: str | None = None,
+    scores: Sequence[str] = (),
+    expected: str | None = None,
+    option_fault: str = "",
 ) -> Cell:
     """Read the body of a cell.
 
@@ -79,19 +88,29 @@ def read_cell(
         file: the text that the cell builds on: its keys hold where the body does not have them.
         line: the options as they were typed, to show what is wrong in them.
         only: the one task that is to run.
+        scores: what is to score its runs, each ``[NAME=]SCORER`` (V4).
+        expected: the column of what a run should come to.
+        option_fault: what is wrong with the options; told before the mistakes of the body.
 
     Raises:
         CellError: with every mistake and its place.
     """
     source = SourceText(text, options=line) if file is None else SourceText(text, file.body, file.name, options=line)
     report = MistakeReport(source)
+    scorers = None
     with report:
-        _refuse_keys(report, overrides)
+        if option_fault:
+            report.add_mistake(OPTIONS, option_fault)
+        _refuse_keys(report, {**overrides, **dict(enumerate(scores))})
         continued = None if continue_from is None else find_continued(continue_from, namespace, report)
         top = _read_top(report)
         if top is not None:
             if default_llm and "llm" not in top.key_values and "llm" not in overrides:
-                overrides = {**overrides, "llm": default_llm}
+                if fault := find_default_fault(default_llm, namespace):
+                    hint = "Set another one by `%config EnsembleMagics.llm = ...`, or write `llm:` in the cell."
+                    report.add_mistake(OPTIONS, f"the default model, EnsembleMagics.llm: {fault}", hint)
+                else:
+                    overrides = {**overrides, "llm": default_llm}
             _apply_overrides(top, overrides, source)
             inputs = find_inputs(
                 _collect_templates(top),
@@ -108,6 +127,11 @@ def read_cell(
             definition, graph = assembly.make(EnsembleDefinition)
             if only is not None and graph is not None:
                 _check_only(only, graph, report)
+            if scores:
+                from ensemble_notebook.cell.binding.scorer_binder import bind_scorers  # most cells have none
+
+                known = tuple(dict.fromkeys((*columns, *inputs.values)))
+                scorers = bind_scorers(scores, expected, namespace, known, report)
     assert top is not None
     assert graph is not None
     return Cell(
@@ -119,11 +143,21 @@ def read_cell(
         notices=tuple(report.notices),
         warnings=assembly.warnings,
         continued=continued,
+        scorers=scorers,
         _source=report.source,
         _section=top,
         _namespace=namespace,
         _has_names=resolver.was_asked,
     )
+
+
+def find_default_fault(model: str, namespace: Mapping[str, Any] | None) -> str | None:
+    """What is wrong with a model that cells take where they name none, and what to write; None where nothing is."""
+    try:
+        NameResolver(namespace).find_model(ScalarNode(0, 0, OPTIONS, model, is_plain=False))
+    except MisreadError as error:
+        return f"{error.message or 'this looks like a key.'} {error.hint}".rstrip()
+    return None
 
 
 def _read_top(report: MistakeReport) -> Section | None:
@@ -139,7 +173,7 @@ def _read_top(report: MistakeReport) -> Section | None:
     return above if below is None or above is None else lay_over(above, below)
 
 
-def _refuse_keys(report: MistakeReport, overrides: Mapping[str, Any]) -> None:
+def _refuse_keys(report: MistakeReport, overrides: Mapping[Any, Any]) -> None:
     """No key may stand in a cell, wherever in it: cells are saved and shared (docs/contract/engine.md#models)."""
     message = "this looks like a key, and keys never stand in a cell: cells are saved and shared."
     hint = (
@@ -199,7 +233,7 @@ def _read_option(name: str, given: Any, node: ScalarNode) -> Any:
     if not isinstance(given, str):
         return given
     if name == "budget" and is_amount(given):
-        return read_limit(node, "--budget", cell_schema.BUDGET)
+        return read_limit(node, "--budget", vocabulary.BUDGET)
     return node if name in ("llm", "budget") else given
 
 
@@ -211,11 +245,96 @@ def _is_read_whole(top: Section) -> bool:
 def _collect_templates(top: Section) -> list[TemplateText]:
     """Every text of the cell that may hold variables, agents' first."""
     sections = list(top.walk())
-    agents = [section for section in sections if section.schema is cell_schema.AGENT]
-    tasks = [section for section in sections if section.schema is cell_schema.TASK]
+    agents = [section for section in sections if section.schema is vocabulary.AGENT]
+    tasks = [section for section in sections if section.schema is vocabulary.TASK]
+    texts = [section for section in sections if section.schema is vocabulary.TEXTS]
     return [
-        *collect_templates(agents, cell_schema.AGENT.template_keys),
-        *collect_templates(tasks, cell_schema.TASK.template_keys),
+        *collect_templates(agents, vocabulary.AGENT.template_keys),
+        *collect_templates(tasks, vocabulary.TASK.template_keys),
         *collect_item_inputs(tasks),
-        *collect_filled(tasks, cell_schema.TASK.filled_keys),
+        *collect_filled(tasks, vocabulary.TASK.filled_keys),
+        *collect_templates(texts, vocabulary.TEXTS.template_keys),
     ]
+
+
+# --- Cells that are in files, or in texts of Python: with or without their first line, and as ensembles ---------------
+
+
+_NO_OPTIONS: Final = Options()
+
+
+@dataclass(frozen=True, slots=True)
+class CellFile:
+    """A cell that was kept as text.
+
+    Attributes:
+        body: in YAML; a first line with options is left as an empty one, so that mistakes have the file's lines.
+        options: of the first line; the defaults where there is none.
+        name: of the file, as it was given; empty for a text of Python.
+    """
+
+    body: str
+    options: Options = _NO_OPTIONS
+    name: str = ""
+
+
+def read_cell_file(path: Path) -> CellFile:
+    """Read a cell from a file.
+
+    Raises:
+        ValidationError: the file can't be read, or its first line has a mistake.
+    """
+    return split_cell(read_text_file(path), str(path))
+
+
+def split_cell(text: str, name: str = "") -> CellFile:
+    """Split a cell into its first line, if that has the magic, and its body.
+
+    Raises:
+        ValidationError: the line has a mistake.
+    """
+    first, _, rest = text.partition("\n")
+    if first.split()[:1] != [MAGIC]:
+        return CellFile(text, name=name)
+    try:
+        options = parse_options(first.strip().removeprefix(MAGIC))
+    except ValidationError as error:
+        raise ValidationError(f"{name}, line 1: {error}" if name else str(error)) from None
+    if options.file is not None:
+        raise ValidationError(f"{name or 'The text'}, line 1: --file is for a cell, and this one is in a file itself.")
+    return CellFile(f"\n{rest}", options, name)
+
+
+def add_options(given: Options, below: Options) -> Options:
+    """Add the options of a file's first line to those that were given, which come first."""
+    added = {
+        each.name: getattr(below, each.name)
+        for each in fields(Options)
+        if getattr(given, each.name) == getattr(_NO_OPTIONS, each.name)
+    }
+    return replace(given, **added | {"inputs": {**below.inputs, **given.inputs}})
+
+
+def load_ensemble(source: str | Path, namespace: Mapping[str, Any] | None = None) -> Ensemble:
+    """Make an ensemble of a cell.
+
+    Args:
+        source: a text is the cell, a `Path` the file that holds it. Of a first line with options, those about the
+            ensemble hold: its inputs, model, workflow, capture mode, budget and name.
+        namespace: the variables that the cell names.
+
+    Raises:
+        ValidationError: the file can't be read. As a `CellError`, with all mistakes and their places: the cell can't
+            run, or names what is not there.
+    """
+    given: object = source
+    if not isinstance(given, str | Path):
+        raise ValidationError(f"Ensemble.from_yaml takes a text or a Path, got {type(given).__name__}.")
+    names = {} if namespace is None else namespace
+    kept = read_cell_file(given) if isinstance(given, Path) else split_cell(given)
+    overrides = kept.options.overrides
+    if kept.name:
+        cell = read_cell("", names, overrides=overrides, needs_inputs=False, file=kept)
+    else:
+        cell = read_cell(kept.body, names, overrides=overrides, needs_inputs=False)
+    return cell.build(names)

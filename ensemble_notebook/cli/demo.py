@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cli.package_files import find_package_file
+from ensemble_notebook.cli.autoload import find_package_file
 from ensemble_notebook.errors import EnsembleError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _execute(source: Path, result: Path) -> NotebookNode:
 
 
 def _find_task_rows(notebook: NotebookNode) -> Iterator[tuple[str, str, str]]:
-    from ensemble_notebook.trace.timeline.column_reader import read_rows
+    from ensemble_notebook.trace.timeline.row_columns import read_rows
 
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):

@@ -6,14 +6,17 @@ See docs/contract/cell.md#command-line.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
+import webbrowser
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Final
 
 from ensemble_notebook import __version__
-from ensemble_notebook.cell.language.options import add_run_options
+from ensemble_notebook.cell.language.options import add_run_options, read_repeat
 from ensemble_notebook.errors import EnsembleError, RunInterrupted
 
 DONE: Final = 0
@@ -24,7 +27,7 @@ INTERRUPTED: Final = 130
 _EPILOG: Final = """\
 exit status:
   0    done
-  1    the run, the demo or the installation failed
+  1    the run, the demo or the installation failed, the run ended before all was done, or a mark was not reached
   2    a mistake in the command or in the cell; nothing was run
   130  interrupted
 """
@@ -41,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if parsed.command is None:
             parser.print_help()
             return MISTAKE
-        parsed.act(parsed)
+        is_done = parsed.act(parsed)
     except (EnsembleError, RunInterrupted) as error:
         print("\n".join(error._render_traceback_()), file=sys.stderr)
         is_interrupt = isinstance(error, RunInterrupted)
@@ -53,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(error, file=sys.stderr)
         return FAILED
-    return DONE
+    return FAILED if is_done is False else DONE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     _add_demo(commands.add_parser("demo", help="run the first notebook on the local model, and open it"))
     _add_run(commands.add_parser("run", help="run a cell that is in a file"))
+    _add_map(commands.add_parser("map", help="run a cell for each row of a file, score the rows, hold them to marks"))
     _add_validate(commands.add_parser("validate", help="check a cell that is in a file, and show its plan"))
     _add_trace(commands.add_parser("trace", help="show a trace file in the browser, as one page"))
     _add_enable(commands.add_parser("enable", help="have IPython know %%ensemble without %load_ext".replace("%", "%%")))
@@ -88,6 +92,44 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add_run_options(parser)
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the answer there; the trace to a .json")
     parser.set_defaults(act=_run)
+
+
+def _add_map(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="CELL.yaml", help="as for run")
+    parser.add_argument("rows", metavar="ROWS", help="a .csv, .jsonl or .parquet file; its columns fill {NAME}")
+    add_run_options(parser)
+    parser.add_argument("--repeat", type=read_repeat, metavar="N", help="run each row N times, as independent samples")
+    parser.add_argument(
+        "--score",
+        action="append",
+        metavar="[NAME=]SCORER",
+        help="a function or judge that --scores names, or a ready-made scorer such as \"contains('refund')\"; may be "
+        "repeated",
+    )
+    parser.add_argument(
+        "--scores", action="append", metavar="PLACE", help="where scorers are: FILE.py, or module:function"
+    )
+    parser.add_argument("--expected", metavar="COLUMN", help="what a row should come to")
+    parser.add_argument(
+        "--failed", metavar="VALUE", help="what a row that failed counts as under a number; or 'leave out'"
+    )
+    parser.add_argument(
+        "--fail-under",
+        action="append",
+        metavar="NAME=MARK",
+        help="exit with 1 unless this score is shown to be at least that, as accuracy=0.9; may be repeated",
+    )
+    parser.add_argument("--against", metavar="RUN", help="compare with an earlier map: its id, or its .trace.json")
+    parser.add_argument(
+        "--not-worse-by",
+        metavar="LOSS",
+        help="exit with 1 unless scores are shown to have lost no more than that against it, as 0.05",
+    )
+    parser.add_argument("--summary", type=Path, metavar="FILE.md", help="add the verdict there, for a pull request")
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help="write the rows there (.csv, .jsonl, .parquet, .eval, .json)"
+    )
+    parser.set_defaults(act=_map)
 
 
 def _add_validate(parser: argparse.ArgumentParser) -> None:
@@ -140,10 +182,16 @@ def _demo(arguments: argparse.Namespace) -> None:
     demo(arguments.folder, opens=arguments.opens)
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace) -> bool:
     from ensemble_notebook.cli.cell_files import run_file
 
-    run_file(arguments)
+    return run_file(arguments)
+
+
+def _map(arguments: argparse.Namespace) -> bool:
+    from ensemble_notebook.cli.map_command import map_file
+
+    return map_file(arguments)
 
 
 def _validate(arguments: argparse.Namespace) -> None:
@@ -153,7 +201,6 @@ def _validate(arguments: argparse.Namespace) -> None:
 
 
 def _trace(arguments: argparse.Namespace) -> None:
-    from ensemble_notebook.cli.trace_page import open_trace
 
     open_trace(arguments.file, arguments.out, opens=arguments.opens)
 
@@ -173,7 +220,7 @@ def _disable(arguments: argparse.Namespace) -> None:
 
 
 def _models(_: argparse.Namespace) -> None:
-    from ensemble_notebook.models.model_catalog import describe_models
+    from ensemble_notebook.models.model_kinds import describe_models
 
     for offer in describe_models():
         print(f"{'✓' if offer.is_ready else '·'} {offer.spec:16} {offer.meaning}: {offer.note}")
@@ -186,10 +233,35 @@ def _schema(_: argparse.Namespace) -> None:
 
 
 def _pull(_: argparse.Namespace) -> None:
-    from ensemble_notebook.models.local.weights_download import pull_weights
+    from ensemble_notebook.models.weights_download import pull_weights
 
     print(f"The weights are in {pull_weights(print)}")
 
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+# --- ``trace``: the file of a trace as one page, opened in the browser ------------------------------------------------
+
+
+def open_trace(file: Path, out: Path | None, *, opens: bool) -> None:
+    """Write the page of a trace, say where it is, and open it where somebody can look.
+
+    Args:
+        file: a `*.trace.json`, ours or AgentEnsemble's.
+        out: where the page goes; None: a new temporary folder.
+        opens: False keeps the browser closed; it stays so on CI.
+
+    Raises:
+        OSError, TraceFormatError: the file can't be read.
+        ValidationError: `out` has an ending of no format.
+    """
+    from ensemble_notebook.trace.execution_trace import ExecutionTrace
+
+    trace = ExecutionTrace.load(file)
+    name = f"{file.name.removesuffix('.json').removesuffix('.trace')}.html"
+    page = trace.export(out or Path(tempfile.mkdtemp(prefix="ensemble-trace-")) / name)
+    print(page)
+    if opens and not os.environ.get("CI"):
+        webbrowser.open(page.resolve().as_uri())

@@ -1,4 +1,4 @@
-"""Values as texts for prompts (E47): tables as CSV, data as JSON, all else by `str()`.
+"""Values as texts for prompts (E47): tables as CSV, data as JSON, all else by `str()`; and a text as a YAML value.
 
 Knows no library of tables, arrays or images: they are recognised by their methods, since importing one takes longer
 than most runs. Only tables are limited, at whole rows; a model reads half a JSON value as a broken one.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,11 @@ from typing import Any, Final
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.errors import EnsembleError, summarize_error
 
+_IN_WORDS: Final = "Describe it in words, or give its file name."
+_BASE64: Final = ";base64,"
+_DATA_URL: Final = re.compile(
+    r"data:(?P<kind>[\w.+-]{1,50}/[\w.+-]{1,80})(?:;[\w=.-]{1,80}){0,5};base64,[\w+/=-]{200,}"
+)
 _MISSING_TYPES: Final = frozenset({"NaTType", "NAType"})
 
 
@@ -41,12 +47,29 @@ def find_value_fault(value: Any) -> str | None:
         size = value.nbytes if isinstance(value, memoryview) else len(value)
         return f"is {type(value).__name__} ({size:,} bytes), which no prompt can hold. Decode it to a text first."
     if _is_image(value):
-        return "is an image, which no prompt can hold. Describe it in words, or give its file name."
+        return f"is an image, which no prompt can hold. {_IN_WORDS}"
+    parts = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(each, Mapping) and isinstance(each.get("image_url"), Mapping) for each in parts):
+        return f"is a message part with an image (image_url), which no prompt can hold. {_IN_WORDS}"
     return None
 
 
+def find_data_url_fault(text: str) -> str | None:
+    """Find out whether a text holds a file as a data URL, as a sentence without its subject; None where it does not.
+
+    Short ones, such as the icons of a page, stay: a model reads them as the letters that they are.
+    """
+    found = _DATA_URL.search(text) if _BASE64 in text else None
+    if found is None:
+        return None
+    size = f"{len(found[0]):,} characters"
+    return f"holds a data URL ({found['kind']}, {size}), which a model reads as letters. {_IN_WORDS}"
+
+
 def find_text_fault(value: Any) -> str | None:
-    """Find out why `write_value` can't write a value, whatever is in it; None where it can."""
+    """Find out why a value can't stand in a prompt, whatever is in it; None where it can."""
+    if isinstance(value, str):
+        return f"it {fault}" if (fault := find_data_url_fault(value)) else None
     try:
         write_value(value, config.max_table_chars)
     except Exception as error:  # noqa: BLE001 - what a user's class raises when it is asked for its text
@@ -139,6 +162,8 @@ def _write_json(value: Any, max_table_chars: int | None) -> ValueText:
         raise
     except (TypeError, ValueError, RecursionError):  # keys of other types, rings
         return ValueText(str(value))
+    if fault := find_data_url_fault(text):
+        raise UnwritableValueError(f"it {fault}")
     return ValueText(text, ", ".join(shown))
 
 
@@ -191,3 +216,94 @@ def _is_image(value: Any) -> bool:
     if "Image" in names:
         return hasattr(value, "_repr_png_")
     return "Figure" in names and (hasattr(value, "savefig") or hasattr(value, "write_image"))
+
+
+# Decoders go one call deeper with each level. Where the stack is nearly used up by then, what they raise can come up in
+# places in which Python can only print it; so the levels are counted before.
+
+DEEPEST: Final = 400
+"""So many levels are read; what is written for people or programs has a dozen."""
+
+# A text, also one without an end, in which brackets mean nothing; or a bracket.
+_PART: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[\]{}]', re.DOTALL)
+
+
+def read_json(text: str | bytes, **how: Any) -> Any:
+    """Read a JSON value; `how` is as of `json.loads`.
+
+    Raises:
+        ValueError: it is none, or one that is nested deeper than `DEEPEST`.
+    """
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
+    if _is_too_deep(text):
+        raise ValueError("it is nested too deeply")
+    return json.loads(text, **how)
+
+
+def _is_too_deep(text: str) -> bool:
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return False
+    depth = 0
+    for part in _PART.finditer(text):
+        mark = part[0]
+        if mark in "[{":
+            depth += 1
+            if depth > DEEPEST:
+                return True
+        elif mark in "]}":
+            depth -= 1
+    return False
+
+
+# --- Reads a text as the value that YAML 1.2 (its core schema) takes it for -------------------------------------------
+#
+# Texts in, values out; cells and the types that Python code writes as texts share it.
+
+
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+_BASED: Final = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NULLS: Final = ("", "~", "null", "Null", "NULL")
+_TRUE: Final = ("true", "True", "TRUE")
+_FALSE: Final = ("false", "False", "FALSE")
+_LONGEST_NUMBER: Final = 40
+
+FLAGS: Final = (*_TRUE, *_FALSE)
+
+
+class PlainValueError(ValueError):
+    """A number that is written in a way that tools read differently: what is wrong, and in `hint` what to write."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def read_plain_value(text: str) -> Any:
+    """Read a text without quotes as a text, int, float, bool or None.
+
+    Raises:
+        PlainValueError: the number is written in a way that tools read differently.
+    """
+    if text in _NULLS:
+        return None
+    if text in FLAGS:
+        return text in _TRUE
+    return _read_number(text) if text[0] in "+-.0123456789" else text
+
+
+def _read_number(text: str) -> Any:
+    if text.lower() in (".nan", ".inf", "+.inf", "-.inf"):
+        return float(text.lower().replace(".", ""))
+    is_number = _INTEGER.fullmatch(text) or _FLOAT.fullmatch(text) or _BASED.fullmatch(text)
+    if not is_number:
+        return text
+    if len(text) > _LONGEST_NUMBER:
+        raise PlainValueError(f"a number with {len(text)} characters is too long.", "Put it in quotes if it is a text.")
+    if re.match(r"[-+]?0[0-9]", text):
+        message = f"{text} starts with a zero: some read it as octal, some as decimal."
+        raise PlainValueError(message, f'Write "{text}" for the text, or {text.lstrip("+-0") or "0"} for the number.')
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return int(text, 0) if _BASED.fullmatch(text) else float(text)

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
 UNKNOWN: Final = "\N{EN DASH}"
 
-_SYMBOLS: Final = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
-# ISO 4217 gives these no smaller unit.
-_WITHOUT_CENTS: Final = {
+SYMBOLS: Final = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
+WITHOUT_CENTS: Final = (
     *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW"),
     *("PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"),
-}
+)
+"""Currencies to which ISO 4217 gives no smaller unit."""
 _BYTES: Final = {"": "B", "k": "kB", "M": "MB", "B": "GB"}
 """By how a count of as many ends."""
 _LEAST_DIGITS: Final = 6
+FAULTS: Final = {"429": "too many requests", "5": "server error", "4": "refused"}
+"""What a status of HTTP means, by how it begins."""
 _HTTP_FAULT: Final = re.compile(r"\b([45]\d\d)\b", re.ASCII)
-_LONGEST_CAUSE: Final = 24
+LONGEST_CAUSE: Final = 24
 
 
 def format_duration(length: float | timedelta | None) -> str:
@@ -76,14 +78,14 @@ def format_money(amount: float | Decimal | None, currency: str | None) -> str:
     if amount is None or not math.isfinite(amount):
         return UNKNOWN
     value = float(amount)
-    symbol = _SYMBOLS.get(currency, f"{currency} ") if currency else ""
+    symbol = SYMBOLS.get(currency, f"{currency} ") if currency else ""
     if value < 0:
         return f"-{format_money(-value, currency)}"
     if value == 0:
         return f"{symbol}0"
     if value < 0.00001:
         return f"<{symbol}0.00001"
-    cents = 0 if currency in _WITHOUT_CENTS else 2
+    cents = 0 if currency in WITHOUT_CENTS else 2
     digits = _money_digits(value, cents)
     # What rounds up to more takes the digits of that: 0.9996 is 1.00, as 1 is.
     return symbol + _fixed(value, _money_digits(_round(value * 10**digits) / 10**digits, cents))
@@ -92,6 +94,34 @@ def format_money(amount: float | Decimal | None, currency: str | None) -> str:
 def format_percent(share: float | None) -> str:
     """Format a share of one in whole percent: ``61%``."""
     return UNKNOWN if share is None or not math.isfinite(share) else f"{_round(100 * share):,}%"
+
+
+def format_rate(per_second: float) -> str:
+    """Format how many there are in a time: ``38/s``, ``3.8/s``, ``12/min``."""
+    if per_second < 1:
+        return f"{max(1, _round(60 * per_second))}/min"
+    return f"{_fixed(per_second, 1 if per_second < 9.95 else 0)}/s"
+
+
+def format_roughly(seconds: float) -> str:
+    """Format a length of time that nobody knows exactly: ``5 s``, ``40 s``, ``3 min``, ``2 h``."""
+    if seconds < 95:
+        step = 5 if seconds < 17.5 else 10
+        return f"{max(1, _round(seconds / step)) * step} s"
+    return f"{_round(seconds / 60)} min" if seconds < 5370 else f"{_round(seconds / 3600)} h"
+
+
+def format_zone(moment: datetime) -> str:
+    """The zone of this computer's clock, for pages, which may be read in another: ``UTC+1``, ``UTC-3:30``."""
+    minutes = round((moment.astimezone().utcoffset() or timedelta()).total_seconds() / 60)
+    hours, rest = divmod(abs(minutes), 60)
+    ahead = "" if minutes == 0 else f"{'-' if minutes < 0 else '+'}{hours}{f':{rest:02}' if rest else ''}"
+    return f"UTC{ahead}"
+
+
+def format_moment(moment: datetime) -> str:
+    """A moment by the clock of this computer, which is mostly that of the reader: ``2026-11-24 18:05:09``."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def pluralize(number: int, noun: str) -> str:
@@ -109,9 +139,20 @@ def describe_cause(reason: str | None) -> str:
         return "retry"
     status = _HTTP_FAULT.search(reason)
     if status is None:
-        return reason.replace("_", " ")[:_LONGEST_CAUSE]
+        return reason.replace("_", " ")[:LONGEST_CAUSE]
     code = status[1]
-    return f"{'too many requests' if code == '429' else 'server error' if code >= '500' else 'refused'} (HTTP {code})"
+    return f"{FAULTS.get(code) or FAULTS[code[0]]} (HTTP {code})"
+
+
+def describe_saving(
+    cost: float | Decimal | None, tokens: int | None, milliseconds: float | None, currency: str | None
+) -> str:
+    """What was not done again, as ``$0.012, 4.1k tokens and 12 s saved``; empty where that is nothing, or unknown."""
+    parts = [format_money(cost, currency)] if cost else []
+    parts += [f"{format_count(tokens)} tokens"] if tokens else []
+    parts += [format_duration(milliseconds)] if milliseconds is not None and milliseconds >= 1 else []
+    told = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return f"{told} saved" if told else ""
 
 
 def _money_digits(value: float, cents: int) -> int:

@@ -1,6 +1,8 @@
 """What a run will take, before anything is called: no model is started, none is asked (E4).
 
-The low end is one short reply for each task that surely runs. The high end is the most that each agent is allowed: all
+What is likely is a reply of the usual length for each task, as earlier runs have had it, or as is assumed, and two
+replies where there are tools; prompts are as long as they are. The low end is one short reply for each task that surely
+runs. The high end is the most that each agent is allowed: all
 its tool calls, one in each reply, and every reply as long as it may be; prompts are counted by their bytes, much as a
 budget counts them. A task that runs for each item counts once for each; where their number is not known, none is sure,
 and the most is its `max_items`. Not in it, since nobody can know: requests that fail and are tried again, the work that
@@ -10,37 +12,46 @@ peers delegate to each other, what memory adds to a prompt, and tasks and phases
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.cost import Price, Pricing
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.limits import Price, Pricing
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
-from ensemble_notebook.domain.definitions.templates import ItemTemplate, hide_item, render
+from ensemble_notebook.domain.definitions.own_prompt import get_prompt_places
+from ensemble_notebook.domain.definitions.templates import ITEM, PlacedText
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate
-from ensemble_notebook.domain.outputs.metrics import TokenUsage
-from ensemble_notebook.domain.planning.agent_resolution import AgentResolver
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.planning.ensemble_texts import walk_tasks
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, get_llm_key, resolve_llm
 from ensemble_notebook.domain.planning.known_items import NONE_KNOWN, KnownItems, list_known_items
-from ensemble_notebook.domain.planning.nested_tasks import walk_tasks
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.planning.team import AgentResolver
+from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
-from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
+from ensemble_notebook.engine.agent.prompts import write_own_prompt, write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
-from ensemble_notebook.engine.limits.budget_admission import describe_unknown_price
+from ensemble_notebook.engine.limits.budget_account import describe_unknown_price
 from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
-from ensemble_notebook.errors import EnsembleError, Problem, ValidationError
-from ensemble_notebook.models.model_identity import ModelIdentity, identify_model
+from ensemble_notebook.errors import EnsembleError, Problem, StoreError, ValidationError
+from ensemble_notebook.models.model_kinds import identify_model
+from ensemble_notebook.models.model_spec import ModelIdentity
+from ensemble_notebook.trace.store.run_store import RunStore
 
 BYTES_PER_TOKEN: Final = 4
 SHORT_REPLY: Final = 50
 TOOL_RESULT: Final = 1000
+# What is likely where no earlier run tells it.
+USUAL_REPLY: Final = 250
+_USUAL_RESULT: Final = 250
+_USUAL_ITEMS: Final = 10
 # What providers put around the texts of a prompt and its tools.
 WRAPPING: Final = 1024
 
@@ -54,6 +65,7 @@ def estimate(
     pricing: Pricing,
     at: datetime,
     items: KnownItems = NONE_KNOWN,
+    replies: Mapping[str, int] = MappingProxyType({}),
 ) -> CostEstimate:
     """What a run would take.
 
@@ -64,10 +76,35 @@ def estimate(
         pricing: what requests cost.
         at: when it would run; list prices depend on the date.
         items: those that are known by now (E53).
+        replies: usual tokens of a reply, by the path of the task; see `find_usual_replies`.
     """
-    estimator = _Estimator(ensemble, AgentResolver(values).resolve_graph(graph), values, pricing, at, items)
-    currency = "USD" if ensemble.cost is None else ensemble.cost.currency
-    return CostEstimate(tasks=tuple(estimator.tasks()), currency=currency)
+    resolved = AgentResolver(values).resolve_graph(graph)
+    estimator = _Estimator(ensemble, resolved, values, pricing, at, items, replies)
+    budget = ensemble.budget
+    return CostEstimate(
+        tasks=tuple(estimator.tasks()),
+        currency="USD" if ensemble.cost is None else ensemble.cost.currency,
+        limit=None if budget is None or budget.max_cost is None else Decimal(str(budget.max_cost)),
+        assumed_reply=USUAL_REPLY if estimator.is_assuming else None,
+    )
+
+
+def find_usual_replies(name: str | None, graph: Graph) -> Mapping[str, int]:
+    """How many tokens the tasks of an ensemble replied with in its last runs, by path, where the store has them.
+
+    Args:
+        name: that its runs are remembered under; None: they have none, and nothing is known of them.
+        graph: of the ensemble.
+    """
+    store = RunStore.find()
+    if name is None or store is None:
+        return {}
+    paths = {make_task_path(node.name, graph.get_phase_name(node)) for node in graph.all_tasks}
+    try:
+        sizes = store.load_reply_sizes(name, paths)
+    except StoreError:
+        return {}
+    return {path: max(1, round(size / BYTES_PER_TOKEN)) for path, size in sizes.items()}
 
 
 def find_price_problems(
@@ -98,31 +135,43 @@ class _AgentShare:
     Attributes:
         model: who replies.
         prompt: tokens of the first request.
-        rounds: replies that it may take.
+        rounds: replies that it may take, and likely takes.
         is_sure: whether it is done at all.
+        reply: likely tokens of one.
+        is_likely: whether it is likely to be done: not what only takes over.
     """
 
     model: ModelIdentity
     prompt: Range[int]
-    rounds: int
+    rounds: Range[int]
     is_sure: bool
+    reply: int
+    is_likely: bool = True
+
+    @property
+    def llm_calls(self) -> Range[int]:
+        """Replies that are asked for."""
+        return Range(int(self.is_sure), self.rounds.high, self.rounds.likely * self.is_likely)
 
     @property
     def input_tokens(self) -> Range[int]:
         """Of all requests; each carries what was said before."""
-        growth = self.rounds * (self.rounds - 1) // 2 * (_estimate_reply(self.model).high + TOOL_RESULT)
-        return Range(self.prompt.low * self.is_sure, self.rounds * self.prompt.high + growth)
+        rounds, usual = self.rounds.high, self.rounds.likely
+        growth = rounds * (rounds - 1) // 2 * (_estimate_reply(self.model).high + TOOL_RESULT)
+        likely = usual * self.prompt.likely + usual * (usual - 1) // 2 * (self.reply + _USUAL_RESULT)
+        return Range(self.prompt.low * self.is_sure, rounds * self.prompt.high + growth, likely * self.is_likely)
 
     @property
     def output_tokens(self) -> Range[int]:
         """Of all replies."""
         reply = _estimate_reply(self.model)
-        return Range(reply.low * self.is_sure, self.rounds * reply.high)
+        likely = self.rounds.likely * self.reply * self.is_likely
+        return Range(reply.low * self.is_sure, self.rounds.high * reply.high, likely)
 
     @property
     def largest_input(self) -> int:
         """Of its last request, at most."""
-        return self.prompt.high + (self.rounds - 1) * (_estimate_reply(self.model).high + TOOL_RESULT)
+        return self.prompt.high + (self.rounds.high - 1) * (_estimate_reply(self.model).high + TOOL_RESULT)
 
 
 class _Estimator:
@@ -134,8 +183,11 @@ class _Estimator:
         pricing: Pricing,
         at: datetime,
         items: KnownItems,
+        replies: Mapping[str, int],
     ) -> None:
+        self.is_assuming = False
         self._items = items
+        self._replies = replies
         self._ensemble = ensemble
         self._graph = graph
         self._values = values
@@ -146,7 +198,8 @@ class _Estimator:
 
     def tasks(self) -> Iterator[TaskEstimate]:
         for node in self._graph.all_tasks:
-            yield self._estimate_task(node)
+            rounds = self._find_rounds(node)
+            yield replace(self._estimate_task(node).times(rounds), rounds=rounds)
         if self._has_manager:
             for member in self._graph.team:
                 yield self._estimate_worker(member.agent)
@@ -162,45 +215,49 @@ class _Estimator:
         if node.task.for_each is None:
             return one
         count = self._count_items(node)
-        return replace(
-            one,
-            llm_calls=one.llm_calls.times(count),
-            input_tokens=one.input_tokens.times(count),
-            output_tokens=one.output_tokens.times(count),
-            cost=None if one.cost is None else one.cost.times(count),
-        )
+        return one.times(count)
+
+    def _find_rounds(self, node: TaskNode) -> Range[int]:
+        """How often the phase of a task is done (E81)."""
+        most = None if node.phase is None else self._graph.phases[node.phase].phase.max_rounds
+        return Range(1, most or 1)
 
     def _count_items(self, node: TaskNode) -> Range[int]:
         """How often a task runs."""
         if node.task.for_each is None:
             return Range(1, 1)
         items = self._items.get(node.index)
-        return Range(0, node.task.max_items) if items is None else Range(len(items), len(items))
+        if items is None:
+            return Range(0, node.task.max_items, min(node.task.max_items, _USUAL_ITEMS))
+        return Range(len(items), len(items))
 
     def _size_shares(self, node: TaskNode, agent: Agent, is_sure: bool) -> list[_AgentShare]:
         """What a task is for its agent, and for its fallback; of one that runs for each item, what one item is."""
         shares = [self._size_share(node, agent, node.llm, is_sure)]
         if node.fallback is not None:
-            shares.append(self._size_share(node, node.fallback, node.fallback_llm, is_sure=False))
+            takes_over = self._size_share(node, node.fallback, node.fallback_llm, is_sure=False)
+            shares.append(replace(takes_over, is_likely=False))
         return shares
 
-    def _write_texts(self, node: TaskNode) -> list[tuple[str, str]]:
-        """Description and expected output; where the items are known, those of the shortest and of the longest."""
+    def _write_prompts(self, node: TaskNode, output_format: str) -> list[str]:
+        """The user prompt; where the items are known, that of the shortest and of the longest. It reads nothing yet."""
         task, items = node.task, self._items.get(node.index)
-        if task.for_each is None:
-            return [(render(task.description, self._values), render(task.expected_output, self._values))]
-        if not items:
-            description, expected = hide_item(task.description), hide_item(task.expected_output)
-            return [(render(description, self._values), render(expected, self._values))]
-        templates = [ItemTemplate(text, self._values) for text in (task.description, task.expected_output)]
-        texts = []
+        places: Sequence[str]
+        if task.prompt is None:
+            given, places = [task.description, task.expected_output], () if task.for_each is None else (ITEM,)
+        else:
+            given, places = [task.prompt], get_prompt_places(has_items=task.for_each is not None)
+        texts = [PlacedText(text, self._values, places) for text in given]
+        if task.for_each is None or not items:
+            return [_frame(texts, output_format)]
+        prompts = []
         for item in items:
             try:
-                texts.append((templates[0].fill(item), templates[1].fill(item)))
+                prompts.append(_frame([text.fill_item(item) for text in texts], output_format))
             except (LookupError, EnsembleError):  # it will fail, and cost nothing
                 continue
-        texts.sort(key=lambda pair: len(pair[0]) + len(pair[1]))
-        return [texts[0], texts[-1]] if texts else [("", "")]
+        prompts.sort(key=len)
+        return [prompts[0], prompts[-1]] if prompts else [""]
 
     def _estimate_ensemble(self, node: TaskNode, is_sure: bool) -> TaskEstimate:
         """What the ensemble of a task takes; what the task reads counts as nothing, since nobody knows it yet."""
@@ -224,23 +281,31 @@ class _Estimator:
         task = node.task
         instructions = "" if task.output_type is None else get_output_format(task.output_type).instructions
         tools = Toolbox((*agent.tools, *task.tools)).specs
-        user_prompts = [
-            write_user_prompt(description, expected, output_format=instructions)
-            for description, expected in self._write_texts(node)
-        ]
+        user_prompts = self._write_prompts(node, instructions)
         texts = [write_system_prompt(agent)]
         texts += [json.dumps([tool.name, tool.description, dict(tool.parameters)], default=str) for tool in tools]
         if self._has_manager:
             team = [member.agent for member in self._graph.team]
             texts += [text for each in team for text in (each.role, each.goal, each.background or "")]
         sizes = [_estimate_size([*texts, user_prompt]) for user_prompt in user_prompts]
-        prompt = Range(sizes[0].low, sizes[-1].high)
+        prompt = Range(sizes[0].low, sizes[-1].high, (sizes[0].low + sizes[-1].low) // 2)
         for index in node.context:
             prompt += self._estimate_context(self._graph.tasks[index])
-        rounds = 1 + (task.max_output_retries if task.output_type is not None else 0)
+        if self._find_rounds(node).high > 1:  # its own last output, and what it is judged by
+            prompt += Range(0, 2 * _estimate_reply(self._get_identity(llm)).high)
+        most, likely = 1 + (task.max_output_retries if task.output_type is not None else 0), 1
         if tools or agent.allow_delegation or self._has_manager:
-            rounds += agent.max_iterations + WARNINGS_BEFORE_END
-        return _AgentShare(self._get_identity(llm), prompt, rounds, is_sure)
+            most += agent.max_iterations + WARNINGS_BEFORE_END
+            likely += len(self._graph.team) if self._has_manager else 1
+        model = self._get_identity(llm)
+        return _AgentShare(model, prompt, Range(1, most, min(likely, most)), is_sure, self._find_reply(node, model))
+
+    def _find_reply(self, node: TaskNode | None, model: ModelIdentity) -> int:
+        """Likely tokens of a reply: as in earlier runs, else as assumed."""
+        path = None if node is None else make_task_path(node.name, self._graph.get_phase_name(node))
+        found = self._replies.get(path or "")
+        self.is_assuming = self.is_assuming or found is None
+        return min(USUAL_REPLY if found is None else found, _estimate_reply(model).high)
 
     def _estimate_worker(self, agent: Agent) -> TaskEstimate:
         """What a worker may be asked for by the manager, whose words are at most as long as a reply."""
@@ -251,14 +316,20 @@ class _Estimator:
                 *(json.dumps(dict(tool.parameters), default=str) for tool in tools),
             ]
         )
-        rounds = 1 + (agent.max_iterations + WARNINGS_BEFORE_END if tools else 0)
-        prompt = Range(size.low, size.high + MAX_OUTPUT_TOKENS)
-        share = _AgentShare(self._get_identity(resolve_llm(agent, self._ensemble)), prompt, rounds, is_sure=False)
-        return self._add_shares(agent.role, agent.role, [share] * self._ensemble.manager_max_iterations)
+        most = 1 + (agent.max_iterations + WARNINGS_BEFORE_END if tools else 0)
+        prompt = Range(size.low, size.high + MAX_OUTPUT_TOKENS, size.low + USUAL_REPLY)
+        model, rounds = self._get_identity(resolve_llm(agent, self._ensemble)), Range(1, most, min(2, most))
+        share = _AgentShare(model, prompt, rounds, is_sure=False, reply=self._find_reply(None, model))
+        rare = [replace(share, is_likely=False)] * (self._ensemble.manager_max_iterations - 1)
+        return self._add_shares(agent.role, agent.role, [share, *rare])
 
     def _estimate_context(self, node: TaskNode) -> Range[int]:
         """The output of another task, in a prompt."""
-        reply = Range(0, MAX_OUTPUT_TOKENS) if node.agent is None else _estimate_reply(self._get_identity(node.llm))
+        if node.agent is None:
+            reply = Range(0, MAX_OUTPUT_TOKENS, USUAL_REPLY)
+        else:
+            model = self._get_identity(node.llm)
+            reply = replace(_estimate_reply(model), middle=self._find_reply(node, model))
         return reply.times(self._count_items(node))
 
     def _add_shares(self, name: str, role: str, shares: list[_AgentShare]) -> TaskEstimate:
@@ -269,7 +340,7 @@ class _Estimator:
                 name=name,
                 agent=role,
                 model=total.model,
-                llm_calls=total.llm_calls + Range(int(share.is_sure), share.rounds),
+                llm_calls=total.llm_calls + share.llm_calls,
                 input_tokens=total.input_tokens + share.input_tokens,
                 output_tokens=total.output_tokens + share.output_tokens,
                 cost=None if total.cost is None or cost is None else total.cost + cost,
@@ -280,10 +351,11 @@ class _Estimator:
         low = self._find_price(share.model, share.input_tokens.low, share.output_tokens.low)
         # All requests at the rate of the largest one, since some prices rise with the length of the prompt.
         largest = self._find_price(share.model, share.largest_input, _estimate_reply(share.model).high)
-        if low is None or largest is None:
+        likely = self._find_price(share.model, share.input_tokens.likely, share.output_tokens.likely)
+        if low is None or largest is None or likely is None:
             return None
         inputs = largest.input * share.input_tokens.high / share.largest_input
-        return Range(low.total, inputs + share.rounds * largest.output)
+        return Range(low.total, inputs + share.rounds.high * largest.output, likely.total)
 
     def _find_price(self, model: ModelIdentity, inputs: int, outputs: int) -> Price | None:
         usage = TokenUsage(input_tokens=inputs, output_tokens=outputs)
@@ -296,9 +368,16 @@ class _Estimator:
         return self._identities[key]
 
 
+def _frame(texts: Sequence[PlacedText], output_format: str) -> str:
+    """A user prompt of its description and expected output, or of its own prompt alone."""
+    if len(texts) == 1:
+        return write_own_prompt(texts[0], output_format=output_format)
+    return write_user_prompt(texts[0].text, texts[1].text, output_format=output_format)
+
+
 def _from_nothing(found: Range[Number], is_sure: bool) -> Range[Number]:
     """A range that begins at nothing where it may not come to it."""
-    return found if is_sure else Range(type(found.low)(0), found.high)
+    return found if is_sure else Range(type(found.low)(0), found.high, found.likely)
 
 
 def _estimate_reply(model: ModelIdentity) -> Range[int]:

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, overload
 
+from ensemble_notebook.domain.definitions.limits import AnyBudget
+from ensemble_notebook.domain.definitions.nested_ensemble import NestedEnsemble, find_final_output
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.templates import find_first_texts
+from ensemble_notebook.domain.definitions.tool import TOOL_NAME
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.planning.ensemble_texts import find_lacking
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
-from ensemble_notebook.domain.rules.nested_rules import check_inner_variables
+from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, check_inner_variables
+from ensemble_notebook.domain.planning.ensemble_texts import find_lacking, list_texts
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
+from ensemble_notebook.domain.planning.known_items import list_known_items
 from ensemble_notebook.domain.seams.event import Listener
-from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.events.event_stream import Sink
-from ensemble_notebook.engine.threads.loop_thread import loop_thread
-from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-from ensemble_notebook.ensemble.ensemble_tool import make_ensemble_tool
-from ensemble_notebook.ensemble.many_runs.map_result import MapResult, Score
-from ensemble_notebook.ensemble.many_runs.map_run import OnError, make_settings, start_map
-from ensemble_notebook.ensemble.many_runs.variants import Variants
-from ensemble_notebook.ensemble.plannable_ensemble import PlannableEnsemble
+from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.engine.events.event_stream import SystemClock
+from ensemble_notebook.engine.loop_thread import loop_thread
+from ensemble_notebook.engine.task.handler_runner import leave_with
+from ensemble_notebook.ensemble.cost_estimation import estimate, find_usual_replies
+from ensemble_notebook.ensemble.earlier_runs.resuming import find_continued, load_resumed_run
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
+from ensemble_notebook.ensemble.run_checks import check_runnable, make_pricing
 from ensemble_notebook.ensemble.run_handle import RunHandle
-from ensemble_notebook.ensemble.run_preparation import make_run_spec, make_source
+from ensemble_notebook.ensemble.run_preparation import ask_person_here, make_run_spec, make_source
 from ensemble_notebook.ensemble.run_settings import (
     Continuable,
     Inputs,
@@ -35,15 +42,23 @@ from ensemble_notebook.ensemble.run_settings import (
     ReplayTools,
     Resumable,
     RunSettings,
+    merge_inputs,
+    write_inputs,
 )
-from ensemble_notebook.errors import EnsembleError
+from ensemble_notebook.ensemble.run_stream import RunStream
+from ensemble_notebook.errors import EnsembleError, Problem, ValidationError
 from ensemble_notebook.trace.store.run_facts import RunOrigin
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
+    from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.ensemble.many_runs.map_run import OnError
+    from ensemble_notebook.ensemble.many_runs.variants import Variants
+    from ensemble_notebook.evaluation.scorer import AnyScorers
 
-class Ensemble(PlannableEnsemble):
+
+class Ensemble(RunnableEnsemble):
     """Agents and tasks that run together. Immutable; each run is independent, and runs may be concurrent.
 
     ::
@@ -58,24 +73,35 @@ class Ensemble(PlannableEnsemble):
         workflow: ``"sequential"``, ``"parallel"`` or ``"hierarchical"``.
         error_strategy: what a failed task means for the others: ``"fail_fast"``, ``"continue_on_error"`` or
             ``"partial"``.
+        fallback_is_warning: whether a run that a fallback has saved ends as ``"completed_with_warnings"``; if not, as
+            ``"completed"``, with a warning for each such task.
         manager_llm: the manager's model in the hierarchical workflow; None: `llm`.
         manager_max_iterations: the most tool calls of the manager.
         manager_prompt: a `ManagerPrompt` that replaces the manager's prompts.
-        hierarchical_constraints: what the manager may and must do.
+        hierarchical_constraints: what the manager may and must do: `HierarchicalConstraints`, or a mapping of its
+            fields.
         delegation_policies: `DelegationPolicy` objects, or functions ``(request, context)``, asked about every
-            delegation.
+            delegation; one, or a list.
         max_delegation_depth: how deep delegations may nest, at least 1.
-        listeners: functions of an `Event`, or objects with ``on_event(event)``; called on a thread of their own.
+        listeners: functions of an `Event`, or objects with ``on_event(event)``, one or a list; called on a thread of
+            their own.
         capture_mode: what is recorded: ``"metadata"``, ``"off"``, ``"standard"`` or ``"full"``; None: as configured.
-        trace_exporter: a function of the `ExecutionTrace`, or an object with ``export(trace)``, called after each run.
-        rate_limit: limits the model requests of all tasks together.
-        budget: limits what a run may spend.
+        trace_exporter: a function of the `ExecutionTrace`, or an object with ``export(trace)``, called after each run;
+            or the path of a folder or a .json file, for a `JsonTraceExporter`.
+        rate_limit: limits the model requests of all tasks together: a `RateLimit`, ``"60/min"``, or a mapping of its
+            fields.
+        budget: limits what a run may spend: a `Budget`, ``"$0.50, 20k tokens"``, or a mapping of its fields.
         max_concurrency: the most tasks that run at the same time; None: no limit.
-        memory: a `MemoryStore` or a LangChain vector store; None: a new store in memory for each run.
-        review_handler: a plain or async function ``(ReviewRequest) -> ReviewDecision``; None: nobody is asked.
+        memory: a `MemoryStore`, a LangChain vector store, or the path of a file for a `SqliteMemory`; True: a new store
+            in memory, kept from run to run; None: a new one for each run.
+        review_handler: a plain or async function ``(ReviewRequest) -> ReviewDecision``, such as `auto_review()`, which
+            lets all pass; None: whoever runs it is asked, and where nobody can be, each gate's `on_timeout` decides.
         review_policy: adds reviews: ``"never"``, ``"after_every_task"`` or ``"after_last_task"``.
-        cost: your own rates; None: the public price list.
+        cost: your own rates: a `CostConfiguration`, or a mapping of its fields; None: the public price list.
         inputs: default values of template variables.
+        texts: what a model is told of a reply that is not good enough, in place of ours: `PromptTexts`, or a mapping
+            such as ``{"correction": "Again, please: {error}"}``.
+        deps: any object for tools, handlers and other functions that take a `RunContext`, as its ``deps`` (E79).
         verbose: whether all prompts and replies are logged, at INFO.
         name: for views and the list of remembered runs.
 
@@ -86,6 +112,35 @@ class Ensemble(PlannableEnsemble):
 
     __slots__ = ()
 
+    @classmethod
+    def _complete_fields(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Make stores and exporters of their short forms: they are in layers that a definition does not know."""
+        memory, exporter = values.get("memory"), values.get("trace_exporter")
+        if isinstance(memory, bool | str | os.PathLike):
+            from ensemble_notebook.memory.vector_store_memory import open_memory
+
+            try:
+                values = {**values, "memory": open_memory(memory)}
+            except ValidationError as error:
+                raise ValidationError(Problem(str(error), cls, "memory")) from error
+        if isinstance(exporter, str | os.PathLike):
+            from ensemble_notebook.trace.exporters import JsonTraceExporter
+
+            values = {**values, "trace_exporter": JsonTraceExporter(exporter)}
+        return values
+
+    @overload
+    def run(
+        self,
+        inputs: Inputs = None,
+        /,
+        *,
+        repeat: int,
+        score: AnyScorers | None = None,
+        expected: str | None = None,
+        **settings_and_variables: Any,
+    ) -> MapResult: ...
+    @overload
     def run(
         self,
         inputs: Inputs = None,
@@ -100,14 +155,41 @@ class Ensemble(PlannableEnsemble):
         only: Task | str | None = None,
         resume: Resumable = None,
         continue_from: Continuable = None,
+        history: str | None = None,
+        deps: object = None,
         **variables: Any,
-    ) -> EnsembleOutput:
+    ) -> EnsembleOutput: ...
+    def run(
+        self,
+        inputs: Inputs = None,
+        /,
+        *,
+        repeat: int | None = None,
+        score: AnyScorers | None = None,
+        expected: str | None = None,
+        timeout: float | None = None,
+        record: PathLike | None = None,
+        replay: PathLike | None = None,
+        replay_tools: ReplayTools = None,
+        pace: Pace = None,
+        reuse: bool = False,
+        only: Task | str | None = None,
+        resume: Resumable = None,
+        continue_from: Continuable = None,
+        history: str | None = None,
+        deps: object = None,
+        **variables: Any,
+    ) -> EnsembleOutput | MapResult:
         """Run to the end and return the output.
 
         Works in scripts, threads, and notebook cells, whose event loop is already running. In async code, use `arun`.
 
         Args:
             inputs: values of template variables.
+            repeat: how often it runs, 1 to 1,000, as independent samples (V1); then the result is the `MapResult` of
+                one row. None: once.
+            score: with `repeat`, as in `map`.
+            expected: with `repeat`, as in `map`.
             timeout: seconds until the run is stopped.
             record: file to which all model exchanges, tool results and review answers are written, secrets masked
                 (E42).
@@ -120,7 +202,13 @@ class Ensemble(PlannableEnsemble):
                 run otherwise; all others are skipped.
             resume: an earlier run to continue: its output, its id or a prefix of that, its name, or ``"-1"`` for the
                 last run. What it has done is not done again. Its inputs are used unless others are given.
-            continue_from: an earlier output; each task continues the conversation of the task of the same name there.
+            continue_from: an earlier output, or the id of a remembered run, its name, or -1 for the last one; each task
+                continues the conversation of the task of the same name there. Or a list of messages, for the only task
+                that has an agent (E55).
+            history: how much of these conversations is sent: ``"20 turns"``, ``"8k tokens"``, ``"8k tokens,
+                summarised"``; None: all (E78).
+            deps: any object for tools, handlers and other functions that take a `RunContext`, as its ``deps``; None:
+                those of the ensemble (E79).
             **variables: more values of template variables, as keywords.
 
         Raises:
@@ -132,6 +220,28 @@ class Ensemble(PlannableEnsemble):
         """
         if loop_thread().is_current():
             raise EnsembleError("run() would block the loop that it needs; use `await ensemble.arun()` in async tools.")
+        if repeat is not None:
+            if continue_from is not None:
+                raise ValidationError("continue_from goes on with one run, and repeat makes many: leave out one.")
+            owner = self if deps is None else self.replace(deps=deps)
+            return owner._repeat(
+                {**(inputs or {}), **variables},
+                resume,
+                repeat=repeat,
+                score=score,
+                expected=expected,
+                timeout=timeout,
+                record=record,
+                replay=replay,
+                replay_tools=replay_tools,
+                pace=pace,
+                reuse=reuse,
+                only=only,
+            )
+        if score is not None and not isinstance(score, str | int | float):
+            raise ValidationError("score goes with repeat=N here. Of one run, score its output: output.score(...).")
+        words = {"score": score, "expected": expected}  # which may be template variables, too
+        variables |= {name: each for name, each in words.items() if each is not None}
         settings = RunSettings(
             timeout=timeout,
             record=record,
@@ -142,6 +252,8 @@ class Ensemble(PlannableEnsemble):
             only=only,
             resume=resume,
             continue_from=continue_from,
+            history=history,
+            deps=deps,
         )
         handle = self._handle(inputs, variables, settings)
         try:
@@ -149,6 +261,13 @@ class Ensemble(PlannableEnsemble):
             return handle.result()
         except KeyboardInterrupt:
             return handle.interrupted()
+
+    def _repeat(self, inputs: Mapping[str, Any], resume: Any, **settings: Any) -> MapResult:
+        """Run several times with these inputs."""
+        from ensemble_notebook.ensemble.many_runs.map_run import make_settings, start_map
+        from ensemble_notebook.ensemble.many_runs.rows import make_only_row
+
+        return start_map(self, make_only_row(inputs), *make_settings(resume, **settings)).run_to_end()
 
     async def arun(
         self,
@@ -164,6 +283,8 @@ class Ensemble(PlannableEnsemble):
         only: Task | str | None = None,
         resume: Resumable = None,
         continue_from: Continuable = None,
+        history: str | None = None,
+        deps: object = None,
         **variables: Any,
     ) -> EnsembleOutput:
         """Run on the caller's event loop; arguments and errors as for `run`.
@@ -180,6 +301,8 @@ class Ensemble(PlannableEnsemble):
             only=only,
             resume=resume,
             continue_from=continue_from,
+            history=history,
+            deps=deps,
         )
         handle = self._handle(inputs, variables, settings)
         try:
@@ -203,6 +326,8 @@ class Ensemble(PlannableEnsemble):
         only: Task | str | None = None,
         resume: Resumable = None,
         continue_from: Continuable = None,
+        history: str | None = None,
+        deps: object = None,
         listeners: Sequence[Listener] = (),
         review_handler: ReviewHandler | None = None,
         origin: RunOrigin | None = None,
@@ -224,6 +349,8 @@ class Ensemble(PlannableEnsemble):
             only=only,
             resume=resume,
             continue_from=continue_from,
+            history=history,
+            deps=deps,
             listeners=listeners,
             review_handler=review_handler,
             origin=origin,
@@ -231,6 +358,53 @@ class Ensemble(PlannableEnsemble):
         handle = self._handle(inputs, variables, settings)
         handle.begin()
         return handle
+
+    def stream(
+        self,
+        inputs: Inputs = None,
+        /,
+        *,
+        timeout: float | None = None,
+        record: PathLike | None = None,
+        replay: PathLike | None = None,
+        replay_tools: ReplayTools = None,
+        pace: Pace = None,
+        reuse: bool = False,
+        only: Task | str | None = None,
+        resume: Resumable = None,
+        continue_from: Continuable = None,
+        history: str | None = None,
+        deps: object = None,
+        **variables: Any,
+    ) -> RunStream:
+        """Make a run whose events are read as they come, and whose output is there after the last one (E80).
+
+        ::
+
+            async with ensemble.stream(topic="tides") as run:
+                async for event in run:
+                    ...
+            run.output
+
+        Arguments are as for `run`, and mistakes raise here. The run starts on the caller's event loop when the block
+        is entered, and leaving the block early stops it. Errors of the run raise at the end of the block, after
+        `RunStream.output` is set.
+        """
+        settings = RunSettings(
+            timeout=timeout,
+            record=record,
+            replay=replay,
+            replay_tools=replay_tools,
+            pace=pace,
+            reuse=reuse,
+            only=only,
+            resume=resume,
+            continue_from=continue_from,
+            history=history,
+            deps=deps,
+            streams=True,
+        )
+        return RunStream(self._handle(inputs, variables, settings))
 
     async def astream(
         self,
@@ -246,6 +420,8 @@ class Ensemble(PlannableEnsemble):
         only: Task | str | None = None,
         resume: Resumable = None,
         continue_from: Continuable = None,
+        history: str | None = None,
+        deps: object = None,
         **variables: Any,
     ) -> AsyncIterator[Event]:
         """Run on the caller's event loop and yield the events as they happen, including pieces of streamed replies.
@@ -253,9 +429,8 @@ class Ensemble(PlannableEnsemble):
         Arguments are as for `run`. Leaving the loop early stops the run. After the last event, errors raise as in
         `run`.
         """
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        sink: Sink = queue.put_nowait
-        settings = RunSettings(
+        run = self.stream(
+            inputs,
             timeout=timeout,
             record=record,
             replay=replay,
@@ -265,28 +440,26 @@ class Ensemble(PlannableEnsemble):
             only=only,
             resume=resume,
             continue_from=continue_from,
-            streams=True,
+            history=history,
+            deps=deps,
+            **variables,
         )
-        handle = self._handle(inputs, variables, settings)
-        driving = asyncio.ensure_future(handle.drive([sink]))
-        driving.add_done_callback(lambda _: queue.put_nowait(None))
-        try:
-            while (event := await queue.get()) is not None:
+        async with run:
+            async for event in run:
                 yield event
-        finally:
-            if not driving.done():
-                driving.cancel()
-            await asyncio.wait([driving])
-        await handle
 
     def map(
         self,
         rows: Any,
         *,
+        repeat: int | None = None,
+        score: AnyScorers | None = None,
+        expected: str | None = None,
         on_error: OnError = "keep",
         concurrency: int | None = None,
         executor: Any = None,
         resume: MapResult | Resumable = None,
+        budget: AnyBudget | None = None,
         timeout: float | None = None,
         record: PathLike | None = None,
         replay: PathLike | None = None,
@@ -306,6 +479,12 @@ class Ensemble(PlannableEnsemble):
         Args:
             rows: a DataFrame, or a list of mappings. Missing values (NaN, NA, NaT) become None, which is an empty text
                 in a prompt. The ensemble's `inputs` are used for columns that a row does not have.
+            score: what scores each row that is done (V4): a scorer, a list of them, or a dict of them by name. A scorer
+                is a function with any of the parameters ``output``, ``inputs``, ``expected`` and ``run``, one of
+                `ensemble_notebook.scorers`, or an ensemble that judges. Its scores are columns of ``.frame``.
+            expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
+            repeat: how often each row runs, 1 to 1,000, as independent samples; ``repeat`` is then the last level of
+                the index of `MapResult.frame`. None: once.
             on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
             concurrency: the most rows that run at the same time; None: 10, or twice the number of the executor's
                 workers.
@@ -314,6 +493,8 @@ class Ensemble(PlannableEnsemble):
                 the rows there; on an executor of another class, only if its workers see the files of this machine.
             resume: a `MapResult`, whose completed rows are taken over where label and values are equal, so that only
                 missing and failed rows run; or an earlier map, as in `run`, whose finished tasks are not done again.
+            budget: limits what this map may spend, in place of the ensemble's `budget`; so a map that ended for its
+                budget goes on with ``map(rows, resume=result, budget="$2")``.
             timeout: seconds for the whole map.
             record: as in `run`; one file for all rows.
             replay: as in `run`.
@@ -327,12 +508,18 @@ class Ensemble(PlannableEnsemble):
             TaskExecutionError: a row failed, with ``on_error="raise"``.
             DeadlineExceededError: the timeout has passed.
             RunInterrupted: the map was interrupted. This and the two above have the partial `MapResult` as ``output``.
+            ScoringError: a scorer failed for each row; has the whole result as ``result``.
         """
+        from ensemble_notebook.ensemble.many_runs.map_run import make_settings, start_map
+
         settings, map_settings = make_settings(
             resume,
+            repeat=repeat,
             on_error=on_error,
             concurrency=concurrency,
             executor=executor,
+            score=score,
+            expected=expected,
             timeout=timeout,
             record=record,
             replay=replay,
@@ -341,9 +528,10 @@ class Ensemble(PlannableEnsemble):
             reuse=reuse,
             only=only,
         )
-        return start_map(self, rows, settings, map_settings).run_to_end()
+        ensemble = self if budget is None else self.replace(budget=budget)
+        return start_map(ensemble, rows, settings, map_settings).run_to_end()
 
-    def variants(self, changes: Mapping[str, Mapping[str, Any]], *, score: Score | None = None) -> Variants:
+    def variants(self, changes: Mapping[str, Mapping[str, Any]], *, score: AnyScorers | None = None) -> Variants:
         """Make variants of this ensemble, to run or map them side by side and compare the results.
 
         ::
@@ -354,12 +542,86 @@ class Ensemble(PlannableEnsemble):
         Args:
             changes: a name for each variant, with what it changes: fields of the ensemble, ``"task.NAME.FIELD"``,
                 ``"agent.ROLE.FIELD"``, or inputs, which then hold for all rows.
-            score: ``(output) -> float | dict``, called for each completed run; adds columns to the result's table.
+            score: what scores each completed run, as for `map`.
 
         Raises:
             ValidationError: there is nothing of that name to change, or the value is wrong.
         """
+        from ensemble_notebook.ensemble.many_runs.variants import Variants
+
         return Variants(self, changes, score)
+
+    def validate(self) -> tuple[str, ...]:
+        """Check the rules between the objects, and that every model is available here (E5).
+
+        Returns:
+            Warnings about what is unusual but can run.
+
+        Raises:
+            ValidationError: with all problems that were found.
+        """
+        return check_runnable(self, make_source(RunSettings()))[1]
+
+    def plan(self, inputs: Inputs = None, /, **variables: Any) -> ExecutionPlan:
+        """Plan a run without running it. Variables without a value stay as they are.
+
+        Args:
+            inputs: values of template variables.
+            **variables: more values, as keywords.
+
+        Raises:
+            ValidationError: the ensemble can't run.
+        """
+        graph, values = check_ensemble(self)[0], merge_inputs(self, inputs, variables)
+        return make_plan(graph, self._write_inputs(values), list_known_items(graph, values))
+
+    def estimate(self, inputs: Inputs = None, /, **variables: Any) -> CostEstimate:
+        """Estimate the model calls, tokens and cost of a run: what is likely, and the most. No model is started.
+
+        Args:
+            inputs: values of template variables.
+            **variables: more values, as keywords.
+
+        Raises:
+            ValidationError: the ensemble can't run.
+        """
+        graph, _ = check_runnable(self, make_source(RunSettings()))
+        values = merge_inputs(self, inputs, variables)
+        items = list_known_items(graph, values)
+        written, replies = self._write_inputs(values), find_usual_replies(self.name, graph)
+        return estimate(self, graph, written, make_pricing(self), datetime.now(UTC), items, replies)
+
+    @classmethod
+    def from_yaml(cls, source: str | Path, namespace: Mapping[str, Any] | None = None) -> Self:
+        """Make an ensemble from a cell.
+
+        Args:
+            source: the text of the cell, or the `Path` of a file that holds it. A first line ``%%ensemble ...`` may be
+                there; its options about the ensemble (inputs, model, workflow, ...) are used.
+            namespace: the variables that the cell may name, such as ``globals()``. Dotted names are imported.
+
+        Raises:
+            ValidationError: the file can't be read, or the cell has mistakes; lists all of them with their lines.
+        """
+        # The cell language is a layer above, so it is called through the registered views.
+        made: Self = render_view("from_cell", source, namespace)
+        return made
+
+    def to_yaml(self, namespace: Mapping[str, Any] | None = None) -> str:
+        """Write the ensemble as the body of a cell. ``from_yaml(e.to_yaml(names), names)`` makes an equal ensemble.
+
+        Args:
+            namespace: the variables that the cell may name, such as ``globals()``. None: those that the ensemble was
+                read with, if it comes from a cell. Otherwise functions and classes are written by their own or dotted
+                names, and other objects can't be written.
+
+        Raises:
+            ValidationError: the ensemble can't run, or holds something that a cell can't express, such as a lambda, a
+                model object without a variable, an input that is not plain data, or a key. Names the place and the
+                remedy.
+        """
+        text: str = render_view("cell", self, namespace)
+        return text
 
     def as_tool(self, name: str, description: str) -> BaseTool:
         """Make a tool that runs this ensemble, for the `tools` of an agent (E54).
@@ -377,15 +639,58 @@ class Ensemble(PlannableEnsemble):
         """
         check_ensemble(self)
         check_inner_variables(self)
-        return make_ensemble_tool(self, name, description, tuple(find_lacking(self, {})))
+        return _make_tool(self, name, description, tuple(find_lacking(self, {})))
+
+    def _write_inputs(self, values: Mapping[str, Any]) -> Mapping[str, str]:
+        return write_inputs(find_first_texts(list_texts(self)), values)[0]
 
     def _handle(self, inputs: Inputs, variables: Mapping[str, Any], settings: RunSettings) -> RunHandle:
         """Everything that can be refused is refused here."""
+        settings = ask_person_here(settings)
         source, resumed, resumed_from = make_source(settings), None, None
         if settings.resume is not None:
             resumed = load_resumed_run(settings.resume)
             inputs, resumed_from = resumed.merge_inputs(inputs, variables), resumed.run.run_id
+            resumed.check_deps(self.deps if settings.deps is None else settings.deps)
             continued = resumed.find_continued(settings.continue_from)
             settings = replace(settings, resume=resumed_from, continue_from=continued)
+        settings = replace(settings, continue_from=find_continued(settings.continue_from))
         order = make_run_spec(self, inputs, variables, settings, source, resumed_from)
         return RunHandle(self, order, source, SystemClock(), uuid.uuid4().hex[:12], settings, resumed)
+
+
+def _make_tool(ensemble: NestedEnsemble, name: str, description: str, lacking: Sequence[str]) -> BaseTool:
+    """A LangChain tool that runs an ensemble, and gives what its final task leaves.
+
+    Args:
+        ensemble: the ensemble.
+        name: of the tool, as a model sees it.
+        description: what a model is told about it.
+        lacking: the inputs that have no value yet; each is a text parameter.
+
+    Raises:
+        ValidationError: no tool can be called so, or nothing is said about it.
+    """
+    if not TOOL_NAME.fullmatch(name):
+        raise ValidationError(f"The name of a tool is made of letters, digits and underscores, got {name!r}.")
+    if not description.strip():
+        raise ValidationError(f"The tool {name!r} needs a description: it is all that a model knows about it.")
+    from langchain_core.tools import StructuredTool
+
+    parameters = {
+        "type": "object",
+        "properties": {each: {"type": "string", "description": f"The {each.replace('_', ' ')}."} for each in lacking},
+        "required": list(lacking),
+    }
+    return StructuredTool(
+        name=name, description=description, args_schema=parameters, coroutine=_make_call(ensemble, name)
+    )
+
+
+def _make_call(ensemble: NestedEnsemble, name: str) -> Callable[..., Coroutine[Any, Any, str]]:
+    async def call(**inputs: str) -> str:
+        output = await ensemble.arun(inputs)
+        leave_with(output)
+        return find_final_output(output, f"The tool {name!r}").raw
+
+    return call

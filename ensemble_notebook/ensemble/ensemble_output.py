@@ -1,40 +1,54 @@
-"""What a run gives back (E7, C31): results at once, trace and frames when they are first asked for."""
+"""What a run gives back (E7, C31), or raises (E32): results at once, trace and frames when they are first asked for."""
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, Unpack
 
-from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, TaskNoun
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition, EnsembleFields
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, RunStatus, TaskNoun
 from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.events import BudgetWarning, Event, RunStarted, Warned
-from ensemble_notebook.domain.events.masked_event import mask_event
-from ensemble_notebook.domain.events.textless_definition import DefinitionFilter
-from ensemble_notebook.domain.outputs.chat_message import Messages
-from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.events.redaction import DefinitionFilter, mask_event
+from ensemble_notebook.domain.outputs.conversation import Messages
+from ensemble_notebook.domain.outputs.score import ScoreValue
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
+from ensemble_notebook.domain.outputs.task_output import Failure, Metrics, Skipped, TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_duration, pluralize
-from ensemble_notebook.ensemble.run_errors import explain_absence
+from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.ensemble.run_settings import Continuable, Inputs, Pace, PathLike, ReplayTools, Resumable
-from ensemble_notebook.errors import Pickled
+from ensemble_notebook.errors import (
+    ConstraintViolationError,
+    DeadlineExceededError,
+    ParallelExecutionError,
+    PhaseExecutionError,
+    Pickled,
+    RunInterrupted,
+    TaskExecutionError,
+    add_origin,
+    did_you_mean,
+    summarize_error,
+)
 
 if TYPE_CHECKING:
+    from ensemble_notebook.evaluation.scorer import AnyScorers
+    from ensemble_notebook.trace.analysis.what_if import Prediction
     from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.frames import Frames
-    from ensemble_notebook.trace.plots.plots import Plots
-    from ensemble_notebook.trace.prediction.what_if import Prediction
+    from ensemble_notebook.trace.plots import Plots
 
 
 class RunnableEnsemble(EnsembleDefinition, ABC):
@@ -46,6 +60,19 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
 
     # Not a definition again: it adds no field, and mypy would show the inherited ones in the form they are given in.
     __slots__ = ()
+
+    def replace(self, **changes: Unpack[EnsembleFields]) -> Self:
+        """Make a copy with other values of some fields: ``ensemble.replace(llm="openai:gpt-4o-mini", budget="$1")``.
+
+        To compare several values, use `Ensemble.variants`.
+
+        Args:
+            **changes: fields of an `Ensemble`, in any form that it takes.
+
+        Raises:
+            ValidationError: a field has a wrong value, or does not exist; names the nearest one.
+        """
+        return dataclasses.replace(self, **changes)
 
     @abstractmethod
     def run(
@@ -62,6 +89,8 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
         only: Task | str | None = None,
         resume: Resumable = None,
         continue_from: Continuable = None,
+        history: str | None = None,
+        deps: object = None,
         **variables: Any,
     ) -> EnsembleOutput:
         """Run to the end."""
@@ -72,6 +101,7 @@ _KEPT: Final = frozenset(
     {
         *("ensemble", "plan", "run_id", "name", "status", "exit_reason", "failures", "skipped", "total_duration"),
         *("_graph", "_events", "_outputs", "completed_outputs", "_late_warnings", "_only", "_earlier"),
+        "_scores",
     }
 )
 
@@ -79,7 +109,8 @@ _KEPT: Final = frozenset(
 class EnsembleOutput(Pickled):
     """The result of one run, complete or partial.
 
-    ``output["task"]`` is the output of a task, ``output.raw`` the text of the final one.
+    ``output["task"]`` is the output of a task, ``output.raw`` the text of the final one, and ``output.parsed_output``
+    its value where it is typed.
 
     Attributes:
         run_id: unique.
@@ -110,6 +141,7 @@ class EnsembleOutput(Pickled):
     _late_warnings: list[str]
     _only: int | None
     _earlier: Mapping[str, Messages]
+    _scores: tuple[ScoreRecord, ...]
 
     def __init__(
         self,
@@ -144,6 +176,7 @@ class EnsembleOutput(Pickled):
             _late_warnings=[],
             _only=only,
             _earlier=dict(earlier),
+            _scores=(),
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -164,6 +197,7 @@ class EnsembleOutput(Pickled):
             **state,
             "ensemble": definitions.apply(self.ensemble, keeps_roles=True),
             "_graph": definitions.apply(self._graph, keeps_roles=False),
+            "_scores": tuple(each.without_texts() for each in self._scores),
         }
 
     @property
@@ -186,7 +220,94 @@ class EnsembleOutput(Pickled):
         """The typed trace: spans, messages, metrics."""
         from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
-        return ExecutionTrace.from_events(self._events, cost=self.ensemble.cost)
+        return ExecutionTrace(self._events, self.ensemble.cost, scores=self._scores)
+
+    @property
+    def score_records(self) -> tuple[ScoreRecord, ...]:
+        """The scores of the run that count, in the order in which they were given; of a map, those of its rows."""
+        return list_current(self._scores)
+
+    def with_scores(self, records: Iterable[ScoreRecord]) -> EnsembleOutput:
+        """The same output with more scores; this one stays as it is. Keeps them nowhere else.
+
+        Args:
+            records: of this run, or of the rows of a map.
+        """
+        added = tuple(records)
+        made = object.__new__(type(self))
+        vars(made).update(vars(self), _scores=(*self._scores, *added))
+        if "trace" in vars(self):  # its fold serves again
+            vars(made)["trace"] = self.trace.with_scores(added)
+        return made
+
+    def score(
+        self,
+        score: AnyScorers,
+        name: str | None = None,
+        *,
+        replace: bool = False,
+        expected: str | None = None,
+    ) -> EnsembleOutput:
+        """Score the run, without asking any model but a judge's own (V6).
+
+        This one stays as it is. The store keeps the scores, where it has the run. ::
+
+            scored = output.score(scorers.calls_at_most(3))
+
+        Args:
+            score: a scorer, a list of them, or a dict of them by name, as for `Ensemble.map`.
+            name: of the score, where one scorer is given; None: its own name.
+            replace: whether scores of the same names are replaced.
+            expected: the input that says what the output should come to; None: ``expected``, ``target`` or
+                ``expected_output``.
+
+        Returns:
+            The same with the scores.
+
+        Raises:
+            ValidationError: there is a mistake, or there are scores of this name; nothing was called.
+            ScoringError: a scorer failed for each run; has the scored object as ``result``.
+            RunInterrupted: it was stopped while a judge was asked; has as ``output`` what was scored by then.
+        """
+        made: EnsembleOutput = render_view("score", self, score, name, replace, expected)
+        return made
+
+    def annotate(
+        self,
+        value: ScoreValue,
+        name: str = "label",
+        reason: str | None = None,
+        span: Any = None,
+        *,
+        replace: bool = False,
+    ) -> EnsembleOutput:
+        """Add what a person says of the run (V8). This one stays as it is; the store keeps the score.
+
+        Args:
+            value: a bool passes or fails it, a number scores, a text labels it.
+            name: of the score.
+            reason: why.
+            span: the span that it is about, or its id; None: the run as a whole.
+            replace: whether it takes the place of an earlier score of this name.
+
+        Returns:
+            The same with the score.
+
+        Raises:
+            ValidationError: the value is no score, there is no such span, or there is a score of this name.
+        """
+        (run,) = self.list_scored()
+        made: EnsembleOutput = render_view("annotation", self, run, value, name, reason, span, replace)
+        return made
+
+    def list_scored(self) -> Iterator[ScoredRun]:
+        """The run, for whoever scores it. Not for users."""
+        yield ScoredRun(name=self.name or "run", run=self, inputs=self.inputs, place={"run_id": self.run_id})
+
+    @property
+    def shows_texts(self) -> bool:
+        """Whether views of it may show texts (T6a)."""
+        return self._keeps_texts
 
     @property
     def frames(self) -> Frames:
@@ -230,7 +351,7 @@ class EnsembleOutput(Pickled):
                 divides the own time of its spans: a tool without what it delegates, a model call without waits and
                 back-off.
             drop_waits: True for all waits, or the names of those that would have taken no time: ``"rate_limit"``,
-                ``"budget"``, ``"backoff"``, ``"review"``.
+                ``"budget"``, ``"connection"``, ``"backoff"``, ``"review"``.
 
         Raises:
             ValidationError: the run has not ended, or has no task, kind or wait of that name; suggests the nearest.
@@ -266,6 +387,12 @@ class EnsembleOutput(Pickled):
         """
         output = self.get_final_output()
         return "" if output is None else output.raw
+
+    @property
+    def parsed_output(self) -> Any:
+        """The value beside `raw`: the typed output of the same task; None where it has none."""
+        output = self.get_final_output()
+        return None if output is None else output.parsed_output
 
     def get_final_output(self) -> TaskOutput | None:
         """The output whose text is `raw`; None if there is none."""
@@ -388,4 +515,100 @@ class EnsembleOutput(Pickled):
         if output.reused and output.saving is None:  # of a worker whose manager was reused: this run has no trace of it
             return output
         part, items = self.trace.task(output.name), tuple(map(self._add_trace, output.item_outputs))
-        return replace(output, trace=part, metrics=part.metrics, item_outputs=items)
+        return dataclasses.replace(output, trace=part, metrics=part.metrics, item_outputs=items)
+
+
+# --- What is said of a run that ended badly: what `run` raises, and why there is no output of a task ------------------
+
+
+_RETURNED: Final = (ExitReason.USER_EXIT_EARLY, ExitReason.NOBODY_TO_ASK, ExitReason.BUDGET_EXCEEDED)
+
+
+def make_run_error(
+    result: RunResult, graph: Graph, strategy: ErrorStrategy, inputs: Mapping[str, Any], timeout_s: float | None
+) -> BaseException | None:
+    """The error that fits the end of a run, its cause set; None where `run` returns.
+
+    It returns where nothing failed, where somebody left early or the budget was used up, whatever had failed by then
+    (E27, E36), and always under PARTIAL, whose outcome is told by the status, FAILED included (E32, E34). An
+    interrupt and a timeout raise in any case.
+    """
+    if result.exit_reason is ExitReason.INTERRUPTED:
+        return RunInterrupted(f"{len(result.outputs)} of {len(graph.tasks)} tasks are done and kept.")
+    if result.exit_reason is ExitReason.TIMEOUT and timeout_s is not None:
+        running = ", ".join(repr(graph.tasks[index].name) for index in result.cancelled) or "nothing"
+        return DeadlineExceededError("run", timeout_s, running, "Raise timeout; what was done is kept in .output.")
+    if not result.failures or strategy is ErrorStrategy.PARTIAL or result.exit_reason in _RETURNED:
+        return None
+    first = result.failures[0]
+    if isinstance(first.error, ConstraintViolationError):
+        return first.error  # the manager did its work; what is missing is nobody's failure (E25)
+    error = _make_failure_error(result, graph, strategy, inputs, first)
+    error.__cause__ = first.error
+    return error
+
+
+def explain_absence(
+    name: str, graph: Graph, failures: Iterable[Failure], skipped: Iterable[Skipped], present: Iterable[str]
+) -> str:
+    """Say why a run has no output of this name; `present` are the names that it has."""
+    for failure in failures:
+        if failure.name == name:
+            return add_origin(f"Task {name!r} failed: {summarize_error(failure.error)}", failure.error)
+    for each in skipped:
+        if each.name == name:
+            return f"Task {name!r} was skipped: {each.reason}"
+    if any(name == node.name for node in graph.managed):
+        there = ", ".join(present) or "nothing"
+        return f"Task {name!r} has no output of its own, since a manager had it done. There is: {there}."
+    names = [node.name for node in graph.tasks]
+    return f"Task {name!r} was stopped." if name in names else f"No task {name!r}.{did_you_mean(str(name), names)}"
+
+
+def _make_failure_error(
+    result: RunResult, graph: Graph, strategy: ErrorStrategy, inputs: Mapping[str, Any], first: Failure
+) -> TaskExecutionError:
+    tasks = {node.name: node for node in graph.tasks}
+    # A phase that its review rejected has no description of its own.
+    description = tasks[first.name].task.description if first.kind == "task" else f"Review of phase {first.name!r}"
+    facts: dict[str, Any] = {
+        "task_description": render(description, inputs),
+        "agent_role": first.agent_role,
+        "completed_task_outputs": result.completed,
+    }
+    what = add_origin(summarize_error(first.error), first.error)
+    names = ", ".join(f"{each.name!r} ({each.agent_role})" for each in result.failures if each.kind == "task")
+    if graph.phases:
+        phases = dict.fromkeys(
+            each.name if each.kind == "phase" else graph.get_phase_name(tasks[each.name]) for each in result.failures
+        )
+        place = f" at task {names}" if names else ""
+        message = f"Phase {', '.join(map(repr, phases))} failed{place}: {what}"
+        return PhaseExecutionError(message, failures=result.failures, **facts)
+    if strategy is ErrorStrategy.CONTINUE_ON_ERROR:
+        causes = {failure.name: failure.error for failure in result.failures}
+        message = f"{len(causes)} of {len(graph.tasks)} tasks failed: {names}: {what}"
+        return ParallelExecutionError(message, failed_task_causes=causes, **facts)
+    head = f"Task {first.name!r} ({first.agent_role}) failed: "
+    # Of a run in itself, each level would say the same once more.
+    return TaskExecutionError(what if head in what else f"{head}{what}", **facts)
+
+
+# --- A run as scorers are told of it ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredRun:
+    """A run that can be scored.
+
+    Attributes:
+        name: of its task, where a judge looks at it.
+        run: its output.
+        inputs: its columns, and the ensemble's inputs.
+        place: which run it is, as fields of a `ScoreRecord`.
+    """
+
+    name: str
+    run: EnsembleOutput
+    inputs: Mapping[str, Any]
+    place: Mapping[str, Any]

@@ -7,6 +7,7 @@ reads a line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import OnTimeout
@@ -33,23 +34,35 @@ _ENDS: Final = {
     OnTimeout.CONTINUE: "it goes on as it is",
     OnTimeout.FAIL: "it counts as failed",
 }
+_ALL: Final = "all"
 _EXIT_COMMAND: Final = "/exit"
 # What `input` raises where there is nobody: the end of a file, a captured or missing stream, a frontend without input.
 NOBODY_ERRORS: Final = (EOFError, OSError, RuntimeError)
 
 
 def auto_review(decision: ReviewDecision | None = None) -> ReviewHandler:
-    """Make a review handler that always gives the same answer, for tests and unattended runs.
+    """Make a review handler that always gives the same answer: no gate, on purpose, for tests and unattended runs.
 
     Args:
         decision: the answer; None: approve.
     """
-    always = ReviewDecision.approve() if decision is None else decision
+    return AutoReview(ReviewDecision.approve() if decision is None else decision)
 
-    def decide(_request: ReviewRequest) -> ReviewDecision:
-        return always
 
-    return decide
+@dataclass(frozen=True, slots=True)
+class AutoReview:
+    """What `auto_review` makes: it decides alike about everything, in whatever process."""
+
+    decision: ReviewDecision
+
+    @property
+    def __name__(self) -> str:
+        """By which views call it."""
+        return auto_review.__name__
+
+    def __call__(self, _request: ReviewRequest) -> ReviewDecision:
+        """The decision."""
+        return self.decision
 
 
 def console_review(request: ReviewRequest) -> ReviewDecision:
@@ -69,6 +82,9 @@ def console_review(request: ReviewRequest) -> ReviewDecision:
         raise TimeoutError(f"Nobody can be asked here: {error}") from error
 
 
+console_review.is_person = True  # type: ignore[attr-defined]  # for `name_reviewer`
+
+
 def describe_question(request: ReviewRequest) -> str:
     """What is asked, in a sentence."""
     names = {
@@ -78,7 +94,8 @@ def describe_question(request: ReviewRequest) -> str:
         "tool": request.tool or "a tool",
     }
     title = _TITLES[request.subject].format_map(names)
-    return title[0].upper() + title[1:]
+    row = "" if request.row is None else f" ({request.row})"
+    return f"{title[0].upper()}{title[1:]}{row}"
 
 
 def describe_timeout(request: ReviewRequest) -> str:
@@ -100,12 +117,17 @@ def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Calla
     if request.subject == "question":
         return _read_answer(read, request, limit)
     choices = " ".join(_KEYS[verdict][1] for verdict in request.verdicts)
+    if request.row is not None:
+        choices += f", of all rows: [a {_ALL}]"
     prompt = f"{choices}{limit}: "
     while True:
         word, _, rest = read(prompt).strip().partition(" ")
+        first, _, others = rest.strip().partition(" ")
+        is_for_all = request.row is not None and first.lower() == _ALL
+        rest = others if is_for_all else rest
         verdict = _find_verdict(word.lower(), request.verdicts)
         if verdict is not None and (decision := _make_decision(verdict, rest.strip(), read)) is not None:
-            return decision
+            return replace(decision, for_all=is_for_all)
         prompt = f"{choices}: "
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.cost import Pricing
 from ensemble_notebook.domain.definitions.definition import list_given
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.limits import Pricing
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.secrets import protect_environment
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.graph import Graph, get_llm_key
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox

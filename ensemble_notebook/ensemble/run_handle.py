@@ -3,50 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
-import functools
 import logging
 import random
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, wait
 from typing import Any, Final
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
-from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
-from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.events import Event, TaskCompleted
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
+from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.domain.seams.run_memory import KeptTasks
-from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.event_stream import EventStream, Sink
-from ensemble_notebook.engine.events.listener_delivery import DRAIN_LIMIT_S, ListenerDelivery
+from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.engine.events.event_stream import DRAIN_LIMIT_S, Clock, EventStream, ListenerDelivery, Sink
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
 from ensemble_notebook.engine.events.run_log import RunLogger
+from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.parent_run import find_parent_run, make_context_of_nobody
+from ensemble_notebook.engine.loop_thread import LoopThread, loop_thread, replace_loop_thread
 from ensemble_notebook.engine.run.driver import Driver
-from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.engine.threads.collector_pace import collect_less_often
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.engine.threads.loop_thread import LoopThread, loop_thread, replace_loop_thread
-from ensemble_notebook.ensemble.earlier_runs.remembered_tasks import NestedTasks, RememberedTasks
+from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.ensemble.earlier_runs.remembering import (
     begin_remembering,
     finish_remembering,
     keep_exchanges,
     tell_at_once,
 )
-from ensemble_notebook.ensemble.earlier_runs.resumed_tasks import ResumedTasks
 from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
-from ensemble_notebook.ensemble.loop_watchdog import watch_loop
-from ensemble_notebook.ensemble.run_end import RunEnd
-from ensemble_notebook.ensemble.run_errors import make_run_error
+from ensemble_notebook.ensemble.earlier_runs.reuse import NestedTasks, RememberedTasks, ResumedTasks
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, make_run_error
+from ensemble_notebook.ensemble.person import find_waiting_person
 from ensemble_notebook.ensemble.run_settings import RunSettings
-from ensemble_notebook.errors import EnsembleError, RunInterrupted, TaskExecutionError, make_users_traceback
+from ensemble_notebook.errors import (
+    EnsembleError,
+    RunInterrupted,
+    SuggestsNames,
+    TaskExecutionError,
+    make_users_traceback,
+)
 from ensemble_notebook.models.langchain.tracing import no_tracing_by_environment
+from ensemble_notebook.models.openai.connections import masked_logs
 from ensemble_notebook.trace.exporters import export_trace
-from ensemble_notebook.trace.folding.task_spending import TaskSpending
+from ensemble_notebook.trace.folding.prices import TaskSpending
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_writer import RunWriter
 
@@ -57,6 +59,9 @@ _AS_IT_IS: Final = contextlib.nullcontext()
 
 SLICE_S: Final = 0.2
 INTERRUPT_LIMIT_S: Final = 2.0
+GRACE_S: Final = 0.5
+ANSWER_LIMIT_S: Final = 0.3
+_INTERVAL_S: Final = 0.2
 EXPORT_LIMIT_S: Final = 0.5
 _BLOCKED: Final = (
     "The event loop is blocked{place}, as by time.sleep or a request in an async function. It is left to itself, and "
@@ -68,7 +73,7 @@ _STUCK: Final = (
 )
 
 
-class RunHandle:
+class RunHandle(SuggestsNames):
     """A run that has been started. Thread-safe, and awaitable on any event loop.
 
     Made by `Ensemble.start`.
@@ -102,6 +107,7 @@ class RunHandle:
         self._clock = clock
         self._setting = setting
         self._resumed = resumed
+        self._person = find_waiting_person(setting.review_handler)
         self._parent = find_parent_run()
         self._calling_span = None if self._parent is None else find_calling_span()
         self._error: BaseException | None = None
@@ -111,7 +117,9 @@ class RunHandle:
         self._is_cancelled = False
         self._thread: LoopThread | None = None
         self._store_writer: RunWriter | None = None
-        self._end = RunEnd()
+        self._is_claimed = False  # somebody ends the run, or has ended it
+        self._is_over = False
+        self._over: Future[None] | None = None
 
     @property
     def status(self) -> RunStatus:
@@ -123,7 +131,14 @@ class RunHandle:
     @property
     def is_done(self) -> bool:
         """Whether the run has ended, so that `result` does not wait."""
-        return self._end.is_reached
+        return self._is_over
+
+    @property
+    def final_task(self) -> str | None:
+        """The name of the task whose text is the answer; None where several tasks end the run."""
+        graph, only = self._spec.graph, self._spec.only
+        final = find_final_tasks(graph) if only is None else (only.task,)
+        return graph.tasks[final[0]].name if len(final) == 1 else None
 
     @property
     def events(self) -> Sequence[Event]:
@@ -136,7 +151,7 @@ class RunHandle:
         if self._loop is not None and not self.is_done:
             self._loop.call_soon_threadsafe(self._stop_driver)
         if is_first and self._thread is not None:
-            watch_loop(self._thread, self._end.get_future(), functools.partial(self._abandon, ExitReason.INTERRUPTED))
+            self._watch_loop(self._thread, ExitReason.INTERRUPTED)
 
     def result(
         self, timeout: float | None = None, *, while_waiting: Callable[[], object] | None = None
@@ -158,29 +173,51 @@ class RunHandle:
             if timeout is not None and waited >= timeout:
                 raise TimeoutError(f"Run {self.run_id} is still going after {timeout:g} s; it was not stopped.")
             pause = SLICE_S if timeout is None else min(SLICE_S, timeout - waited)
-            concurrent.futures.wait([self._end.get_future()], timeout=pause)
+            wait([self._get_end()], timeout=pause)
             waited += pause
             if while_waiting is not None:
                 while_waiting()
+            elif self._person is not None:
+                self._person.attend_alone(self.cancel)
         return self._get_outcome()
 
     def __await__(self) -> Generator[Any, None, EnsembleOutput]:
         """The result, on any loop."""
         if not self.is_done:  # the loop need not be woken for a run that it has driven itself
-            yield from asyncio.shield(asyncio.wrap_future(self._end.get_future())).__await__()
+            yield from asyncio.shield(asyncio.wrap_future(self._get_end())).__await__()
         return self._get_outcome()
+
+    def keep_scores(self, scores: Iterable[ScoreRecord]) -> None:
+        """Have the store keep scores with the run, which goes on. Not for users.
+
+        Args:
+            scores: of the run, or of the rows of a map. Those of a nested run are not kept: it is a part of another.
+        """
+        if self._store_writer is not None:
+            for each in scores:
+                self._store_writer.add_score(each)
 
     def __repr__(self) -> str:
         """Id and status."""
         return f"<RunHandle {self.name or self.run_id}: {self.status.value}>"
+
+    def _repr_pretty_(self, printer: Any, _is_cycle: bool) -> None:
+        """In a notebook a line that says how far the run is, and what can be asked of it."""
+        name = self.name or self.run_id
+        if self.is_done:
+            printer.text(f"{name}: {self.status.value.replace('_', ' ')}. Its handle gives the output: .result().")
+            return
+        planned = {task.name for task in self.plan.tasks}
+        done = planned & {event.task for event in self.events if isinstance(event, TaskCompleted)}
+        said = f"{len(done)} of {pluralize(len(planned), 'task')} done"
+        printer.text(f"{name} goes on, {said}. Of its handle, .result() waits for the end and .cancel() stops it.")
 
     def begin(self) -> None:
         """Start the run on the loop thread of the process. `Ensemble.start` has done so."""
         self._thread = loop_thread()
         self._thread.submit(self.drive())
         if (limit_s := self._setting.timeout) is not None:
-            give_up = functools.partial(self._abandon, ExitReason.TIMEOUT)
-            watch_loop(self._thread, self._end.get_future(), give_up, after_s=limit_s)
+            self._watch_loop(self._thread, ExitReason.TIMEOUT, after_s=limit_s)
 
     def interrupted(self) -> EnsembleOutput:
         """Stop the run after a `KeyboardInterrupt` and wait a moment for its end; a second interrupt ends the wait.
@@ -190,7 +227,7 @@ class RunHandle:
         """
         self.cancel()
         with contextlib.suppress(KeyboardInterrupt):
-            concurrent.futures.wait([self._end.get_future()], timeout=INTERRUPT_LIMIT_S)
+            wait([self._get_end()], timeout=INTERRUPT_LIMIT_S)
         if isinstance(self._error, RunInterrupted):
             raise self._error from None
         error = RunInterrupted("the run was interrupted." if self.is_done else _STUCK)
@@ -207,14 +244,18 @@ class RunHandle:
             if self._loop is not None:
                 return  # the loop was blocked for so long that another one has taken the run over
             self._loop = asyncio.get_running_loop()
+        if self._person is not None and threading.current_thread() is threading.main_thread():
+            self._person.attend_on(self._loop, self.cancel)
         try:
             await self._drive(self._loop, sinks)
         except Exception as error:  # noqa: BLE001 - a fault of the machinery itself: whoever waits is told, not left waiting
-            if not self._end.is_claimed:
+            if not self._is_claimed:
                 self._error = error
         finally:
-            if self._end.claim():
-                self._end.reach()
+            if self._person is not None:
+                self._person.leave()
+            if self._claim_end():
+                self._reach_end()
 
     async def _drive(self, loop: asyncio.AbstractEventLoop, sinks: Sequence[Sink]) -> None:
         listeners = () if self._setting.is_row else (*self._ensemble.listeners, *self._setting.listeners)
@@ -223,7 +264,8 @@ class RunHandle:
         delivery = None
         if listeners:  # what they begin is nobody's (E52)
             delivery = make_context_of_nobody().run(ListenerDelivery, listeners, hold)
-        log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose)
+        is_row = self._spec.row is not None or (self._parent is not None and self._parent.row is not None)
+        log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose, is_row=is_row)
         nested = None if self._calling_span is None else NestedEvents(self._calling_span)
         outer_sinks = () if nested is None else (nested.put,)
         deliver: list[Sink] = [] if remembered is None else [remembered.on_event]
@@ -231,7 +273,8 @@ class RunHandle:
         kept_tasks = self._find_kept_tasks(remembered)
         source = self._source
         if remembered is not None:
-            source = keep_exchanges(source, remembered, self._resumed, self._spec.graph, deliver)
+            is_map = self._spec.task_noun.is_run
+            source = keep_exchanges(source, remembered, self._resumed, self._spec.graph, deliver, is_map=is_map)
         stream = self._stream = EventStream(
             self.run_id, self._clock, [*deliver, *sinks, *outer_sinks], self._text_filter, log.put
         )
@@ -241,6 +284,8 @@ class RunHandle:
         )
         if remembered is not None:
             tell_at_once(remembered, driver)
+        from ensemble_notebook.models.model_source import get_default_source
+
         timer = None
         if self._setting.timeout is not None:
             timer = loop.call_later(self._setting.timeout, driver.stop, ExitReason.TIMEOUT)
@@ -250,20 +295,35 @@ class RunHandle:
             # What is nested in a run is in its context, too.
             is_silent = config.langsmith or self._parent is not None
             async with _AS_IT_IS if is_silent else no_tracing_by_environment():
-                with collect_less_often(len(self._spec.graph.tasks)):
-                    await driver.run()
+                with masked_logs:
+                    async with _AS_IT_IS if self._parent else get_default_source().connections_held():
+                        await driver.run()
         finally:
             if timer is not None:
                 timer.cancel()
             if isinstance(kept_tasks, RememberedTasks | ResumedTasks):
                 kept_tasks.close()
-            is_stopped = self._end.is_claimed or driver.result.exit_reason is ExitReason.INTERRUPTED
-            if not self._end.is_claimed:
+            is_stopped = self._is_claimed or driver.result.exit_reason is ExitReason.INTERRUPTED
+            if not self._is_claimed:
                 self._make_output(driver)
+                self._finish_recording(driver)
                 await self._export(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
             await self._finish_remembering(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
             if delivery is not None:
                 await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
+
+    def _finish_recording(self, driver: Driver) -> None:
+        """Tell the recording that the run has completed; what it could not write by now has been told (E42)."""
+        from ensemble_notebook.models.recording.recorder import RecordingSource
+
+        source = self._source
+        if not isinstance(source, RecordingSource) or driver.result.exit_reason is not ExitReason.COMPLETED:
+            return
+        told = len(source.warnings)
+        source.finish()
+        for message in source.warnings[told:]:
+            if self.output is not None:
+                self.output.add_warning(message)
 
     def _begin_remembering(self) -> RunWriter | None:
         """Have the run written to the store; a nested one is written as a part of the run around it (E52)."""
@@ -287,7 +347,10 @@ class RunHandle:
         spending = TaskSpending(self._ensemble.cost)
         remembered.readers.append(spending.on_events)
         currency = "USD" if self._ensemble.cost is None else self._ensemble.cost.currency
-        kept_tasks = RememberedTasks(RunStore.open().open_results(), remembered, spending, currency)
+        graph = self._spec.graph
+        paths = [make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks]
+        is_map, results = self._spec.task_noun.is_run, RunStore.open().open_results()
+        kept_tasks = RememberedTasks(results, remembered, spending, currency, paths, is_map=is_map)
         if self._resumed is None:
             return kept_tasks
         return ResumedTasks(
@@ -329,7 +392,7 @@ class RunHandle:
             self._thread = loop_thread()
             self._thread.submit(self.drive())
             return
-        if not self._end.claim():
+        if not self._claim_end():
             return
         try:
             if self.output is not None:
@@ -343,7 +406,46 @@ class RunHandle:
         except Exception as error:  # noqa: BLE001 - as in `drive`
             self._error = error
         finally:
-            self._end.reach()
+            self._reach_end()
+
+    def _watch_loop(self, thread: LoopThread, reason: ExitReason, *, after_s: float = 0.0) -> None:
+        """End the run in another way, from a thread of its own, where its loop does not answer although it is to end.
+
+        Something that blocks in an async function, such as ``time.sleep``, holds the loop: no interrupt and no timeout
+        reaches the run through it (E66). The run is to end `after_s` from now, and has half a second more to do so.
+        """
+        end = self._get_end()
+
+        def watch() -> None:
+            wait([end], timeout=after_s + GRACE_S)
+            while not end.done():
+                if not thread.is_responsive(ANSWER_LIMIT_S):
+                    self._abandon(reason)
+                    return
+                wait([end], timeout=_INTERVAL_S)
+
+        threading.Thread(target=watch, name="ensemble-watchdog", daemon=True).start()
+
+    def _claim_end(self) -> bool:
+        """Whether whoever asks is the one that ends the run: its loop, or a thread that has given the loop up."""
+        with _lock:
+            is_first, self._is_claimed = not self._is_claimed, True
+            return is_first
+
+    def _reach_end(self) -> None:
+        with _lock:
+            self._is_over = True
+        if self._over is not None:
+            self._over.set_result(None)
+
+    def _get_end(self) -> Future[None]:
+        """What is done once the run has ended; made for the first who waits, since nobody does for a row of a map."""
+        with _lock:
+            if self._over is None:
+                self._over = Future()
+                if self._is_over:
+                    self._over.set_result(None)
+            return self._over
 
     def _stop_driver(self) -> None:
         if self._driver is not None:

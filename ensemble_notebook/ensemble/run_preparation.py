@@ -2,50 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.agent import Agent, find_llm_fault
+from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
 from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, DELEGATE_TASK, HierarchicalConstraints
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble
-from ensemble_notebook.domain.definitions.templates import check_variables, find_variables
-from ensemble_notebook.domain.definitions.tool import list_tool_names
-from ensemble_notebook.domain.events.textless_event import TextFilter
-from ensemble_notebook.domain.fingerprints.task_start import TaskKeys
+from ensemble_notebook.domain.definitions.own_prompt import place_texts
+from ensemble_notebook.domain.definitions.review import NOBODY_HERE
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.templates import check_variables, find_first_texts
+from ensemble_notebook.domain.definitions.tool import human_input, list_told_names
+from ensemble_notebook.domain.events.redaction import TextFilter
+from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
 from ensemble_notebook.domain.outputs.secrets import protect_named
-from ensemble_notebook.domain.planning.agent_resolution import (
+from ensemble_notebook.domain.planning.ensemble_rules import check_inner_variables, find_taken_inputs
+from ensemble_notebook.domain.planning.ensemble_texts import (
+    describe_too_deep,
+    has_handlers,
+    list_item_inputs,
+    list_open_gates,
+    list_places,
+    list_texts,
+)
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, fill_plan, make_plan
+from ensemble_notebook.domain.planning.graph import Graph, GraphPart, build_graph
+from ensemble_notebook.domain.planning.hierarchy_rules import find_resolved_role_problems, find_resolved_role_warnings
+from ensemble_notebook.domain.planning.known_items import KnownItems, list_known_items
+from ensemble_notebook.domain.planning.team import (
     AgentResolver,
     list_agent_texts,
     resolve_constraints,
 )
-from ensemble_notebook.domain.planning.ensemble_texts import has_handlers, list_item_inputs, list_texts
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, fill_plan, make_plan
-from ensemble_notebook.domain.planning.graph import Graph, build_graph
-from ensemble_notebook.domain.planning.graph_part import GraphPart
-from ensemble_notebook.domain.planning.known_items import KnownItems, list_known_items
-from ensemble_notebook.domain.planning.nested_tasks import describe_too_deep
-from ensemble_notebook.domain.rules.nested_rules import check_inner_variables
-from ensemble_notebook.domain.rules.resolved_role_rules import find_resolved_role_problems, find_resolved_role_warnings
+from ensemble_notebook.domain.planning.versions import Versions, make_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
-from ensemble_notebook.engine.events.listener_delivery import wants_tokens
+from ensemble_notebook.engine.events.event_stream import wants_tokens
 from ensemble_notebook.engine.limits.parent_run import ParentRun, find_parent_run
-from ensemble_notebook.engine.specs.inner_revision import find_inner_revision
-from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.ensemble.earlier_runs.reuse_preparation import (
+from ensemble_notebook.engine.run_spec import RunSpec, find_inner_revision
+from ensemble_notebook.ensemble.earlier_runs.reuse import (
     explain_no_reuse,
     find_part,
     keeps_tasks,
     make_task_keys,
 )
+from ensemble_notebook.ensemble.person import find_person, find_waiting_person
 from ensemble_notebook.ensemble.run_checks import check_runnable, check_textless, make_pricing, warn_of_tracing
-from ensemble_notebook.ensemble.run_inputs import merge_inputs, write_inputs
-from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.ensemble.run_settings import (
+    SHARED_FIELDS,
+    GivenMessages,
+    RunSettings,
+    describe_continued,
+    merge_inputs,
+    write_inputs,
+)
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
 from ensemble_notebook.trace.capture import resolve_capture_mode
+
+_FIELDS: Final = get_field_names(EnsembleDefinition)
+# What every way to run takes; `start` takes more.
+_KEYWORDS: Final = (
+    *("timeout", "record", "replay", "replay_tools", "pace", "reuse", "only", "resume"),
+    *("continue_from", "history", "deps"),
+)
+_MOST_NAMED: Final = 5
+_TEXTLESS: Final = (
+    "A review at the cell shows texts on the page, or in a terminal, which keep them, and capture_mode metadata keeps "
+    "no text. Name a function that answers as `review_handler:`, or take another capture_mode."
+)
+
+
+def ask_person_here(setting: RunSettings) -> RunSettings:
+    """The settings of a run that is begun here: with the person who can be asked, if it names nobody else (E45)."""
+    if setting.review_handler is not None or find_parent_run() is not None or (person := find_person()) is None:
+        return setting
+    return replace(setting, review_handler=person.reviewer)
 
 
 def make_source(setting: RunSettings) -> ChatSource:
@@ -65,11 +102,11 @@ def make_source(setting: RunSettings) -> ChatSource:
         return ReplaySource(setting.replay, pace=pace, runs_tools=setting.replay_tools == "live")
     source = get_default_source() if parent is None else parent.source
     if setting.record is not None:
-        from ensemble_notebook.models.recording.exchange_log import ExchangeLog
-        from ensemble_notebook.models.recording.recorder import RecordingSource
+        from ensemble_notebook.models.recording.recorder import ExchangeLog, RecordingSource
         from ensemble_notebook.models.recording.recording_file import RecordingFile
 
-        return RecordingSource(source, ExchangeLog(RecordingFile(setting.record)))
+        file = RecordingFile(setting.record)
+        return RecordingSource(source, ExchangeLog(file), file.finish)
     return source
 
 
@@ -89,9 +126,13 @@ def make_run_spec(
     values = merge_inputs(ensemble, inputs, variables)
     protect_named(values)
     prepared = PreparedEnsemble(ensemble, setting, source, resumed_from)
-    check_variables(prepared.used_texts, values)
-    if not has_handlers(ensemble):
-        _refuse_unused(variables, prepared.used_texts)
+    if setting.deps is not None and "deps" in prepared.variables and "deps" not in values:
+        raise ValidationError(
+            "A text uses {deps}, and what deps=... gives goes to functions that take a RunContext. "
+            "A template variable of that name goes through inputs: run({'deps': ...})."
+        )
+    check_variables(prepared.variables, values, list_places(ensemble))
+    _refuse_unused(ensemble, variables, prepared.variables)
     return prepared.make_spec(values)
 
 
@@ -130,8 +171,9 @@ class PreparedEnsemble:
 
     Attributes:
         graph: as declared.
-        texts: that may hold variables.
-        used_texts: these, and the inputs for whose items tasks run, which are never written.
+        gate_warnings: what is said of gates at which nobody can be asked.
+        written: the variables of its texts, each with the first text that has it.
+        variables: these, and the inputs for whose items tasks run, which are never written.
 
     Raises:
         ValidationError: it can't run like this, whatever the inputs are.
@@ -156,20 +198,25 @@ class PreparedEnsemble:
             (build_graph(ensemble), ()) if task_noun.is_run else check_runnable(ensemble, source)
         )
         check_inner_variables(ensemble)
-        self.texts = list_texts(ensemble)
-        self.used_texts = [*self.texts, *list_item_inputs(ensemble)]
+        self.written = find_first_texts(list_texts(ensemble))
+        items = find_first_texts(list_item_inputs(ensemble))
+        self.variables = self.written | {name: text for name, text in items.items() if name not in self.written}
         self._agents = _list_agents(ensemble, self.graph)
-        self._has_variables = any(any(find_variables(text)) for text in self.texts)
-        self._has_resolved_agents = any(
-            any(find_variables(text)) for agent in self._agents for text in list_agent_texts(agent)
+        self._has_resolved_agents = bool(
+            find_first_texts(text for agent in self._agents for text in list_agent_texts(agent))
         )
         parent = find_parent_run()
         self._capture_mode = resolve_capture_mode(ensemble.capture_mode)
         if parent is not None and parent.capture_mode is CaptureMode.METADATA:
             self._capture_mode = CaptureMode.METADATA  # no text of what is done inside is kept either (E52)
+        self._deps = ensemble.deps if setting.deps is None else setting.deps
         self._conversations = setting.conversations
-        if setting.continue_from is not None:
-            self._warnings = (*self._warnings, *self._check_continued(setting.continue_from.run_id))
+        continued: Any = setting.continue_from
+        self._continued_from = None if continued is None else continued.run_id
+        if isinstance(continued, GivenMessages):
+            self._conversations = {self._find_only_agent(): continued.messages}
+        if continued is not None:
+            self._warnings = (*self._warnings, *self._check_continued(continued.run_id))
         self._part = find_part(self.graph, setting.only)
         is_reusing = setting.reuse or resumed_from is not None or self._part is not None
         self._is_reusing = is_reusing or (parent is not None and parent.is_reusing)
@@ -182,9 +229,27 @@ class PreparedEnsemble:
         self._streams = (
             setting.streams or wants_tokens(ensemble.listeners) or wants_tokens(setting.listeners, default=True)
         )
+        self.gate_warnings = self._check_gates(parent)
+        if not setting.is_row:
+            self._warnings = (*self._warnings, *self.gate_warnings)
         self._pricing = make_pricing(ensemble)
         self._shared: _Resolved | None = None
         self._plan: ExecutionPlan | None = None
+
+    def _find_only_agent(self) -> str:
+        """The name of the only task that has an agent, which goes on with messages that were given (E55).
+
+        Raises:
+            ValidationError: there is none, or there are several.
+        """
+        names = [node.name for node in self.graph.tasks if node.agent is not None]
+        if len(names) != 1:
+            there = ", ".join(names) or "none"
+            raise ValidationError(
+                f"continue_from is a list of messages, which are for the only task that has an agent, and here are "
+                f"{len(names)}: {there}. Give an output or the id of a run, in which tasks are found by their names."
+            )
+        return names[0]
 
     def _check_continued(self, run_id: str) -> Iterator[str]:
         """A run without texts has no conversation; where no task has a namesake, that is told.
@@ -194,8 +259,8 @@ class PreparedEnsemble:
         """
         if self._capture_mode is CaptureMode.METADATA:
             raise ValidationError(
-                f"continue_from goes on with texts of run {run_id}, and capture_mode {CaptureMode.METADATA.value} "
-                f"keeps no text of this one. Leave out one of them."
+                f"continue_from goes on with texts of {describe_continued(run_id)}, and capture_mode "
+                f"{CaptureMode.METADATA.value} keeps no text of this one. Leave out one of them."
             )
         names = [node.name for node in self.graph.tasks if node.agent is not None]
         if not any(name in self._conversations for name in names):
@@ -204,6 +269,29 @@ class PreparedEnsemble:
                 f"No task goes on with a conversation of run {run_id}: there are those of {there}, and here are the "
                 f"tasks {', '.join(names) or 'of handlers alone'}. Give a task the same name in both."
             )
+
+    def _check_gates(self, parent: ParentRun | None) -> tuple[str, ...]:
+        """Say at which gates nobody can be asked, if that is known by now (E45).
+
+        Raises:
+            ValidationError: a person would be shown texts, and no text is to be kept.
+        """
+        reviewer = self._setting.review_handler or (None if parent is None else parent.person)
+        is_textless = self._capture_mode is CaptureMode.METADATA and find_waiting_person(reviewer) is not None
+        if self._task_noun.is_run or (reviewer is not None and not is_textless):
+            return ()
+        gates = list_open_gates(self._ensemble, self.graph)
+        if is_textless:
+            holders: list[Agent | Task] = [*self._agents, *(node.task for node in self.graph.all_tasks)]
+            is_asking = self._ensemble.review_handler is None and any(human_input in each.tools for each in holders)
+            if gates or is_asking:
+                raise ValidationError(_TEXTLESS)
+            return ()
+        if not gates or self._replayed_from is not None:
+            return ()
+        more = f" and {len(gates) - _MOST_NAMED} more" if len(gates) > _MOST_NAMED else ""
+        there = "There is a review" if len(gates) == 1 else "There are reviews"
+        return (f"{there} of {', '.join(gates[:_MOST_NAMED])}{more}, and {NOBODY_HERE}.",)
 
     @property
     def only(self) -> GraphPart | None:
@@ -222,11 +310,16 @@ class PreparedEnsemble:
             ValidationError: as `make_spec`.
         """
         protect_named(values)
-        written = write_inputs(self.texts, values)[0] if self._has_variables else {}
+        self._refuse_taken(values)
+        written = write_inputs(self.written, values)[0]
         list_known_items(self.graph, values)
         if self._has_resolved_agents and (
             problems := [*find_resolved_role_problems(self._agents, self.graph, written)]
         ):
+            raise ValidationError(problems)
+
+    def _refuse_taken(self, values: Mapping[str, Any]) -> None:
+        if problems := [*find_taken_inputs(self._ensemble, values)]:
             raise ValidationError(problems)
 
     def make_spec(self, values: Mapping[str, Any]) -> RunSpec:
@@ -235,8 +328,11 @@ class PreparedEnsemble:
         Raises:
             ValidationError: a value can't be written into a text, or makes roles that can't stand side by side.
         """
-        written, cut_warnings = write_inputs(self.texts, values) if self._has_variables else ({}, [])
+        self._refuse_taken(values)
+        written, cut_warnings = write_inputs(self.written, values)
         resolved, ensemble, setting = self._resolve(written), self._ensemble, self._setting
+        parent = find_parent_run()
+        person = None if parent is None else parent.person
         items = list_known_items(self.graph, values)
         return RunSpec(
             graph=resolved.graph,
@@ -247,6 +343,7 @@ class PreparedEnsemble:
             name=ensemble.name,
             workflow=ensemble.workflow.value,
             error_strategy=ensemble.error_strategy,
+            fallback_is_warning=ensemble.fallback_is_warning,
             inputs=values,
             max_concurrency=ensemble.max_concurrency,
             warnings=(*self._warnings, *cut_warnings, *resolved.warnings),
@@ -257,7 +354,8 @@ class PreparedEnsemble:
             budget=None if setting.is_row else ensemble.budget,
             pricing=self._pricing,
             rate_limit=ensemble.rate_limit,
-            review_handler=(None if setting.is_row else ensemble.review_handler) or setting.review_handler,
+            review_handler=(None if setting.is_row else ensemble.review_handler) or setting.review_handler or person,
+            person=person if setting.is_row else setting.review_handler or person,
             review_policy=ensemble.review_policy,
             delegation_policies=ensemble.delegation_policies,
             max_delegation_depth=ensemble.max_delegation_depth,
@@ -271,15 +369,26 @@ class PreparedEnsemble:
             resumed_from=self._resumed_from,
             path=self._path,
             conversations=self._conversations,
-            continued_from=None if setting.continue_from is None else setting.continue_from.run_id,
+            continued_from=self._continued_from,
+            history=setting.history,
+            deps=self._deps,
+            timeout=setting.timeout,
             revision=find_inner_revision(),
             task_noun=self._task_noun,
+            versions=None if self._task_noun.is_run else self.versions,
+            variable=None if setting.origin is None else setting.origin.variable,
+            texts=place_texts(ensemble.texts, written),
         )
+
+    @cached_property
+    def versions(self) -> Versions:
+        """The versions of the definition, the same for all its runs."""
+        return make_versions(self._ensemble, list_planned_agents(self._agents, self.graph), self._get_bare_plan())
 
     def _make_plan(self, written: Mapping[str, str], items: KnownItems) -> ExecutionPlan:
         if items:
             return make_plan(self.graph, written, items)
-        return fill_plan(self._get_bare_plan(), self.graph, written) if self._has_variables else self._get_bare_plan()
+        return fill_plan(self._get_bare_plan(), self.graph, written) if self.written else self._get_bare_plan()
 
     def _get_bare_plan(self) -> ExecutionPlan:
         """Get the plan without values of inputs, which all runs have in common."""
@@ -317,7 +426,7 @@ class PreparedEnsemble:
             agents=tuple(list_planned_agents(map(resolver.resolve, self._agents), graph)),
             warnings=(*find_resolved_role_warnings(graph), *warn_of_tracing()),
             text_filter=text_filter,
-            task_keys=make_task_keys(self._ensemble, graph, constraints) if has_keys else None,
+            task_keys=make_task_keys(self._ensemble, graph, constraints, self._deps) if has_keys else None,
         )
 
 
@@ -343,8 +452,9 @@ def list_planned_agents(agents: Iterable[Agent], graph: Graph) -> Iterator[Plann
             role=agent.role,
             goal=agent.goal,
             background=agent.background,
-            tools=(*(name for tool in agent.tools for name in list_tool_names(tool) or ()), *natives),
+            tools=(*(name for tool in agent.tools for name in list_told_names(tool)), *natives),
             allow_delegation=agent.allow_delegation,
+            system_prompt=agent.system_prompt,
         )
 
 
@@ -352,28 +462,32 @@ def _make_memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | No
     """The ensemble's store, or one for this run alone; None where no task remembers anything."""
     if not any(node.task.memory for node in graph.all_tasks):
         return None
-    from ensemble_notebook.memory.in_memory_store import InMemoryStore
-    from ensemble_notebook.memory.memory_conversion import to_memory
+    from ensemble_notebook.memory.full_text_store import InMemoryStore
+    from ensemble_notebook.memory.vector_store_memory import to_memory
 
     return InMemoryStore() if ensemble.memory is None else to_memory(ensemble.memory)
 
 
-def _refuse_unused(variables: Mapping[str, Any], texts: Sequence[str]) -> None:
-    """A keyword that no text uses is a misspelt one (E5). Where there are handlers, they may want any variable."""
-    used = {name for text in texts for name in find_variables(text)}
+def _refuse_unused(ensemble: EnsembleDefinition, variables: Mapping[str, Any], used: Collection[str]) -> None:
+    """A keyword that no text uses is a misspelt one (E5), or a field. Where there are handlers, they may want any."""
     unused = [name for name in variables if name not in used]
+    if has_handlers(ensemble):
+        unused = [name for name in unused if name in _FIELDS and _is_setting(variables[name])]
     if unused:
-        # The keywords that every way to run takes; `start` takes more.
-        known = [
-            *used,
-            "timeout",
-            "record",
-            "replay",
-            "replay_tools",
-            "pace",
-            "reuse",
-            "only",
-            "resume",
-            "continue_from",
-        ]
-        raise ValidationError([Problem(f"No text uses {name!r}.{did_you_mean(name, known)}") for name in unused])
+        raise ValidationError([Problem(_explain_unused(name, used)) for name in unused])
+
+
+def _explain_unused(name: str, used: Collection[str]) -> str:
+    """What was probably meant by a keyword that no text uses: a field of the ensemble, or another word."""
+    if name not in _FIELDS:
+        return f"No text uses {name!r}.{did_you_mean(name, (*used, *_KEYWORDS))}"
+    message = f"A run takes no {name}, which is a field of the ensemble, and no text uses {{{name}}}. For a run of a "
+    message += f"changed copy, write ensemble.replace({name}=...).run(...)."
+    if name in SHARED_FIELDS:
+        return message
+    return f"{message} To compare several, write ensemble.variants({{'NAME': {{{name!r}: ...}}, ...}}).run(...)."
+
+
+def _is_setting(value: Any) -> bool:
+    """True for what can only be meant as the value of a field: a part of a definition, or a model."""
+    return isinstance(value, Definition) or (not isinstance(value, str | Mapping) and find_llm_fault(value) is None)

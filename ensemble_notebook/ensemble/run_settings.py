@@ -1,25 +1,39 @@
-"""What one run is told beside its inputs."""
+"""What one run is told: its settings, and its inputs as its texts have them (E6, E47)."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
+from ensemble_notebook.domain.config import config
+from ensemble_notebook.domain.definitions.amounts import AmountError, read_history
 from ensemble_notebook.domain.definitions.definition import is_seconds
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.outputs.chat_message import Messages, strip_system
+from ensemble_notebook.domain.outputs.conversation import Messages, strip_system
 from ensemble_notebook.domain.seams.event import Listener
-from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.domain.value_text import (
+    describe_limited_table,
+    explain_unwritable,
+    find_data_url_fault,
+    write_value,
+)
+from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.trace.store.run_facts import RunOrigin
 
 PathLike = str | os.PathLike[str]
 Inputs = Mapping[str, Any] | None
 ReplayTools = Literal["live"] | None
 Pace = Literal["recorded"] | None
+
+SHARED_FIELDS: Final = frozenset(
+    {"budget", "capture_mode", "cost", "listeners", "name", "rate_limit", "review_handler", "trace_exporter", "verbose"}
+)
+"""Fields that hold for all variants together, since these are one run."""
 
 
 class RunResult(Protocol):
@@ -43,7 +57,30 @@ class ContinuedOutput(Protocol):
 
 
 Resumable = str | RunResult | None
-Continuable = ContinuedOutput | None
+Continuable = ContinuedOutput | str | int | Sequence[Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenMessages:
+    """A conversation that somebody has kept, as a `ContinuedOutput`: of no run, and of no task by name.
+
+    Attributes:
+        messages: without a system prompt.
+    """
+
+    messages: Messages
+    run_id: str = ""
+    capture_mode: CaptureMode = CaptureMode.OFF
+
+    def get_conversations(self, *, before: bool = False) -> Mapping[str, Messages]:  # noqa: ARG002 - as of an output
+        """Get none: there is no name."""
+        return {}
+
+
+def describe_continued(run_id: str) -> str:
+    """Say whose conversations are gone on with: those of a run, or messages that were given."""
+    return f"run {run_id}" if run_id else "the messages that were given"
+
 
 _CHOICES: Final = {"replay_tools": "live", "pace": "recorded"}
 
@@ -61,7 +98,10 @@ class RunSettings:
         reuse: whether what an earlier run has done serves in place of running it again (C34).
         only: the one task that the run is about, or its name; what it builds on is reused, or run; all else is skipped.
         resume: the run to go on with: an output of it, or its id, a beginning of that, its name, or -1 for the last.
-        continue_from: the output of a run whose tasks' conversations those of the same names go on with (E55).
+        continue_from: the output of a run whose tasks' conversations those of the same names go on with, its id, or a
+            list of messages (E55).
+        history: how much of these conversations is sent (E78); None for all.
+        deps: for functions that take a `RunContext` (E79); None: those of the ensemble.
         listeners: of this one run, beside the ensemble's own.
         review_handler: asked where the ensemble has none of its own.
         streams: whether replies are streamed in any case.
@@ -81,6 +121,8 @@ class RunSettings:
     only: Task | str | None = None
     resume: Resumable = None
     continue_from: Continuable = None
+    history: str | None = None
+    deps: object = None
     listeners: Sequence[Listener] = ()
     review_handler: ReviewHandler | None = None
     streams: bool = False
@@ -101,6 +143,7 @@ class RunSettings:
         self._check_reuse()
         self._check_resume()
         self._check_continue()
+        self._check_history()
         if self.record is not None and self.replay is not None:
             raise ValidationError("A run records or replays, not both: leave out record or replay.")
         for name, choice in _CHOICES.items():
@@ -119,7 +162,7 @@ class RunSettings:
 
         A run that goes on with the very run that it is to continue begins where that one began.
         """
-        earlier = self.continue_from
+        earlier: Any = self.continue_from
         if earlier is None:
             return {}
         resumed_id = getattr(self.resume, "run_id", self.resume)
@@ -145,6 +188,8 @@ class RunSettings:
 
     def _check_continue(self) -> None:
         given: Any = self.continue_from
+        if isinstance(given, str | list | tuple) or (isinstance(given, int) and not isinstance(given, bool)):
+            return
         if given is None or callable(getattr(type(given), "get_conversations", None)):
             if given is not None and given.capture_mode is CaptureMode.METADATA:
                 raise ValidationError(
@@ -153,9 +198,21 @@ class RunSettings:
                 )
             return
         hint = "A template variable of that name goes through inputs: run({'continue_from': ...})."
-        if isinstance(given, str) or hasattr(given, "run_id"):
-            hint = "What is remembered or loaded of a run has no conversations: give the output itself, or its pickle."
-        raise ValidationError(f"continue_from must be the output of a run, got {type(given).__name__}. {hint}")
+        if hasattr(given, "run_id"):
+            hint = f"What is loaded of a run has no conversations: give its output, or its id, {given.run_id!r}."
+        message = "continue_from must be an output, the id of a run or -1, or a list of messages"
+        raise ValidationError(f"{message}, got {type(given).__name__}. {hint}")
+
+    def _check_history(self) -> None:
+        if self.history is None:
+            return
+        hint = "A template variable of that name goes through inputs: run({'history': ...})."
+        if not isinstance(self.history, str):
+            raise ValidationError(f"history must be a text such as '20 turns', got {self.history!r}. {hint}")
+        try:
+            read_history(self.history)
+        except AmountError as error:
+            raise ValidationError(f"history: {error} {error.hint} {hint}") from None
 
     def _check_resume(self) -> None:
         word = self.resume if self.resume is None else getattr(self.resume, "run_id", self.resume)
@@ -167,3 +224,52 @@ class RunSettings:
         other = next((name for name in ("record", "replay") if getattr(self, name) is not None), None)
         if self.resume is not None and other is not None:
             raise ValidationError(f"What a resumed run has done is not asked again: leave out {other} or resume.")
+
+
+# --- The inputs of a run as its texts have them -----------------------------------------------------------------------
+
+
+def merge_inputs(
+    ensemble: EnsembleDefinition, inputs: Mapping[str, Any] | None, variables: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values of all template variables: own defaults, then `inputs`, then keywords."""
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise ValidationError(f"inputs must map names to values, got {type(inputs).__name__}.")
+    return {**ensemble.inputs, **(inputs or {}), **variables}
+
+
+def write_inputs(names: Iterable[str], values: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """Write the values of the variables that texts use. Others are for handlers, and may be anything.
+
+    Args:
+        names: of the variables that texts use; those without a value are left out.
+        values: name -> value.
+
+    Returns:
+        The written values by name, and a warning for each table that is limited.
+
+    Raises:
+        ValidationError: values that no prompt can hold, all of them.
+    """
+    written: dict[str, str] = {}
+    warnings: list[str] = []
+    problems: list[Problem] = []
+    for name in names:
+        if name not in values:
+            continue
+        given = values[name]
+        if isinstance(given, str) and (fault := find_data_url_fault(given)):
+            problems.append(Problem(f"The input {name!r} {fault}"))
+            continue
+        try:
+            value = write_value(given, config.max_table_chars)
+        except Exception as error:  # noqa: BLE001 - it is anybody's object
+            fault = explain_unwritable(error)
+            problems.append(Problem(f"The input {name!r} can't be written into a text: {fault}"))
+            continue
+        written[name] = value.text
+        if value.shown:
+            warnings.append(describe_limited_table(f"The input {name!r}", value))
+    if problems:
+        raise ValidationError(problems)
+    return written, warnings

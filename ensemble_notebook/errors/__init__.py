@@ -13,6 +13,7 @@
     ├── AgentExecutionError (RuntimeError)      an agent's model could not answer
     ├── FallbackFailedError (RuntimeError)      a task's own worker failed, and then its fallback
     ├── ItemsFailedError (RuntimeError)         items of a task failed that runs for each of a list
+    ├── ScoringError (RuntimeError)             a score function failed for each run; all runs are kept
     ├── ToolExecutionError (RuntimeError)       a handler, or a tool as handler, reported a failure
     ├── MaxIterationsExceededError (RuntimeError)  an agent kept calling tools
     ├── OutputParsingError (ValueError)         no reply fits the output type
@@ -36,8 +37,19 @@ task -> agent -> the foreign error. Each error that leaves ``run`` carries ``out
 
 from __future__ import annotations
 
-from ensemble_notebook.errors.absent import AbsentObject, DescribedObject, describe_object
-from ensemble_notebook.errors.base import AbsentObjectError, EnsembleError, RunInterrupted, get_message, summarize_error
+from ensemble_notebook.errors.base import (
+    AbsentObjectError,
+    EnsembleError,
+    RunInterrupted,
+    SuggestsNames,
+    did_you_mean,
+    find_nearest,
+    get_message,
+    make_readable,
+    register_mask,
+    remove_control_characters,
+    summarize_error,
+)
 from ensemble_notebook.errors.definition_errors import (
     CircularDependencyError,
     Problem,
@@ -61,12 +73,12 @@ from ensemble_notebook.errors.execution_errors import (
     ReplayError,
     ReviewRejectedError,
     ReviewTimeoutError,
+    ScoringError,
     StoreError,
     TaskExecutionError,
     ToolExecutionError,
     TraceFormatError,
 )
-from ensemble_notebook.errors.foreign import RecordedError, make_recorded_error, mask_error
 from ensemble_notebook.errors.origin import (
     add_origin,
     drop_own_frames,
@@ -75,9 +87,19 @@ from ensemble_notebook.errors.origin import (
     make_users_traceback,
     register_cell_namer,
 )
-from ensemble_notebook.errors.pickling import Pickled, describe_parts, get_state
-from ensemble_notebook.errors.suggestions import did_you_mean, find_nearest
-from ensemble_notebook.errors.text import make_readable, register_mask, remove_control_characters
+from ensemble_notebook.errors.pickling import (
+    AbsentObject,
+    DescribedObject,
+    Pickled,
+    RecordedError,
+    describe_object,
+    describe_parts,
+    find_http_status,
+    get_state,
+    make_recorded_error,
+    mask_error,
+    read_http_status,
+)
 
 __all__ = [
     "AbsentObject",
@@ -106,7 +128,9 @@ __all__ = [
     "ReviewRejectedError",
     "ReviewTimeoutError",
     "RunInterrupted",
+    "ScoringError",
     "StoreError",
+    "SuggestsNames",
     "TaskExecutionError",
     "ToolExecutionError",
     "TraceFormatError",
@@ -116,6 +140,7 @@ __all__ = [
     "describe_parts",
     "did_you_mean",
     "drop_own_frames",
+    "find_http_status",
     "find_nearest",
     "find_origin",
     "find_place",
@@ -125,6 +150,7 @@ __all__ = [
     "make_recorded_error",
     "make_users_traceback",
     "mask_error",
+    "read_http_status",
     "register_cell_namer",
     "register_mask",
     "remove_control_characters",

@@ -1,13 +1,94 @@
-"""The base of every error, and how an error says what happened: on one line, without secrets, short in a cell."""
+"""The base of every error, and how it says what happened: on one line, without secrets, with the nearest word."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any, Self
+import copyreg
+import difflib
+import functools
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from ensemble_notebook.errors.origin import find_origin, format_short_traceback, iterate_causes
-from ensemble_notebook.errors.text import make_readable, mask_text
+
+# --- The nearest known word to an unknown one, and the sentence that suggests it --------------------------------------
+
+
+def find_nearest(word: str, known: Iterable[str]) -> str | None:
+    """Find the known word closest to `word`, ignoring case, or None when nothing is close."""
+    by_lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` for the nearest known word, else the known words (at most eight), else nothing."""
+    names = list(known)
+    close = find_nearest(word, names)
+    if close is not None:
+        return f" Did you mean {close!r}?"
+    if not names:
+        return ""
+    shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
+    return f" Known: {shown}."
+
+
+class SuggestsNames:
+    """The base of public objects: who asks one for an attribute that it does not have is told the nearest name."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # to a type checker, a class with this method has every attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise `AttributeError`. Called only where an attribute was not found."""
+            if hasattr(type(self), name):  # there is one, and its own code raised: that error is the one to see
+                object.__getattribute__(self, name)
+            message = f"{type(self).__name__} has no attribute {name!r}."
+            # What is private is asked for by pickle, copy and IPython, often, and by nobody who could read an answer.
+            if not name.startswith("_"):
+                own = tuple(vars(self)) if type(self).__dictoffset__ else ()
+                if close := _find_nearest_attribute(type(self), own, name):
+                    message += f" Did you mean {close!r}?"
+            # Python would add its own guess behind ours, if it knew the object.
+            raise AttributeError(message, name=name, obj=None)
+
+
+@functools.lru_cache(maxsize=1000)  # code that asks by `hasattr` asks many objects
+def _find_nearest_attribute(kind: type, own: tuple[str, ...], name: str) -> str | None:
+    return find_nearest(name, (each for each in (*dir(kind), *own) if not each.startswith("_")))
+
+
+# --- What texts of errors go through before a person reads them -------------------------------------------------------
+
+
+# ESC, NUL and their like; line breaks and tabs stay.
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_masks: Final[list[Callable[[str], str]]] = []
+
+
+def register_mask(mask: Callable[[str], str]) -> None:
+    """Have what errors say to people go through `mask` first (T7): what a secret is, is known above this module."""
+    _masks.append(mask)
+
+
+def mask_text(text: str) -> str:
+    """The text without secrets."""
+    for mask in _masks:
+        text = mask(text)
+    return text
+
+
+def remove_control_characters(text: str) -> str:
+    """The text without control characters, so that nobody's words move the cursor or write a title (E71)."""
+    return _CONTROLS.sub("", text)
+
+
+def make_readable(text: str) -> str:
+    """The text as it may be shown in a terminal: without secrets and control characters."""
+    return mask_text(remove_control_characters(text))
+
 
 _LINE_LIMIT = 300
 _reducers: list[Callable[[BaseException], tuple[Any, ...]]] = []
@@ -36,8 +117,17 @@ def summarize_error(error: BaseException) -> str:
     return kind if text == kind else f"{kind}: {text}"
 
 
-class _Readable(BaseException):
+class _Readable(SuggestsNames, BaseException):
     """What all errors of ours share: texts that may be shown, pickles that hold what happened."""
+
+    def __init__(self, *args: Any) -> None:
+        """Have it pickled by itself.
+
+        tblib, which Dask imports, has all errors that it finds pickled with their causes as they are, and those need
+        not pickle at all.
+        """
+        copyreg.dispatch_table.pop(type(self), None)
+        super().__init__(*args)
 
     def __str__(self) -> str:
         """Its words, without secrets and control characters (E69, E71)."""

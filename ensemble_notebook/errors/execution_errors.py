@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ensemble_notebook.errors.base import EnsembleError, summarize_error
+from ensemble_notebook.errors.base import EnsembleError, mask_text, summarize_error
 
 _SHOWN_ARGUMENTS = 200
+_LONGEST_QUOTED = 200
 
 
 class TaskExecutionError(EnsembleError, RuntimeError):
@@ -90,6 +91,19 @@ class ItemsFailedError(EnsembleError, RuntimeError):
         super().__init__(message)
         self.failures: tuple[Any, ...] = tuple(failures)
         self.item_outputs: tuple[Any, ...] = tuple(item_outputs)
+
+
+class ScoringError(EnsembleError, RuntimeError):
+    """The score function failed for each run of variants; the runs are kept (E73). The cause is what it raised.
+
+    Attributes:
+        result: the whole `MapResult`; so is ``output``.
+    """
+
+    def __init__(self, message: str, *, result: Any) -> None:
+        super().__init__(message)
+        self.result: Any = result
+        self.output = result
 
 
 class ToolExecutionError(EnsembleError, RuntimeError):
@@ -197,7 +211,18 @@ class OutputParsingError(EnsembleError, ValueError):
         self.attempt_count = attempt_count
         name = getattr(output_type, "__name__", "the JSON schema")
         verdict = "The reply does not fit" if attempt_count == 1 else f"None of {attempt_count} replies fits"
-        super().__init__(f"{verdict} {name}: {self.parse_errors[-1].rstrip('.')}. {advice}".rstrip())
+        said = _quote_beginning(raw_output, "It" if attempt_count == 1 else "The last one")
+        super().__init__(f"{verdict} {name}: {self.parse_errors[-1].rstrip('.')}. {said} {advice}".rstrip())
+
+
+def _quote_beginning(text: str, who: str) -> str:
+    """What a reply says, as far as a message has room for it; masked before it is cut, so that no half key is left."""
+    shown = " ".join(mask_text(text[: 10 * _LONGEST_QUOTED]).split())
+    if not shown:
+        return f"{who} is empty."
+    if len(shown) <= _LONGEST_QUOTED and len(text) <= 10 * _LONGEST_QUOTED:
+        return f"{who} says: {shown!r}{'' if shown[-1] in '.!?' else '.'}"
+    return f"{who} begins: {shown[:_LONGEST_QUOTED] + ' ...'!r}"
 
 
 class GuardrailViolationError(EnsembleError, RuntimeError):

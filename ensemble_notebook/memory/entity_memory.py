@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol, cast
 
 from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryKind, get_memory_kind
-from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.memory.in_memory_store import InMemoryStore
-from ensemble_notebook.memory.memory_conversion import to_memory
-from ensemble_notebook.memory.words import split_words
+from ensemble_notebook.errors import SuggestsNames, ValidationError
+from ensemble_notebook.memory.full_text_store import InMemoryStore, split_words
+from ensemble_notebook.memory.vector_store_memory import to_memory
 
 _ENTITY: Final = "entity"
 # So many entries are looked through for the ones that are meant.
@@ -29,7 +28,7 @@ class _PlainStore(Protocol):
     def retrieve(self, scope: str, query: str, limit: int, /) -> Sequence[MemoryEntry]: ...
 
 
-class EntityMemory:
+class EntityMemory(SuggestsNames):
     """A store one scope of which holds facts about entities; all else is passed on as it is.
 
     ::

@@ -1,4 +1,4 @@
-"""Entries in a SQLite database with a full-text index: kept, ranked by their words, and let go.
+"""Memory in a SQLite database with a full-text index: entries are kept, ranked by their words, and let go (E44).
 
 Knows tables and queries; where the database is, and what may go wrong there, is known to the stores.
 """
@@ -6,18 +6,22 @@ Knows tables and queries; where the database is, and what may go wrong there, is
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+import threading
+import unicodedata
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.memory import MemoryEntry
+from ensemble_notebook.domain.definitions.definition import is_seconds
+from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryKind
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.errors import EnsembleError, summarize_error
-from ensemble_notebook.memory.retention import Retention
-from ensemble_notebook.memory.words import split_words
+from ensemble_notebook.errors import EnsembleError, SuggestsNames, ValidationError, summarize_error
 
 # The words are split by us before they are indexed: SQLite takes a sentence of a script without spaces for one word. So
 # the index is a table of its own, and not one over `text`; the trigger keeps the two together.
@@ -46,7 +50,7 @@ _DELETE_SURPLUS: Final = """DELETE FROM memory_entry WHERE id IN (
 _MAX_QUERY_WORDS: Final = 200
 
 
-class FullTextStore(ABC):
+class FullTextStore(SuggestsNames, ABC):
     """What both of our own stores do. Thread-safe; secrets are masked before they are kept (T7)."""
 
     def __init__(self, max_entries: int | None, max_age: float | timedelta | None) -> None:
@@ -166,3 +170,91 @@ def _to_utc_text(when: datetime) -> str:
 def _replace_surrogates(text: str) -> str:
     """Replace halves of characters, which no database takes."""
     return text.encode(errors="replace").decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Which entries of a scope are kept: the newest `max_entries`, none older than `max_age`; None sets no limit."""
+
+    max_entries: int | None = None
+    max_age: timedelta | None = None
+
+    @classmethod
+    def from_limits(cls, max_entries: Any, max_age: Any) -> Retention:
+        """Make one of what a user wrote; an age is in seconds or a `timedelta`.
+
+        Raises:
+            ValidationError: a limit is none.
+        """
+        is_count = isinstance(max_entries, int) and not isinstance(max_entries, bool) and max_entries >= 1
+        if max_entries is not None and not is_count:
+            raise ValidationError(f"max_entries must be a whole number >= 1 or None, got {max_entries!r}.")
+        if max_age is None:
+            return cls(max_entries)
+        seconds = max_age.total_seconds() if isinstance(max_age, timedelta) else max_age
+        if not is_seconds(seconds):
+            raise ValidationError(f"max_age must be seconds > 0, a timedelta or None, got {max_age!r}.")
+        return cls(max_entries, timedelta(seconds=seconds))
+
+    def find_oldest_allowed(self) -> datetime | None:
+        """Find when an entry must have been made to be still kept now; None where age does not count."""
+        return None if self.max_age is None else datetime.now(UTC) - self.max_age
+
+
+# Scripts without spaces between words: each sign is a word.
+_SIGN: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD: Final = re.compile(rf"[{_SIGN}]|[^\W_{_SIGN}]+")
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into its words in order, in lower case; none for punctuation and emoji."""
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+# Why not a list: what is found, and in which order, has to be the same as in a file, so it is SQLite here too.
+
+
+class InMemoryStore(FullTextStore):
+    """A memory in this process that lives as long as the object. Thread-safe. A pickled copy is independent.
+
+    Args:
+        max_entries: the most entries per scope; the oldest are dropped first. None: no limit.
+        max_age: seconds or a `timedelta` after which an entry is dropped; None: never.
+
+    Raises:
+        ValidationError: a limit is not a number above 0.
+    """
+
+    def __init__(self, *, max_entries: int | None = None, max_age: float | timedelta | None = None) -> None:
+        super().__init__(max_entries, max_age)
+        self._connect()
+        create_tables(self._connection)
+
+    def _connect(self) -> None:
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        weakref.finalize(self, self._connection.close)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            yield self._connection
+
+    def get_kind(self, _scope: str, /) -> MemoryKind:
+        """Say that it lasts no longer than the process (T11)."""
+        return "short_term"
+
+    def __getstate__(self) -> tuple[Retention, bytes]:
+        """Pickle the limits and the entries."""
+        with self._open() as connection:
+            return self._retention, connection.serialize()
+
+    def __setstate__(self, state: tuple[Any, bytes]) -> None:
+        """Make a store of its own with the same entries."""
+        self._retention, content = state
+        self._connect()
+        self._connection.deserialize(content)
+
+    def __repr__(self) -> str:
+        """Say its kind and scopes."""
+        return f"<InMemoryStore {self.scopes()}>"

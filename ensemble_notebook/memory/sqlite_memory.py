@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from ensemble_notebook.domain.private_files import make_private_database
 from ensemble_notebook.errors import EnsembleError, ValidationError
 from ensemble_notebook.memory.full_text_store import FullTextStore, create_tables
 
@@ -54,6 +55,8 @@ class SqliteMemory(FullTextStore):
     def _open(self) -> Iterator[sqlite3.Connection]:
         # One connection for each operation: nothing to close, nothing that a fork or a pickle could break, and a file
         # that somebody deletes is simply made again.
+        with suppress(OSError):  # SQLite says the same better
+            make_private_database(self._path)
         try:
             with closing(sqlite3.connect(self._path, timeout=LOCK_LIMIT_S, isolation_level=None)) as connection:
                 _set_up(connection)

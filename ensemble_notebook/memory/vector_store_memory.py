@@ -6,13 +6,16 @@ Knows the vector store by its methods only; imports none.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from ensemble_notebook.domain.definitions.memory import MemoryEntry, is_vector_store
+from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore, is_path, is_vector_store
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.errors import SuggestsNames, ValidationError
+from ensemble_notebook.memory.full_text_store import InMemoryStore
+from ensemble_notebook.memory.sqlite_memory import SqliteMemory
 
 # What the metadata of our documents are called, so that they don't meet those of others. 0.1.0 wrote them bare.
 _PREFIX: Final = "ensemble_"
@@ -31,7 +34,7 @@ class ScopeFilter(dict[str, str]):
         return all(metadata.get(name) == value for name, value in self.items())
 
 
-class VectorStoreMemory:
+class VectorStoreMemory(SuggestsNames):
     """A LangChain vector store as a memory. It has no limits of its own for age or number of entries.
 
     Documents that others put into the store belong to every scope. Those of tasks have their scope in the metadata, as
@@ -43,6 +46,7 @@ class VectorStoreMemory:
 
     Attributes:
         read_only: as given.
+        is_wrapped: whether `wrap` has made it.
 
     Raises:
         ValidationError: the object has no such methods.
@@ -57,6 +61,18 @@ class VectorStoreMemory:
             raise ValidationError(f"VectorStoreMemory read_only must be True or False, got {read_only!r}.")
         self._store = store
         self.read_only = read_only
+        self.is_wrapped = False
+
+    @classmethod
+    def wrap(cls, store: Any) -> VectorStoreMemory:
+        """Make one of a store that was given as it is: nobody said that tasks may not write, so a run tells of it.
+
+        Args:
+            store: as for the constructor.
+        """
+        made = cls(store)
+        made.is_wrapped = True
+        return made
 
     async def store(self, scope: str, entry: MemoryEntry, /) -> None:
         """As `MemoryStore.store`; secrets are masked (T7).
@@ -153,3 +169,37 @@ def _read_time(text: Any) -> datetime | None:
         return None if time.tzinfo is None else time.astimezone(UTC)
     except (OverflowError, TypeError, ValueError):
         return None
+
+
+# --- What a user gives as a memory, taken in as one -------------------------------------------------------------------
+
+
+def to_memory(value: Any) -> MemoryStore:
+    """Convert an object to a memory: one with `store` and `retrieve`, or a vector store.
+
+    Raises:
+        ValidationError: it is neither.
+    """
+    if all(callable(getattr(value, name, None)) for name in ("store", "retrieve")) and not isinstance(value, type):
+        return cast(MemoryStore, value)
+    if is_vector_store(value):
+        return cast(MemoryStore, VectorStoreMemory.wrap(value))
+    kind = value.__name__ if isinstance(value, type) else type(value).__name__
+    raise ValidationError(
+        f"A memory is an object with store(scope, entry) and retrieve(scope, query, limit), or a LangChain vector "
+        f"store; got {kind}."
+    )
+
+
+def open_memory(given: bool | str | os.PathLike[str]) -> MemoryStore | None:
+    """Make the store that a short form means: True is a new one in memory, a path one in that file, False none.
+
+    Raises:
+        ValidationError: the text is no path, or the file can't be used.
+    """
+    if isinstance(given, bool):
+        return InMemoryStore() if given else None
+    if isinstance(given, str) and not is_path(given):
+        wanted = "an object with store and retrieve, True, or the path of a file such as 'notes.db'"
+        raise ValidationError(f"Ensemble memory must be {wanted}, got {given!r}.")
+    return SqliteMemory(given)

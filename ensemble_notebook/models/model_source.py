@@ -1,7 +1,7 @@
 """Where the engine gets its models from (a `ChatSource`): spec texts and model objects become ports.
 
-What a spec may be stands in docs/contract/engine.md#models. Knows all kinds of models and how each is opened. Imports
-of providers happen on a thread, at first use.
+What a spec may be is told by its kind. Knows what all kinds need to be opened: connections that are kept, and the port
+of a LangChain model. Imports of providers happen on a thread, at first use.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import asyncio
 import atexit
 import functools
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
+from ensemble_notebook.domain.seams.chat_port import ChatPort
+from ensemble_notebook.models.connection_places import PlacesOfModel, connection_places
 from ensemble_notebook.models.langchain.langchain_model import (
     describe_hidden_retries,
     find_core_model,
@@ -25,38 +28,20 @@ from ensemble_notebook.models.langchain.langchain_model import (
     replace_core_model,
 )
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort
-from ensemble_notebook.models.local.local_server import (
-    LocalServer,
-    find_name_to_start,
-    find_weights_file,
-    get_local_server,
-)
-from ensemble_notebook.models.model_parameters import ModelParameters, read_parameters
-from ensemble_notebook.models.model_spec import LocalSpec, OpenAISpec, ScriptedSpec, parse_spec
-from ensemble_notebook.models.openai.chat_openai import (
-    copy_without_retries,
-    find_own_http_client,
-    has_schema_support,
-    is_client_loaded,
-    load_client,
-    make_chat_model,
-)
-from ensemble_notebook.models.openai.chat_openai_adapter import has_replaceable_completions
-from ensemble_notebook.models.openai.connections import Connections, make_http_client
-from ensemble_notebook.models.openai.connections_by_loop import ConnectionHandle, ConnectionsByLoop
-from ensemble_notebook.models.openai.endpoint import KEY_VARIABLE, Endpoint, resolve_endpoint
-
-Notice = Callable[[str], None]
+from ensemble_notebook.models.model_kinds import parse_spec
+from ensemble_notebook.models.model_spec import ModelParameters, Notice, ServedModel, read_parameters
+from ensemble_notebook.models.openai.connections import ConnectionHandle, ConnectionsByLoop, make_http_client
 
 
 class ModelSource:
     """Ports for specs and objects.
 
-    One client and connection pool per model and event loop, kept over runs, closed with the loop or with the model.
+    One client and connection pool per model and event loop, for as long as runs go on (`connections_held`).
     """
 
     def __init__(self) -> None:
         self._connections: ConnectionsByLoop[Any] = ConnectionsByLoop()
+        self._watched: dict[Hashable, weakref.finalize[..., Any]] = {}
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -82,84 +67,83 @@ class ModelSource:
         Raises:
             ValidationError: the spec is none, its key variable is not set, or its file is not there.
         """
-        if not isinstance(llm, str | Mapping):
-            protect_secrets(find_core_model(llm))
+        if isinstance(llm, str | Mapping):
+            parse_spec(llm).check()
         else:
-            match parse_spec(llm):
-                case OpenAISpec() as spec:
-                    resolve_endpoint(spec)
-                case LocalSpec(path=str(path)):
-                    find_weights_file(path)
+            protect_secrets(find_core_model(llm))
 
-    async def prepare(self, llm: Any, notice: Notice) -> LangChainPort:
+    async def prepare(self, llm: Any, notice: Notice) -> ChatPort:
         """Make the port of a model object or spec for the running loop; see `ChatSource.prepare`."""
-        if not isinstance(llm, str | Mapping):
-            return await self._prepare_object(llm)
-        match parse_spec(llm):
-            case OpenAISpec() as spec:
-                return await self._prepare_openai(resolve_endpoint(spec), read_parameters(llm), notice)
-            case LocalSpec() as spec:
-                if (name := find_name_to_start(spec)) is not None:
-                    # Here, since the loop hears nothing while llama.cpp's binding holds the interpreter's lock.
-                    notice(f"Starting {name} ...")
-                server = await asyncio.to_thread(get_local_server, spec, _call_on_this_loop(notice))
-                return await self._prepare_local(server, read_parameters(llm), notice)
-            case ScriptedSpec():
-                return await self._prepare_object(await asyncio.to_thread(_make_echo_model))
+        if isinstance(llm, str | Mapping):
+            return await parse_spec(llm).open(self, read_parameters(llm), notice)
+        return await self.open_object(llm)
+
+    @asynccontextmanager
+    async def connections_held(self) -> AsyncIterator[None]:
+        """Keep connections open from request to request; when the last run of the process leaves, they close (E76)."""
+        try:
+            async with self._connections.held():
+                yield
+        finally:
+            connection_places.forget_limit()
 
     def close(self) -> None:
         """Close the connections that are still open on loops that nobody runs any more."""
         self._connections.close()
 
-    async def _prepare_openai(self, endpoint: Endpoint, parameters: ModelParameters, notice: Notice) -> LangChainPort:
-        await _ensure_client_loaded(endpoint.name, notice)
-        handle = await self._connections.get(endpoint, lambda: Connections(endpoint.url))
-        model = make_chat_model(endpoint, handle.connections, **parameters.settings)
+    async def open_served(self, model: ServedModel, parameters: ModelParameters, notice: Notice) -> LangChainPort:
+        """Make the port of a model behind the OpenAI protocol."""
+        from ensemble_notebook.models.openai import chat_openai
+
+        endpoint = model.endpoint
+        if not chat_openai.is_client_loaded():
+            notice(f"Loading the client of {endpoint.name} ...")
+            await asyncio.to_thread(chat_openai.load_client)
+        handle = await self._connections.get(endpoint, model.make_connections)
+        settings = {**model.settings, **parameters.settings}
+        chat_model = chat_openai.make_chat_model(endpoint, handle.connections, **settings)
+        has_schema_support = model.has_schema_support
+        if has_schema_support is None:
+            has_schema_support = chat_openai.has_schema_support(chat_model)
         return LangChainPort(
-            model=model,
+            model=chat_model,
             name=endpoint.name,
-            provider=endpoint.provider,
-            has_schema_support=parameters.choose_schema_support(is_known=has_schema_support(model)),
+            provider=model.provider or endpoint.provider,
+            has_tool_support=model.has_tool_support,
+            has_schema_support=parameters.choose_schema_support(is_known=has_schema_support),
             connection_handle=handle,
-            key_variable=endpoint.key_variable or KEY_VARIABLE,  # where a server without keys turns out to want one
+            places=PlacesOfModel(connection_places, model.place_count),
+            key_variable=model.key_variable,
         )
 
-    async def _prepare_local(self, server: LocalServer, parameters: ModelParameters, notice: Notice) -> LangChainPort:
-        await _ensure_client_loaded(server.name, notice)
-        endpoint = Endpoint(server.name, server.url, None, server.api_key)
-        handle = await self._connections.get(endpoint, server.connect)
-        # Streamed inside in any case: the server notices that nobody waits any more only while it sends.
-        settings = {"max_tokens": server.max_tokens, **parameters.settings}
-        model = make_chat_model(endpoint, handle.connections, streaming=True, **settings)
-        return LangChainPort(
-            model=model,
-            name=server.name,
-            provider="local",
-            has_tool_support=server.has_tool_support,
-            has_schema_support=parameters.choose_schema_support(is_known=True),
-            connection_handle=handle,
-        )
-
-    async def _prepare_object(self, llm: Any) -> LangChainPort:
-        """Take in a user's object as it is, but for the retries that nobody would see."""
+    async def open_object(
+        self, llm: Any, *, key_variable: str | None = None, provider: str | None = None
+    ) -> LangChainPort:
+        """Take in a model object as it is, but for the retries that nobody would see."""
         core = find_core_model(llm)
         protect_secrets(core)
-        handle = None
-        if has_replaceable_completions(core):
-            http_client = find_own_http_client(core)
-            if http_client is None:
-                handle = await self._open_http_client(core)
-                http_client = handle.connections
-            llm = replace_core_model(llm, lambda model: copy_without_retries(model, http_client))
+        handle, has_schema_support, is_script = None, False, is_scripted(core)
+        if not is_script:
+            from ensemble_notebook.models.openai import chat_openai, chat_transport
+
+            has_schema_support = chat_openai.has_schema_support(core)
+            if chat_transport.has_replaceable_completions(core):
+                http_client = chat_openai.find_own_http_client(core)
+                if http_client is None:
+                    handle = await self._open_http_client(core)
+                    http_client = handle.connections
+                llm = replace_core_model(llm, lambda model: chat_openai.copy_without_retries(model, http_client))
         return LangChainPort(
             model=llm,
             name=find_model_name(core),
-            provider=find_provider(core),
-            is_scripted=is_scripted(core),
+            provider=provider or find_provider(core),
+            is_scripted=is_script,
             has_tool_support=has_tool_support(core),
-            has_schema_support=has_schema_support(core),
+            has_schema_support=has_schema_support,
             warning=describe_hidden_retries(llm),
             connection_handle=handle,
+            places=None if is_script else PlacesOfModel(connection_places),
+            key_variable=key_variable,
         )
 
     async def _open_http_client(self, model: Any) -> ConnectionHandle[Any]:
@@ -169,32 +153,16 @@ class ModelSource:
 
         def make() -> Any:
             # Dropped with the model, before its `id` can come again for another object.
-            weakref.finalize(model, self._connections.drop, key).atexit = False
+            if key not in self._watched:
+                self._watched[key] = weakref.finalize(model, self._forget_object, key)
+                self._watched[key].atexit = False
             return make_http_client(base_url, proxy)
 
         return await self._connections.get(key, make)
 
-
-def _make_echo_model() -> Any:
-    from ensemble_notebook.models.langchain.echo_model import make_echo_model
-
-    return make_echo_model()
-
-
-def _call_on_this_loop(notice: Notice) -> Notice:
-    """Make a `notice` that another thread may call."""
-    loop = asyncio.get_running_loop()
-
-    def call(text: str) -> None:
-        loop.call_soon_threadsafe(notice, text)
-
-    return call
-
-
-async def _ensure_client_loaded(name: str, notice: Notice) -> None:
-    if not is_client_loaded():
-        notice(f"Loading the client of {name} ...")
-        await asyncio.to_thread(load_client)
+    def _forget_object(self, key: Hashable) -> None:
+        self._watched.pop(key, None)
+        self._connections.drop(key)
 
 
 @functools.cache

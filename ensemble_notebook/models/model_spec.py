@@ -1,212 +1,271 @@
-"""The texts and mappings that name a model: read, and refused where they can't mean one.
+"""What a kind of model spec has to say about itself, and the parameters that a spec mapping may have (E56).
 
-What they may be stands in docs/contract/engine.md#models. Knows no environment, file or server: what a spec stands for
-here is found out by whoever opens it.
+A provider is one class that derives from `ModelSpec`, in a module of its own, and one line in the table of
+`model_kinds`. Knows no kind by name, and opens nothing.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, NoReturn
-from urllib.parse import urlsplit
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 
-from ensemble_notebook.domain.outputs.secrets import has_secret, mask
-from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, find_nearest
-from ensemble_notebook.models.model_parameters import PARAMETERS, check_parameter
+from ensemble_notebook.domain.seams.chat_port import ChatPort
+from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
 
-SPEC_FORMS: Final = "openai:NAME, openai:NAME@URL, local, local:PATH.gguf, scripted"
+if TYPE_CHECKING:
+    from ensemble_notebook.models.openai.connections import Connections
+    from ensemble_notebook.models.openai.endpoint import Endpoint
 
-_KINDS: Final = ("openai", "local", "scripted")
-FIELDS: Final = ("model", "base_url", "api_key_env", *PARAMETERS)
-"""What a spec mapping may have."""
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_OPENAI_NAME: Final = re.compile(r"(?:gpt|chatgpt|o\d)\b", re.IGNORECASE)
-# Where well-known servers listen that speak the same protocol.
-_KNOWN_SERVERS: Final = {
-    "ollama": "http://localhost:11434/v1",
-    "lmstudio": "http://localhost:1234/v1",
-    "vllm": "http://localhost:8000/v1",
-    "llamacpp": "http://localhost:8080/v1",
-}
-_PROVIDERS: Final = re.compile(
-    "anthropic|azure|bedrock|cohere|deepseek|fireworks|gemini|google|groq|huggingface|mistral|nvidia|together|xai",
-    re.IGNORECASE,
-)
+Notice = Callable[[str], None]
+"""Tells what is about to take its time."""
 
 
 @dataclass(frozen=True, slots=True)
-class OpenAISpec:
-    """A model behind the OpenAI protocol.
-
-    Attributes:
-        name: on the server.
-        base_url: None for the address of the standard environment variables, else of OpenAI.
-        api_key_env: the variable with the key; None for ``OPENAI_API_KEY``.
-    """
+class ModelIdentity:
+    """What the model's `ChatPort` will say of it: name, who serves it, and the limit of an output, where it has one."""
 
     name: str
-    base_url: str | None = None
-    api_key_env: str | None = None
+    provider: str | None
+    max_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LocalSpec:
-    """The embedded model (E40): the weights at `path`, or the default ones."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecForm:
+    """One form of spec, as it is here.
 
-    path: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptedSpec:
-    """No model: an echo that says so (E41)."""
-
-
-ModelSpec = OpenAISpec | LocalSpec | ScriptedSpec
-
-
-def parse_spec(spec: str | Mapping[str, Any]) -> ModelSpec:
-    """Read a spec text, or a mapping with ``model``, of which `model_parameters` reads the parameters.
-
-    Raises:
-        ValidationError: it names no model; says what was meant, where that can be guessed.
+    Attributes:
+        spec: as it is written.
+        meaning: what answers.
+        is_ready: whether it could be used now.
+        note: what it uses, or what is missing.
     """
-    if isinstance(spec, Mapping):
-        return _parse_mapping(spec)
-    text = spec.strip()
-    _refuse_key(text)
-    kind, colon, rest = text.partition(":")
-    match kind, colon, rest.strip():
-        case "openai", ":", name:
-            return _parse_openai(name)
-        case "local", "", _:
-            return LocalSpec()
-        case "local", ":", path:
-            return _parse_local(path)
-        case "scripted", "", _:
-            return ScriptedSpec()
-    raise _make_error(f"{text!r} names no model.{_suggest_spec(kind, rest)}")
+
+    spec: str
+    meaning: str
+    is_ready: bool
+    note: str
 
 
-def _parse_openai(text: str) -> OpenAISpec:
-    name, at, url = text.partition("@")
-    if not name:
-        raise _make_error("'openai:' needs the name of a model after the colon, as in 'openai:gpt-4o-mini'.")
-    return OpenAISpec(name.strip(), _check_url(url.strip(), before=f"openai:{name}@") if at else None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """A model behind the OpenAI protocol, as a spec knows it.
+
+    Attributes:
+        endpoint: where it is; models of one endpoint share their connections.
+        make_connections: opens them on the running loop.
+        provider: who serves it; None for what its address says.
+        key_variable: where its key comes from, for advice.
+        has_tool_support: whether it calls tools.
+        has_schema_support: whether it holds its replies to a schema; None for what its address and name say.
+        place_count: how many connections of this process a request takes (E76).
+        settings: where the parameters of the spec say nothing, by langchain-openai's names.
+    """
+
+    endpoint: Endpoint
+    make_connections: Callable[[], Connections]
+    provider: str | None = None
+    key_variable: str | None = None
+    has_tool_support: bool = True
+    has_schema_support: bool | None = None
+    place_count: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _parse_local(path: str) -> LocalSpec:
-    if not path.lower().endswith(".gguf"):
-        raise _make_error(f"'local:{path}' must name a file with weights, local:PATH.gguf; 'local' has its own.")
-    return LocalSpec(path)
+class Opener(Protocol):
+    """What opens models for specs, and keeps their connections (`ModelSource`)."""
+
+    async def open_served(self, model: ServedModel, parameters: ModelParameters, notice: Notice) -> ChatPort:
+        """Make the port of a model behind the OpenAI protocol."""
+
+    async def open_object(self, llm: Any, *, key_variable: str | None = None, provider: str | None = None) -> ChatPort:
+        """Make the port of a chat model of LangChain.
+
+        Args:
+            llm: the model.
+            key_variable: where its key came from, for advice.
+            provider: who serves it; None for what the model says.
+        """
 
 
-def _parse_mapping(spec: Mapping[str, Any]) -> ModelSpec:
-    for name, value in spec.items():
-        _check_field(name, value)
-    if "model" not in spec:
-        raise _make_error("A model needs its name: model: NAME.", "model")
-    name, url, variable = spec["model"].strip(), spec.get("base_url"), spec.get("api_key_env")
-    if variable is not None and (has_secret(variable) or not _VARIABLE.fullmatch(variable)):
-        raise _make_error(
-            "api_key_env is the name of an environment variable, such as OPENAI_API_KEY; no key.", "api_key_env"
-        )
-    if url is not None:  # whatever the name is there
-        return OpenAISpec(name, _check_url(url.strip(), item="base_url"), variable)
-    return _add_details(_parse_name(name), variable, spec)
+class ModelSpec(ABC):
+    """One kind of spec, and all that is about it. A frozen dataclass with slots, equal to others by its fields.
+
+    Attributes:
+        words: what its texts begin with, up to the colon or the end.
+        forms: as they are written, ``word`` or ``word:NAME``, for lists and mistakes.
+        examples: texts to propose while somebody writes.
+        parameters: those that a mapping with this spec may have; None for all of them.
+        calls_tools: False where it is known beforehand that no model of the kind calls any.
+    """
+
+    __slots__ = ()
+
+    words: ClassVar[tuple[str, ...]]
+    forms: ClassVar[tuple[str, ...]]
+    examples: ClassVar[tuple[str, ...]] = ()
+    parameters: ClassVar[tuple[str, ...] | None] = None
+    calls_tools: ClassVar[bool] = True
+
+    @classmethod
+    @abstractmethod
+    def read(cls, word: str, rest: str | None) -> Self | None:
+        """Read a text; None where it has none of the forms.
+
+        Args:
+            word: one of `words`.
+            rest: what stands behind the colon, stripped; None where there is no colon.
+
+        Raises:
+            ValidationError: it is meant to be one, and names no model; made by `make_spec_error`.
+        """
+
+    @classmethod
+    def guess(cls, text: str) -> str | None:  # noqa: ARG003 - most kinds are written in one way
+        """Guess the sentence that helps whoever wrote this, which is no spec; None where it looks like another kind."""
+        return None
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The spec as it is written, which is its name in recordings: the same on each machine, without keys."""
+
+    @property
+    def key_variable(self) -> str | None:
+        """The environment variable that its key is in; None where it needs none."""
+        return None
+
+    def with_key_variable(self, variable: str) -> Self:  # noqa: ARG002
+        """Copy it with another variable for its key.
+
+        Raises:
+            ValidationError: it takes none.
+        """
+        raise make_spec_error(f"The model {self.text!r} takes no key: leave out api_key_env.", "api_key_env")
+
+    def check(self) -> None:  # noqa: B027 - most can be used wherever they are written
+        """Check whether it can be used here, as far as that is known without opening anything.
+
+        Raises:
+            ValidationError: its key variable is not set, or its file is not there.
+        """
+
+    @abstractmethod
+    def identify(self, parameters: ModelParameters) -> ModelIdentity:
+        """Tell who the model is, without opening anything: for prices and estimates (E36).
+
+        Why not simply ask its port: that needs a running loop, a client, and perhaps a server to be started first.
+
+        Raises:
+            ValidationError: that can't be told here.
+        """
+
+    @abstractmethod
+    async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:
+        """Make its port for the running loop; see `ChatSource.prepare`. Imports its packages here, on a thread."""
+
+    @classmethod
+    @abstractmethod
+    def describe(cls) -> tuple[SpecForm, ...]:
+        """Describe each of `forms`, and what it comes to here. Opens nothing."""
 
 
-def _check_field(name: Any, value: Any) -> None:
-    if name not in FIELDS:
-        _refuse_field(str(name))
-    if value is None and name != "model":
-        return
-    if name in PARAMETERS:
-        _refuse_key(repr(value), name)
-        check_parameter(name, value)
-        return
-    if not isinstance(value, str) or not value.strip():
-        raise _make_error(f"The {name} of a model must be text, got {type(value).__name__}.", name)
-    if name != "api_key_env":
-        _refuse_key(value, name)
-
-
-def _parse_name(name: str) -> ModelSpec:
-    """Read what names a model without an address: a spec, or a bare name, which OpenAI's server knows (E56)."""
-    if name.partition(":")[0].strip() not in _KINDS:
-        return OpenAISpec(name)
-    try:
-        return parse_spec(name)
-    except ValidationError as error:
-        raise ValidationError([Problem(each.message, field="llm", item="model") for each in error.problems]) from None
-
-
-def _add_details(spec: ModelSpec, variable: str | None, given: Mapping[str, Any]) -> ModelSpec:
-    if isinstance(spec, OpenAISpec):
-        return replace(spec, api_key_env=variable)
-    if variable is not None:
-        raise _make_error(f"The model {given['model']!r} takes no key: leave out api_key_env.", "api_key_env")
-    useless = next((name for name in PARAMETERS if given.get(name) is not None), None)
-    if isinstance(spec, ScriptedSpec) and useless is not None:
-        raise _make_error(f"The model 'scripted' is none, and takes no {useless}.", useless)
-    return spec
-
-
-def _refuse_field(name: str) -> NoReturn:
-    if re.search(r"key|token|secret|password", name, re.IGNORECASE) and find_nearest(name, ["api_key_env"]) != name:
-        raise _make_error(
-            f"A model has no {name!r}: keys come from the environment only. Put the key into a variable before you "
-            f"start, and name the variable: api_key_env: NAME.",
-            name,
-        )
-    raise _make_error(f"A model has no {name!r}.{did_you_mean(name, FIELDS)}", name)
-
-
-def _make_error(message: str, item: str | None = None) -> ValidationError:
+def make_spec_error(message: str, item: str | None = None) -> ValidationError:
+    """Make the error for a spec; `item` is the field of a mapping that is wrong."""
     return ValidationError(Problem(message, field="llm", item=item))
 
 
-def _refuse_key(text: str, item: str | None = None) -> None:
-    if has_secret(text):
-        message = (
-            f"{mask(text)!r} holds what looks like a key. Keys come from the environment only, since cells are saved "
-            f"and shared: set OPENAI_API_KEY, or name another variable with api_key_env."
-        )
-        raise _make_error(message, item)
+# --- Parameters of a model beside its name: checked, and passed on as they are (E56) ----------------------------------
+#
+# Whoever makes the model passes them on under the same names, which are langchain-openai's.
 
 
-def _check_url(url: str, *, before: str = "", item: str | None = None) -> str:
-    """Give back an address without the slash at its end.
+SchemaMode = Literal["auto", "native", "prompt"]
+SCHEMA_MODES: Final = ("auto", "native", "prompt")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelParameters:
+    """What a spec says of a model beside which one it is.
+
+    Attributes:
+        settings: by the names of langchain-openai.
+        schema_mode: how the model is told of the schema of its reply: natively, in the prompt, or as it is known to
+            take it.
+    """
+
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    schema_mode: SchemaMode = "auto"
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The limit of a reply, where one is given."""
+        return self.settings.get("max_tokens")
+
+    def choose_schema_support(self, *, is_known: bool) -> bool:
+        """Whether a model is given schemas natively; `is_known`: whether it is known to take them."""
+        return is_known if self.schema_mode == "auto" else self.schema_mode == "native"
+
+
+def read_parameters(llm: Any) -> ModelParameters:
+    """Read the parameters in a spec mapping; none for texts and objects.
 
     Raises:
-        ValidationError: it is none.
+        ValidationError: one of them has a value that can't be meant.
     """
-    try:
-        parts = urlsplit(url)
-        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        has_host = False
-        parts = None
-    if parts is None or parts.scheme not in ("http", "https") or not has_host:
-        hint = f" Did you mean '{before}http://{url}'?" if re.match(r"[\w.-]+(:\d+)?(/|$)", url) else ""
-        raise _make_error(f"{url!r} is no address of a server: it must begin with http:// or https://.{hint}", item)
-    if parts.query or parts.fragment:
-        raise _make_error(f"The address of a server ends with its path, as in http://host/v1; got {url!r}.", item)
-    return url.rstrip("/")
+    if not isinstance(llm, Mapping):
+        return ModelParameters()
+    given = {name: value for name, value in llm.items() if name in PARAMETERS and value is not None}
+    for name, value in given.items():
+        check_parameter(name, value)
+    schema_mode = given.pop("schema_mode", "auto")
+    return ModelParameters(MappingProxyType(given), schema_mode)
 
 
-def _suggest_spec(kind: str, rest: str) -> str:
-    """Suggest what somebody who wrote this was probably after."""
-    if server := _KNOWN_SERVERS.get(kind.lower().replace("-", "").replace(".", "").replace("_", "")):
-        return f" For {kind} write 'openai:{rest or 'NAME'}@{server}'."
-    if _PROVIDERS.match(kind):
-        return f" For {kind} make a LangChain chat model in the notebook, and name its variable here."
-    if _OPENAI_NAME.match(kind):
-        return f" Did you mean 'openai:{kind}{':' if rest else ''}{rest}'?"
-    if kind.lower().endswith(".gguf"):
-        return f" Did you mean 'local:{kind}'?"
-    if meant := find_nearest(kind, _KINDS):
-        rest = {"openai": rest or "NAME", "local": rest, "scripted": ""}[meant]
-        return f" Did you mean '{meant}{':' if rest else ''}{rest}'?"
-    return f" Write one of {SPEC_FORMS}, or the name of a notebook variable that holds a chat model."
+def check_parameter(name: str, value: Any) -> None:
+    """Check the value of a parameter.
+
+    Raises:
+        ValidationError: it can't be meant; names the parameter.
+    """
+    wanted, is_fit = _EXPECTED[name]
+    if not is_fit(value):
+        nearest = did_you_mean(value, SCHEMA_MODES) if name == "schema_mode" and isinstance(value, str) else ""
+        raise make_spec_error(f"The {name} of a model must be {wanted}, got {value!r}.{nearest}", name)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_stop(value: Any) -> bool:
+    texts = value if isinstance(value, list | tuple) else [value]
+    return bool(texts) and all(isinstance(text, str) and text for text in texts)
+
+
+def _is_data(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
+_EXPECTED: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "temperature": ("a number >= 0", lambda value: _is_number(value) and value >= 0),
+    "max_tokens": ("a whole number > 0", lambda value: _is_whole(value) and value > 0),
+    "top_p": ("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1),
+    "seed": ("a whole number", _is_whole),
+    "stop": ("a text, or a list of texts", _is_stop),
+    "reasoning_effort": ("a word that the model knows, such as low or high", _is_text),
+    "extra_body": ("a mapping of names to values", _is_data),
+    "schema_mode": ("auto, native or prompt", lambda value: value in SCHEMA_MODES),
+}
+PARAMETERS: Final = tuple(_EXPECTED)

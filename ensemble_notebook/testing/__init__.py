@@ -1,1 +1,7 @@
-"""Fakes for tests, ours and those of others: streams of events made by hand, and what every trace must hold."""
+"""What tests need, ours and those of others: runs written by hand, what every trace must hold, a clock that jumps."""
+
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.testing.trace_invariants import find_violations
+from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
+
+__all__ = ["EventBuilder", "LoopClock", "VirtualLoop", "find_violations", "run_virtual"]

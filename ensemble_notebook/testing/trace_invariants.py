@@ -234,9 +234,14 @@ def _check_reuse(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[s
             yield f"task {task.span_id} was not reused, and saved something"
         if task.reused and (task.status is not SpanStatus.OK or task.reuse_reason is None):
             yield f"task {task.span_id} was reused, and is {task.status} for the reason {task.reuse_reason}"
-        if task.reused and any(span.usage_leaf and _is_beneath(span, task, spans) for span in spans.values()):
+        is_first = task.attempt in (None, 1)  # what was asked before it was sent back stays beneath it
+        if (
+            task.reused
+            and is_first
+            and any(span.usage_leaf and _is_beneath(span, task, spans) for span in spans.values())
+        ):
             yield f"task {task.span_id} was reused, and asked a model"
-    own = [task for task in tasks if task.reused and task.is_own_task]
+    own = [task for task in tasks if task.reused and task.is_listed_task]
     savings = trace.fold.savings
     told = (savings.task_count, savings.tokens or 0)
     if told != (len(own), sum(task.saved_tokens or 0 for task in own)):

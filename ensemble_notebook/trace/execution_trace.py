@@ -12,25 +12,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.events.masked_event import mask_event
-from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.events.redaction import mask_event
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.errors import Pickled, ValidationError, did_you_mean
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.run_parts import RunParts
 from ensemble_notebook.trace.spans.span import Span
-from ensemble_notebook.trace.task_traces import PhaseTrace, TaskTrace
+from ensemble_notebook.trace.task_traces import PhaseTrace, RunParts, TaskTrace
 
 if TYPE_CHECKING:
+    from ensemble_notebook.trace.analysis.what_if import Prediction
     from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.frames import Frames
-    from ensemble_notebook.trace.plots.plots import Plots
-    from ensemble_notebook.trace.prediction.what_if import Prediction
+    from ensemble_notebook.trace.plots import Plots
 
 
 class HasTrace(Protocol):
@@ -48,6 +48,7 @@ class ExecutionTrace(Pickled):
         events: of one run, in order; copied.
         cost: own rates; None: the public price list (T10).
         prices: of the attempts, by span id, as they were when the trace was written; None: to be looked up.
+        scores: of the run, or of the rows of a map, in the order in which they were given.
 
     Attributes:
         cost: as given.
@@ -58,10 +59,12 @@ class ExecutionTrace(Pickled):
         events: Iterable[Event],
         cost: CostConfiguration | None = None,
         prices: Mapping[str, Price] | None = None,
+        scores: Iterable[ScoreRecord] = (),
     ) -> None:
         self._events: tuple[Event, ...] = tuple(events)
         self.cost = cost
         self._prices = prices
+        self._scores: tuple[ScoreRecord, ...] = tuple(scores)
 
     @classmethod
     def from_events(cls, events: Iterable[Event], cost: CostConfiguration | None = None) -> ExecutionTrace:
@@ -77,6 +80,24 @@ class ExecutionTrace(Pickled):
     def events(self) -> tuple[Event, ...]:
         """The stream that everything else is made from, secrets masked (E69)."""
         return tuple(mask_event(event) for event in self._events)
+
+    @cached_property
+    def scores(self) -> tuple[ScoreRecord, ...]:
+        """The scores that count, in the order in which they were given; secrets masked (V9)."""
+        from ensemble_notebook.trace.analysis.score_table import clean_scores
+
+        return clean_scores(self._scores, keeps_texts=self.capture_mode is not CaptureMode.METADATA)
+
+    def with_scores(self, scores: Iterable[ScoreRecord]) -> ExecutionTrace:
+        """The trace of the same run with more scores.
+
+        Args:
+            scores: of the run, or of the rows of a map.
+        """
+        made = ExecutionTrace(self._events, self.cost, self._prices, (*self._scores, *scores))
+        if "fold" in vars(self):
+            made.fold = self.fold
+        return made
 
     @cached_property
     def fold(self) -> TraceFold:
@@ -208,7 +229,7 @@ class ExecutionTrace(Pickled):
         """The trace as DataFrames (T20, T21)."""
         from ensemble_notebook.trace.frames import Frames
 
-        return Frames(self.fold, self._events)
+        return Frames(self.fold, self._events, self.scores)
 
     def diff(self, other: ExecutionTrace | HasTrace) -> RunDiff:
         """What changed from this run to the other one (T22): rows by path, and the texts that are not the same.
@@ -244,19 +265,19 @@ class ExecutionTrace(Pickled):
                 divides the own time of its spans: a tool without what it delegates, a model call without waits and
                 back-off.
             drop_waits: True for all waits, or the names of those that would have taken no time: ``"rate_limit"``,
-                ``"budget"``, ``"backoff"``, ``"review"``.
+                ``"budget"``, ``"connection"``, ``"backoff"``, ``"review"``.
 
         Raises:
             ValidationError: the run has not ended, or has no task, kind or wait of that name; suggests the nearest.
         """
-        from ensemble_notebook.trace.prediction.what_if import predict
+        from ensemble_notebook.trace.analysis.what_if import predict
 
         return predict(self.fold, max_concurrency, speedup, drop_waits)
 
     @property
     def plot(self) -> Plots:
         """Ready figures, where Altair is installed: tokens, cost, waterfall, concurrency (T26)."""
-        from ensemble_notebook.trace.plots.plots import Plots
+        from ensemble_notebook.trace.plots import Plots
 
         return Plots(self.frames)
 
@@ -268,7 +289,7 @@ class ExecutionTrace(Pickled):
         """The JSON shape of the trace (T11): plain values, secrets masked."""
         from ensemble_notebook.trace.formats.trace_json import to_document
 
-        return to_document(self.fold, self._events, self._parts, self.cost)
+        return to_document(self.fold, self._events, self._parts, self.cost, self.scores)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace as JSON. Folders are made. An older file is replaced once the new one is complete.
@@ -321,13 +342,14 @@ class ExecutionTrace(Pickled):
         from ensemble_notebook.trace.formats.trace_file import read_trace_file
 
         saved = read_trace_file(Path(path))
-        trace = cls(saved.events, saved.cost, saved.prices)
+        trace = cls(saved.events, saved.cost, saved.prices, saved.scores)
         trace.fold = saved.fold  # made already, to see whether the events are sound
         return trace
 
     def get_pickled_state(self) -> dict[str, Any]:
         """The events are enough; the rest is folded again."""
-        return {"_events": self._events, "cost": self.cost, "_prices": self._prices}
+        scores = self._scores if self.capture_mode is not CaptureMode.METADATA else self.scores
+        return {"_events": self._events, "cost": self.cost, "_prices": self._prices, "_scores": scores}
 
     def __repr__(self) -> str:
         """Name, status and size."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode
-from ensemble_notebook.errors import add_origin, summarize_error
+from ensemble_notebook.errors import SuggestsNames, add_origin, summarize_error
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -28,7 +28,7 @@ class TraceExporter(Protocol):
         """Keep it, send it, show it."""
 
 
-class JsonTraceExporter:
+class JsonTraceExporter(SuggestsNames):
     """Writes each trace as JSON.
 
     Args:

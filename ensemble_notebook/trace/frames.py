@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.trace.analysis.activity import RunActivity, measure_activity
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.errors.pickling import Pickled
 from ensemble_notebook.trace.analysis.agent_stats import AGENTS, AgentStats, collect_agent_stats
 from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segment, list_segments
 from ensemble_notebook.trace.analysis.event_log import EVENTS, list_logged_events
 from ensemble_notebook.trace.analysis.links import LINKS, Link, find_links
+from ensemble_notebook.trace.analysis.map_rows import MAP_ROWS, TabledRow, list_tabled_rows, spread_columns
 from ensemble_notebook.trace.analysis.phase_attempts import PhaseAttempt, list_phase_attempts
-from ensemble_notebook.trace.analysis.timeseries import TIMESERIES, compute_timeseries
+from ensemble_notebook.trace.analysis.score_table import SCORES
+from ensemble_notebook.trace.analysis.timeseries import TIMESERIES, RunActivity, compute_timeseries, measure_activity
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -35,13 +39,13 @@ from ensemble_notebook.trace.tables.frame_tables import (
     TASKS,
     TOOL_CALLS,
 )
-from ensemble_notebook.trace.tables.table import as_frame, document_table
+from ensemble_notebook.trace.tables.table import as_frame, document_table, list_frames
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Frames:
+class Frames(Pickled):
     """The frames of one run; ``help(Frames)`` lists the columns of each.
 
     Rows are in order of start, then of event number; what never ran comes last. Each row names its agent, task and
@@ -55,11 +59,17 @@ class Frames:
     Args:
         fold: of a run, over or not; each frame shows it as it was when the frame was first used.
         events: of the same run.
+        scores: of the same run, or of the rows of a map; as they are to be shown.
     """
 
-    def __init__(self, fold: TraceFold, events: Sequence[Event] = ()) -> None:
+    def __init__(self, fold: TraceFold, events: Sequence[Event] = (), scores: Sequence[ScoreRecord] = ()) -> None:
         self._fold = fold
         self._events = events
+        self._scores = scores
+
+    def get_pickled_state(self) -> dict[str, object]:
+        """What the frames are made from; they are made again when they are used."""
+        return {"_fold": self._fold, "_events": self._events, "_scores": self._scores}
 
     @as_frame(RUNS)
     def runs(self) -> Sequence[RunActivity]:
@@ -76,11 +86,15 @@ class Frames:
 
     @as_frame(TASKS)
     def tasks(self) -> Sequence[Span]:
-        return [span for span in self._select_spans(SpanKind.TASK) if span.is_own_task]
+        tasks = self._select_spans(SpanKind.TASK)
+        return _list_row_tasks(tasks) if self._fold.task_noun.is_run else [each for each in tasks if each.is_own_task]
 
     @as_frame(AGENTS)
     def agents(self) -> Sequence[AgentStats]:
-        return collect_agent_stats(self._select_spans(*SpanKind))
+        spans = self._select_spans(*SpanKind)
+        if self._fold.task_noun.is_run:  # a row is nobody's work, but for what is done in it
+            spans = [each for each in spans if not each.is_own_task and each.kind is not SpanKind.NESTED]
+        return collect_agent_stats(spans)
 
     @as_frame(LLM_CALLS)
     def llm_calls(self) -> Sequence[Span]:
@@ -126,6 +140,14 @@ class Frames:
         failed = [span for span in self._select_spans(*SpanKind) if span.status is SpanStatus.ERROR]
         return sorted(failed, key=lambda span: span.end_seq or 0)
 
+    @as_frame(MAP_ROWS, lambda frames, made: spread_columns(made, frames.scores))
+    def rows(self) -> Sequence[TabledRow]:
+        return list_tabled_rows(self._fold, self._events)
+
+    @as_frame(SCORES)
+    def scores(self) -> Sequence[ScoreRecord]:
+        return self._scores
+
     @document_table(TIMESERIES)
     def timeseries(self, dt: float | timedelta | None = None) -> pd.DataFrame:
         """The run over time, in bins of length `dt` (seconds or a timedelta; None: a hundredth of the run)."""
@@ -139,5 +161,21 @@ class Frames:
 
     def __repr__(self) -> str:
         """What there is."""
-        names = [name for name in vars(type(self)) if not name.startswith("_")]
+        names = [*list_frames(type(self)), "timeseries"]
         return f"Frames({', '.join(names)})"
+
+
+def _list_row_tasks(tasks: Sequence[Span]) -> list[Span]:
+    """The tasks of the rows of a map, each called ``ROW/NAME``; a row that has no run, or none yet, is there itself."""
+    begun = {each.row for each in tasks}
+    return [
+        _name_row_task(each) if each.row is not None else replace(each, agent=None)
+        for each in tasks
+        if each.row is not None or (each.is_own_task and each.name not in begun)
+    ]
+
+
+def _name_row_task(task: Span) -> Span:
+    """The same under a name that no other row has."""
+    whole = None if task.item_of is None else f"{task.row}/{task.item_of}"
+    return replace(task, task=f"{task.row}/{task.name}", item_of=whole)

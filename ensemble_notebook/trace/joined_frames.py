@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.errors import ValidationError, did_you_mean
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
-from ensemble_notebook.trace.tables.column_parts import TableColumns
 from ensemble_notebook.trace.tables.table import (
     Table,
+    TableColumns,
     as_joined_frame,
     count_frame_rows,
     document_table,
+    get_finish,
     list_frames,
     read_frame_columns,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Make many objects that stay without looking for garbage among them again and again: it takes half the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class RunTables(Protocol):
@@ -50,12 +39,15 @@ class RunTables(Protocol):
     def timeseries(self, dt: float | timedelta | None) -> pd.DataFrame:
         """As `Frames.timeseries`."""
 
+    def load_trace(self) -> ExecutionTrace:
+        """The trace of the run."""
+
 
 class FoldedTables:
     """The tables of a run that is in memory, as `RunTables`."""
 
-    def __init__(self, frames: Frames) -> None:
-        self._frames = frames
+    def __init__(self, trace: ExecutionTrace) -> None:
+        self._trace, self._frames = trace, trace.frames
 
     def count_rows(self, name: str) -> int:
         return count_frame_rows(self._frames, name)
@@ -65,6 +57,9 @@ class FoldedTables:
 
     def timeseries(self, dt: float | timedelta | None) -> pd.DataFrame:
         return self._frames.timeseries(dt)
+
+    def load_trace(self) -> ExecutionTrace:
+        return self._trace
 
 
 class JoinedFrames(Frames):
@@ -78,6 +73,20 @@ class JoinedFrames(Frames):
 
     def __init__(self, parts: Mapping[str, RunTables]) -> None:
         self._parts = dict(parts)
+
+    def load_trace(self, run_id: str) -> ExecutionTrace:
+        """The trace of one of the runs.
+
+        Args:
+            run_id: of the run.
+
+        Raises:
+            ValidationError: it is none of these; names the nearest.
+            StoreError: it is gone, or damaged.
+        """
+        if run_id not in self._parts:
+            raise ValidationError(f"No run {run_id!r} is among these.{did_you_mean(str(run_id), self._parts)}")
+        return self._parts[run_id].load_trace()
 
     def count_rows(self) -> dict[str, int | None]:
         """How many rows each frame has or will have, by its name; None where that is not known before it is made."""
@@ -112,14 +121,13 @@ class JoinedFrames(Frames):
 
 
 def _read(frames: Any, name: str) -> Mapping[str, TableColumns]:
-    with without_collection():
-        return {run_id: each.read_columns(name) for run_id, each in frames._parts.items()}
+    return {run_id: each.read_columns(name) for run_id, each in frames._parts.items()}
 
 
 TABLES: Final[Mapping[str, Table]] = list_frames(Frames)
 """The tables of the frames by their names."""
 
 for _name, _table in TABLES.items():
-    _joined = as_joined_frame(_name, _table, _read)
+    _joined = as_joined_frame(_name, _table, _read, get_finish(Frames, _name))
     setattr(JoinedFrames, _name, _joined)
     _joined.__set_name__(JoinedFrames, _name)

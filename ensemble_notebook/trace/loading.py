@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.frames import Frames
-from ensemble_notebook.trace.joined_frames import FoldedTables, JoinedFrames, RunTables, without_collection
+from ensemble_notebook.trace.joined_frames import FoldedTables, RunTables
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.stored_tables import load_tables
 
@@ -18,10 +17,8 @@ PathLike = str | os.PathLike[str]
 _SQLITE = b"SQLite format 3\0"
 
 
-def load_traces(where: PathLike | Sequence[PathLike] | None = None) -> Frames:
-    """Load many runs as one set of frames: every table of `Frames`, with the column `run_id`.
-
-    Runs that are in several places are taken once.
+def load_run_tables(where: PathLike | Sequence[PathLike] | None) -> dict[str, RunTables]:
+    """The tables of all runs in these places, by run. Those that are in several places are taken once.
 
     Args:
         where: None for all runs that the store remembers, in order of their start; the path of a ``*.trace.json`` or
@@ -33,15 +30,14 @@ def load_traces(where: PathLike | Sequence[PathLike] | None = None) -> Frames:
         FileNotFoundError: there is no such file, or none fits the pattern.
         TraceFormatError: a file is no trace, or not a whole one.
     """
-    with without_collection():
-        if where is None:
-            return JoinedFrames(_load_stored(RunStore.open()))
-        places = [where] if isinstance(where, str | os.PathLike) else where
-        by_run: dict[str, RunTables] = {}
-        for path in (path for place in places for path in _find_files(place)):
-            for run_id, tables in _load_file(path).items():
-                by_run.setdefault(run_id, tables)
-        return JoinedFrames(by_run)
+    if where is None:
+        return _load_stored(RunStore.open())
+    places = [where] if isinstance(where, str | os.PathLike) else where
+    by_run: dict[str, RunTables] = {}
+    for path in (path for place in places for path in _find_files(place)):
+        for run_id, tables in _load_file(path).items():
+            by_run.setdefault(run_id, tables)
+    return by_run
 
 
 def _load_stored(store: RunStore) -> dict[str, RunTables]:
@@ -49,7 +45,7 @@ def _load_stored(store: RunStore) -> dict[str, RunTables]:
     tables, problems = load_tables(store.path)
     if problems:
         more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
-        warnings.warn(f"{store.path}: {problems[0]}{more}. They are left out.", UserWarning, stacklevel=3)
+        warnings.warn(f"{store.path}: {problems[0]}{more}. They are left out.", UserWarning, stacklevel=4)
     return tables
 
 
@@ -72,4 +68,4 @@ def _load_file(path: Path) -> dict[str, RunTables]:
     if is_store:
         return _load_stored(RunStore.open(path.absolute()))
     trace = ExecutionTrace.load(path)
-    return {trace.run_id: FoldedTables(trace.frames)}
+    return {trace.run_id: FoldedTables(trace)}

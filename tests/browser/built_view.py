@@ -7,7 +7,7 @@ import http.server
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.browser.lab import ROOT
 
@@ -18,6 +18,24 @@ if TYPE_CHECKING:
 _IS_MEASURED: Final = """() => {
     const canvas = document.querySelector(".et-canvas");
     return canvas !== null && canvas.width === Math.round(canvas.getBoundingClientRect().width * devicePixelRatio);
+}"""
+
+
+# The page keeps what is in the newest picture: its texts, and from where to where its curved lines go.
+_WATCH: Final = """() => {
+    const page = window.CanvasRenderingContext2D.prototype;
+    const { clearRect, fillText, moveTo, bezierCurveTo } = page;
+    let from = 0;
+    page.clearRect = function (...values) {
+        window.picture = { texts: [], curves: [] };
+        return clearRect.apply(this, values);
+    };
+    page.fillText = function (...values) { window.picture.texts.push(values[0]); return fillText.apply(this, values); };
+    page.moveTo = function (...values) { from = values[0]; return moveTo.apply(this, values); };
+    page.bezierCurveTo = function (...values) {
+        window.picture.curves.push([from, values[4]]);
+        return bezierCurveTo.apply(this, values);
+    };
 }"""
 
 
@@ -55,3 +73,16 @@ def open_view(page: Page, address: str, query: str, *, width: int = 900, height:
 def wait_for_picture(page: Page) -> None:
     """Wait until what was done shows: a view paints in the next frame, and scrolls before it."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def watch_canvas(page: Page) -> None:
+    """Have the page keep what it paints from now on."""
+    page.evaluate(_WATCH)
+
+
+def read_picture(page: Page) -> dict[str, Any]:
+    """What stands in the newest picture since `watch_canvas`: its texts, and the two ends of each curved line."""
+    wait_for_picture(page)
+    page.wait_for_function("() => window.picture?.texts.length > 0")
+    found: dict[str, Any] = page.evaluate("() => window.picture")
+    return found

@@ -35,6 +35,10 @@ _EXECUTE: Final = """async code => {
     return (await kernel.requestExecute({code, store_history: false}).done).content.status;
 }"""
 
+_FIND_FAULTS: Final = """async root => (await axe.run(root)).violations
+    .filter(({impact}) => impact === "serious" || impact === "critical")
+    .map(({id, nodes}) => `${id}: ${nodes.map(({html}) => html).join(" ")}`)"""
+
 _MEASURE_LOOP: Final = """() => {
     const began = performance.now();
     let sum = 0;
@@ -220,6 +224,13 @@ def photograph(name: str, part: Locator | Page) -> None:
     """Keep a picture as an artefact."""
     ARTEFACTS.mkdir(exist_ok=True)
     part.screenshot(path=ARTEFACTS / f"{name}.png")
+
+
+def find_axe_faults(view: Locator) -> list[str]:
+    """What axe finds wrong in a part of the page, that is serious."""
+    view.page.evaluate((ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    found: list[str] = view.evaluate(_FIND_FAULTS)
+    return found
 
 
 def measure_slowness(page: Page) -> float:

@@ -124,7 +124,7 @@ def test_cleared_view_of_a_running_cell_comes_back_and_ends_as_any_other(open_in
     notebook.wait_until_done(2)
     wait_for_text(notebook.timeline(2), "Completed")
     page.wait_for_timeout(1500)
-    wait_for(lambda: kinds_of_outputs(page, 2) == ["saved", "text/markdown"], 30)
+    wait_for(lambda: kinds_of_outputs(page, 2) == ["saved", "text/html"], 30)
     photograph("cleared-light", page)
 
 
@@ -145,7 +145,7 @@ def test_moved_cell_keeps_its_live_view(open_in_window: Opener, lab: Lab) -> Non
     wait_for_text(notebook.timeline(3), "Completed")
     notebook.wait_until_idle()
     page.wait_for_timeout(1500)
-    wait_for(lambda: kinds_of_outputs(page, 3) == ["saved", "text/markdown"], 30)
+    wait_for(lambda: kinds_of_outputs(page, 3) == ["saved", "text/html"], 30)
 
 
 def test_view_goes_on_after_its_connection_was_lost(page: Page, open_notebook: Opener, lab: Lab) -> None:

@@ -5,18 +5,23 @@ Holds W14 and W15 in a page.
 
 from __future__ import annotations
 
+import copy
+import json
+import random
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.cell import LOAD, NIGHT, REPORT, SLEEPER, TEAM
 from tests.browser.conftest import Opener
-from tests.browser.lab import Lab, Notebook, photograph, wait_for, wait_for_text
+from tests.browser.lab import ROOT, Lab, Notebook, photograph, wait_for, wait_for_text
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+TRACE: Final = "application/vnd.ensemble.trace+json"
 
 
 @pytest.fixture
@@ -70,7 +75,7 @@ def test_restart_during_a_run_is_said_and_what_was_shown_stays(
     complaints.clear()
     restart(page)
     wait_for_text(timeline, "Kernel restarted")
-    wait_for_text(timeline, "1/3 tasks")
+    wait_for_text(timeline, "1 of 3 tasks")
     expect(timeline.get_by_role("button", name="Stop")).to_have_count(0)
     timeline.get_by_text("nap_restarted", exact=True).first.click()
     page.wait_for_timeout(3000)
@@ -114,6 +119,24 @@ def test_trace_file_opens_as_a_timeline(page: Page, open_notebook: Opener, lab: 
     timeline.get_by_role("tab", name="Messages").click()
     wait_for_text(timeline, "Find facts about tides")
     photograph("trace-file-light", page)
+
+
+def test_notebook_of_damaged_views_opens_and_shows_each(page: Page, open_notebook: Opener, lab: Lab) -> None:
+    released = json.loads((ROOT / "tests/fixtures/0.1.0/report.view.json").read_text())
+    chance = random.Random(7)
+    notebook = open_notebook(*["%%ensemble\n- Report"] * 70)
+    saved = json.loads(notebook.path.read_text())
+    for number, cell in enumerate(saved["cells"]):
+        data = copy.deepcopy(released)
+        for row in data[TRACE]["rows"]:
+            if chance.random() < (0.1, 0.5, 1)[number % 3]:
+                row["parent_id"] = chance.choice(data[TRACE]["rows"])["span_id"]
+        cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
+    page.goto("about:blank")
+    notebook.path.write_text(json.dumps(saved))
+    notebook.show()
+    expect(page.locator(".ensemble-timeline")).to_have_count(70)
+    expect(page.locator(".ensemble-timeline").last).to_contain_text(re.compile(r"saved view, \d"))
 
 
 def test_ensemble_cells_have_yaml_colours_as_long_as_they_are_ensemble_cells(open_in_window: Opener) -> None:
@@ -164,7 +187,7 @@ def test_run_whose_kernel_was_restarted_is_kept_as_far_as_the_page_knew_it(page:
     notebook.open()
     wait_for_text(notebook.timeline(2), "Interrupted")
     wait_for_text(notebook.timeline(2), "saved view")
-    wait_for_text(notebook.timeline(2), "The kernel went before the end; 1 of 3 tasks done")
+    wait_for_text(notebook.timeline(2), "1 of 3 tasks · ")
     photograph("restarted-reopened-light", page)
 
 
@@ -181,6 +204,6 @@ def test_notebook_that_was_saved_in_mid_run_shows_what_it_knew_when_its_kernel_i
     page.goto("about:blank")
     notebook.open()
     wait_for_text(notebook.timeline(2), "saved view")
-    wait_for_text(notebook.timeline(2), "Interrupted")
-    wait_for_text(notebook.timeline(2), "1 of 3 tasks done")
+    wait_for_text(notebook.timeline(2), "Running when saved")
+    wait_for_text(notebook.timeline(2), "1 of 3 tasks · ")
     photograph("saved-in-mid-run-light", page)

@@ -75,7 +75,7 @@ def test_the_drawer_shows_prompts_tools_and_replies_and_nothing_a_model_writes_i
     mistaken = f'%%ensemble\n- {{description: Search, agent: "{HOSTILE}"}}\n'
     notebook = open_in_window(LOAD, TEAM, REPORT, "report.timeline", failing, mistaken)
     notebook.run_to_end(0, 1, 2, 3, 4, 5)
-    wait_for_text(notebook.outputs(2), f"A brief. tide (x) {HOSTILE}")
+    wait_for_text(notebook.outputs(2), f"A brief. ![tide](x) {HOSTILE}")
     wait_for(lambda: notebook.output(4).count(HOSTILE) >= 2, 30)  # in the timeline and in the error below it
     wait_for_text(notebook.outputs(5), "there is no agent \"<img src=x onerror='window.hacked=1'>")
     live = notebook.timeline(3)
@@ -152,14 +152,13 @@ def test_a_manager_s_refused_wish_says_why(open_in_window: Opener) -> None:
     notebook.run_to_end(0, 1, 4)
     notebook.run(5)
     timeline = notebook.timeline(5)
-    wait_for_text(timeline, "reporter_1")
+    wait_for_text(timeline, " · Reporter")
     photograph("manager-live-light", notebook.page)
     notebook.wait_until_done(5)
     wait_for_text(timeline, "Completed")
-    wait_for_text(timeline, "scripted model")
-    wait_for(
-        lambda: all(name in timeline.inner_text() for name in ("manager", "reporter_1", "historian_1", "writer_1")), 30
-    )
+    wait_for_text(timeline, "scripted and real models")
+    names = ("manager", " · Reporter", " · Historian", " · Writer")
+    wait_for(lambda: all(name in timeline.inner_text() for name in names), 30)
     timeline.get_by_role("button", name="4 errors: show the next").click()
     wait_for_text(timeline, "stage 1 is not yet complete")
     photograph("manager-refused-light", timeline)

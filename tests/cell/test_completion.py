@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 
 from ensemble_notebook import Ensemble, ScriptedChatModel, Task
-from ensemble_notebook.cell.completion.first_line import list_given, propose_options
-from ensemble_notebook.cell.completion.outline import Outline
-from ensemble_notebook.cell.completion.proposals import explain, propose
-from ensemble_notebook.cell.language.cell_schema import SCHEMAS, TASK
+from ensemble_notebook.cell.completion import explain, list_given, propose, propose_options
+from ensemble_notebook.cell.language.vocabulary import SCHEMAS, TASK
+from ensemble_notebook.cell.outline import Outline
 
 
 class Brief:
@@ -153,7 +152,7 @@ def test_no_beginning_of_a_cell_is_too_broken(size: int) -> None:
         ("%%ensemble --dr", ["--dry-run"]),
         ("%%ensemble -o x --workflow ", ["sequential", "parallel", "hierarchical"]),
         ("%%ensemble --map ", ["df"]),
-        ("%%ensemble --llm ", ["local", "openai:gpt-4o-mini", "model"]),
+        ("%%ensemble --llm ", ["local", "openai:gpt-4o-mini", "anthropic:claude-sonnet-4-5", "model"]),
         ("%%ensemble --only f", ["facts"]),
         ("%%ensemble -i ", ["topic="]),
         ("%%ensemble -o ", []),

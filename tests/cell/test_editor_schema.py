@@ -9,7 +9,7 @@ import pytest
 
 import ensemble_notebook
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.cell.language import vocabulary
 from ensemble_notebook.cell.language.vocabulary import ValueKind
 from ensemble_notebook.cell.reading.part_reader import PartReader
 from ensemble_notebook.cell.reading.values import to_plain_value
@@ -152,7 +152,7 @@ def test_misspelt_keys_do_not_fit():
 
 
 def test_every_key_has_its_meaning_and_its_words():
-    for name, schema in {"task": cell_schema.TASK, "agent": cell_schema.AGENT, "cell": cell_schema.CELL}.items():
+    for name, schema in {"task": vocabulary.TASK, "agent": vocabulary.AGENT, "cell": vocabulary.CELL}.items():
         made = SCHEMA["$defs"][name]["properties"]
         assert set(made) == schema.known
         for key in schema.keys.values():
@@ -165,7 +165,7 @@ def test_closed_sets_of_words_are_all_listed():
     """Those that the vocabulary does not list are open: any text may stand there."""
     open_words = [
         key.name
-        for schema in cell_schema.SCHEMAS
+        for schema in vocabulary.SCHEMAS
         for key in schema.keys.values()
         if key.kind is ValueKind.CHOICE and not key.word.choices
     ]

@@ -7,7 +7,7 @@ import pytest
 
 from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language.cell_schema import SCHEMAS
+from ensemble_notebook.cell.language.vocabulary import SCHEMAS
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "cell.md").read_text()
@@ -32,11 +32,12 @@ def decide(request):
 
 
 NAMES = {
-    **dict.fromkeys(("search", "count", "watch", "is_allowed", "is_polite", "is_night"), say),
+    **dict.fromkeys(("search", "count", "watch", "is_allowed", "is_polite", "is_night", "balance"), say),
     "decide": decide,
     "keep_it_short": lambda request, context: None,
     "prompts": Prompts(),
     "model": ScriptedChatModel(),
+    "bank": object(),
     "documents": [{"text": "Low tide."}, {"text": "High tide."}],
     "research": Ensemble(tasks=[Task.of("Find facts about {topic}. Be {tone}.")]),
 }

@@ -9,11 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.cell.language import vocabulary
 from ensemble_notebook.cell.text.mistakes import CellError
 from tests.cell.test_mutation import CELLS, NAMESPACE
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
 SIGNS = "-:{}[]\"'|>&*!%@`#?,.~=<\\\t\r\n\x00\x07\x85\xa0\u2028\ufeff\ud800 ab0"
 PIECES = [
@@ -22,7 +20,7 @@ PIECES = [
     *[" #", "\t", "null", "1e999", "0x", ".nan", '"\\ud800"', '"\\U00110000"', "description: ", "goal: ", "name: "],
     *["a", "é", "\U0001f600"],
 ]
-WORDS = sorted({word for schema in cell_schema.SCHEMAS for word in schema.known})
+WORDS = sorted({word for schema in vocabulary.SCHEMAS for word in schema.known})
 
 
 def check(text):
@@ -88,7 +86,7 @@ def test_any_data_in_any_place_is_a_cell_or_mistakes(data):
     check(json.dumps(data))
 
 
-@pytest.mark.parametrize("word", sorted({*cell_schema.CELL.words, *cell_schema.CELL.keys}))
+@pytest.mark.parametrize("word", sorted({*vocabulary.CELL.words, *vocabulary.CELL.keys}))
 @given(value=DATA)
 @settings(max_examples=20)
 def test_any_value_of_any_word_of_the_cell_is_a_cell_or_mistakes(word, value):
@@ -96,7 +94,7 @@ def test_any_value_of_any_word_of_the_cell_is_a_cell_or_mistakes(word, value):
 
 
 @pytest.mark.parametrize(
-    "schema", [cell_schema.TASK, cell_schema.AGENT, cell_schema.PHASE], ids=lambda schema: schema.name
+    "schema", [vocabulary.TASK, vocabulary.AGENT, vocabulary.PHASE], ids=lambda schema: schema.name
 )
 @given(data=st.data())
 def test_any_value_of_any_word_of_a_member_is_a_cell_or_mistakes(schema, data):
@@ -188,7 +186,6 @@ LARGE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_large_cell_is_read_in_seconds(name):
     started = time.process_time()

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.cell.language import vocabulary
 from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, Workflow
 from tests.support.cell import assert_mistakes, links, mistakes_of, read
@@ -13,7 +13,7 @@ from tests.support.cell import assert_mistakes, links, mistakes_of, read
 def test_every_field_of_every_definition_has_words():
     unnamed = [
         f"{kind.__name__}.{name}"
-        for kind, words in cell_schema.WORDS_OF.items()
+        for kind, words in vocabulary.WORDS_OF.items()
         for name in get_field_names(kind)
         if name not in words
     ]
@@ -21,15 +21,15 @@ def test_every_field_of_every_definition_has_words():
 
 
 def test_every_key_says_what_it_takes_and_means():
-    assert all(key.meaning and key.kind.value for schema in cell_schema.SCHEMAS for key in schema.keys.values())
+    assert all(key.meaning and key.kind.value for schema in vocabulary.SCHEMAS for key in schema.keys.values())
 
 
 def test_defaults_come_from_the_definitions():
-    assert cell_schema.AGENT.keys["max_iterations"].default == 25
-    assert cell_schema.AGENT.keys["llm_timeout"].default == 60.0
-    assert cell_schema.CELL.keys["error_strategy"].default is ErrorStrategy.FAIL_FAST
-    assert cell_schema.AGENT.keys["goal"].is_required
-    assert not cell_schema.AGENT.keys["role"].is_required
+    assert vocabulary.AGENT.keys["max_iterations"].default == 25
+    assert vocabulary.AGENT.keys["llm_timeout"].default == 60.0
+    assert vocabulary.CELL.keys["error_strategy"].default is ErrorStrategy.FAIL_FAST
+    assert vocabulary.AGENT.keys["goal"].is_required
+    assert not vocabulary.AGENT.keys["role"].is_required
 
 
 def test_every_top_level_key_reaches_the_ensemble():
@@ -122,7 +122,7 @@ def test_unknown_key_names_the_nearest_one():
 
 def test_unknown_key_that_is_near_nothing_lists_the_keys():
     (mistake,) = mistakes_of("tasks: [{description: a, zzz: 1}]")
-    assert "A task has: description, expected_output, agent" in mistake.hint
+    assert "A task has: description, expected_output, prompt" in mistake.hint
 
 
 @pytest.mark.parametrize(
@@ -338,3 +338,8 @@ def test_the_word_that_is_suggested_is_in_the_list_of_valid_ones_c10(word: str) 
     (mistake,) = mistakes_of(section % word)
     (meant,) = re.findall(r"Did you mean '(\w+)'\?", mistake.message)
     assert re.search(rf"\b{meant}\b", mistake.hint), (mistake.message, mistake.hint)
+
+
+@pytest.mark.parametrize("text", ["agents: [{«name»: X, goal: y}]", "agents: {X: {«name»: Y, goal: y}}"])
+def test_name_of_an_agent_is_answered_with_its_role_c3(text: str) -> None:
+    assert_mistakes(f"{text}\ntasks: [x]", r"unknown key 'name' in agent .*\. Did you mean 'role'\?")

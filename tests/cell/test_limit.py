@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ensemble_notebook.cell.language.amounts import AmountError, read_budget, read_rate
+from ensemble_notebook.domain.definitions.amounts import AmountError, read_budget, read_rate
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from tests.support.cell import assert_mistakes, read
 
@@ -116,7 +116,10 @@ def test_requests_per_minute_of_another_tool_are_a_rate():
         ("rate_limit: {requests: 1, period: 1, «wait_timout»: 3}", r"Did you mean 'wait_timeout'\?"),
         ("rate_limit: «{requests: 1}»", "needs the key 'period'"),
         ("rate_limit: «slwly»", r"no 'slwly' in this notebook. Did you mean 'slowly'\?"),
-        ("rate_limit: «number»", "Ensemble rate_limit must be a RateLimit, got int"),
+        (
+            "rate_limit: «number»",
+            "Ensemble rate_limit must be a RateLimit, a text such as '60/min', or a .*, got 3",
+        ),
         ("budget: «0.5»", "it needs a currency, 'tokens' or 'calls'"),
         ("budget: «5 tokns»", r"'tokns' can't be limited. Did you mean 'tokens'\?"),
         ("budget: «$0»", "Budget max_cost must be an amount > 0"),

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language.cell_schema import TASK
+from ensemble_notebook.cell.language.vocabulary import TASK
 from ensemble_notebook.cell.text.mistakes import CellError
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.notebook.live.mistake_page import make_html
@@ -34,7 +34,7 @@ def test_all_mistakes_show_at_once_with_line_caret_nearest_name_and_help():
         "    4 |     gaol: Find facts",
         "      |     ^^^^",
         "    An agent has: role, goal, llm, background, tools, allow_delegation, verbose, max_iterations,",
-        "    response_format, rate_limit, max_retries, llm_timeout.",
+        "    response_format, system_prompt, history, rate_limit, max_retries, llm_timeout.",
         "  line 6: there is no agent 'Reseacher' in this cell. Did you mean 'Researcher'?",
         "    6 |   gather: {description: Gather, agent: Reseacher}",
         "      |                                        ^^^^^^^^^",

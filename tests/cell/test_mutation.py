@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.cell.cell import Cell
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.cell.language import vocabulary
 from ensemble_notebook.cell.text.mistakes import CellError, MistakeReport
 from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
@@ -278,7 +278,7 @@ def keys_of_language() -> list[tuple[str, int, int, str]]:
         for name, text in CELLS.items()
         for number, line in enumerate(lines_of(text))
         for match in pattern.finditer(line)
-        if any(match[1] in schema.known for schema in cell_schema.SCHEMAS)
+        if any(match[1] in schema.known for schema in vocabulary.SCHEMAS)
     ]
 
 

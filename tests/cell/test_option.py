@@ -116,3 +116,18 @@ def test_help_has_every_option_and_examples():
         *("--record", "--replay", "%%ensemble -b"),
     ):
         assert word in told
+
+
+def test_value_that_is_varied_may_be_called_by_a_word():
+    line = "--vary 'style@short=In one line' --vary style=long --vary llm@here=openai:m@http://x/v1"
+    assert parse_options(line).vary == {
+        "style": {"short": "In one line", "long": "long"},
+        "llm": {"here": "openai:m@http://x/v1"},
+    }
+    for wrong, said in (
+        ("--vary style@a=x --vary style@a=y", "two values of style are called 'a'"),
+        ("--vary style@a=x --vary style@b=x", "style@b=x is given twice"),
+        ("--vary style@=x", "'style@' can't be a template variable"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            parse_options(wrong)

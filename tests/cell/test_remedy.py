@@ -3,7 +3,7 @@
 import pytest
 
 from ensemble_notebook import Reply, ScriptedChatModel, ToolUse
-from ensemble_notebook.cell.language.remedies import to_cell_words, use_cell_words
+from ensemble_notebook.cell.language.remedies import in_cell_words, to_cell_words
 from ensemble_notebook.errors import EnsembleError
 from tests.support.cell import assert_mistakes, mistakes_of, read
 
@@ -11,20 +11,19 @@ from tests.support.cell import assert_mistakes, mistakes_of, read
 @pytest.mark.parametrize(
     "name, line",
     [
-        (
-            "claude-sonnet-4-5",
-            "from langchain_anthropic import ChatAnthropic; my_model = ChatAnthropic(model='claude-son",
-        ),
-        ("anthropic:claude-sonnet-4-5", "ChatAnthropic(model='claude-sonnet-4-5')"),
-        ("gemini-2.5-pro", "from langchain_google_genai import ChatGoogleGenerativeAI"),
+        ("claude-sonnet-4-5", "'anthropic:claude-sonnet-4-5'"),
+        ("Anthropic:claude-sonnet-4-5", "'anthropic:claude-sonnet-4-5'"),
+        ("antropic:claude-sonnet-4-5", "'anthropic:claude-sonnet-4-5'"),
+        ("gemini-2.5-pro", "'google_genai:gemini-2.5-pro'"),
+        ("gemini:gemini-2.5-pro", "'google_genai:gemini-2.5-pro'"),
+        ("mistral:mistral-large", "'mistralai:mistral-large'"),
     ],
 )
 @pytest.mark.parametrize("is_option", [True, False])
-def test_model_of_another_provider_is_told_with_the_line_that_makes_it(name, line, is_option):
+def test_model_of_another_provider_is_told_with_the_spec_that_is_meant(name, line, is_option):
     text, options = ("- x", {"overrides": {"llm": name}}) if is_option else (f"llm: {name}\ntasks: [x]", {})
     (mistake,) = mistakes_of(text, **options)
-    assert line in mistake.hint
-    assert "openai:" not in mistake.hint
+    assert f"Did you mean {line}?" in f"{mistake.message} {mistake.hint}"
 
 
 def test_unknown_model_without_a_provider_may_be_one_of_openai():
@@ -77,10 +76,15 @@ def test_remedy_of_an_error_in_a_cell_is_yaml():
     )
     with pytest.raises(EnsembleError) as caught:
         cell.build().run()
-    assert "`max_iterations: ...`" not in str(caught.value)
-    use_cell_words(caught.value)
-    assert "Raise `max_iterations: ...` under the agent" in str(caught.value)
-    assert "Raise `max_iterations: ...` under the agent" in str(caught.value.__cause__)
+    error, words = caught.value, "Raise `max_iterations: ...` under the agent"
+    shown = in_cell_words(error)
+    assert words in str(shown)
+    assert words in str(shown.__cause__)
+    assert (type(shown), shown.output) == (type(error), error.output)
+    for kept in (error, error.__cause__, error.output.failures[0].error):  # as the run's table and file have it
+        assert "`max_iterations: ...`" not in str(kept)
+    assert "Raise max_iterations" in error.output.frames.errors.error_message.iloc[-1]
+    assert in_cell_words(shown) is shown
 
 
 def look(text: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from ensemble_notebook.domain.definitions.enums import OnTimeout, ReviewPolicy, ReviewTiming
 from ensemble_notebook.domain.definitions.task import Task
-from tests.support.cell import assert_mistakes, read
+from tests.support.cell import assert_mistakes, mistakes_of, read
 
 
 def ask(request):
@@ -122,7 +122,7 @@ def test_phase_may_be_reviewed_by_a_task_that_is_written_there():
         ("«{max_retries: 1}»", "needs the key 'by'"),
         ("{by: check, max_retries: «-1»}", "PhaseReview max_retries must be a whole number >= 0"),
         ("{by: check, «max_retrys»: 1}", r"Did you mean 'max_retries'\?"),
-        ("{by: «number»}", "must be a task or a function, got int"),
+        ("{by: «number»}", "must be a task, a function, or what is to be looked at as a text, got 3"),
         ("{description: d, context: [«u»]}", "'u'"),
         ("{description: d, «when»: {t: x}}", "has a when; a phase is reviewed whenever it is done"),
         ("{by: check, on_exhausted: «kept»}", "PhaseReview on_exhausted can't be 'kept'. Did you mean 'keep'"),
@@ -154,6 +154,15 @@ def test_guardrail_of_another_tool_is_one_of_the_output():
     cell = read("tasks: [{description: x, guardrail: check}]", {"check": check})
     assert cell.definition.tasks[0].output_guardrails == (check,)
     assert [notice.message for notice in cell.notices] == ["'guardrail' of task 1 is read as 'output_guardrails'."]
+
+
+def test_method_of_a_crew_is_answered_with_what_to_write():
+    text = "tasks: [{description: x, guardrail: «self.check»}]"
+    assert_mistakes(text, r"'self.check' is a method of a class of another tool", namespace={})
+    (mistake,) = mistakes_of("tasks: [{description: x, guardrail: self.check}]")
+    assert mistake.hint.startswith("Define `def check(output): ...` in a cell above, which gives True to let the")
+    (mistake,) = mistakes_of("tasks: [{description: x, tools: self.search}]")
+    assert mistake.hint == "Define a tool of the name 'search' in a cell above, and write `search` here."
 
 
 def test_mistake_in_guardrails_is_shown_in_its_place():

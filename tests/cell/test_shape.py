@@ -98,7 +98,7 @@ def test_familiar_word_of_another_tool_is_read():
     "text, told",
     [
         ("«Reprot»", r"no 'Reprot' in this notebook. Did you mean 'Report'\?"),
-        ("«three»", "must be a class or a JSON schema, got 3"),
+        ("«three»", "must be a class, fields such as {'title': 'str'}, or a JSON schema, got 3"),
         ("«str»", "takes fields, and this is the text 'str' alone"),
         ("«[str]»", "takes fields, and this is a list alone"),
         ("«Text»", "must not be a scalar alone"),

@@ -19,6 +19,7 @@ from ensemble_notebook import (
     InMemoryStore,
     Phase,
     PhaseReview,
+    PromptTexts,
     RateLimit,
     Review,
     SqliteMemory,
@@ -26,7 +27,7 @@ from ensemble_notebook import (
     ValidationError,
 )
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.cell.language import vocabulary
 from ensemble_notebook.cell.language.vocabulary import ValueKind
 from ensemble_notebook.cell.writing.cell_writer import CellWriter
 from ensemble_notebook.cell.writing.python_writer import write_python
@@ -61,7 +62,6 @@ def refusal(ensemble: Ensemble, names=NAMES) -> str:
 # --- the whole language -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))  # what is drawn may be no ensemble
 @given(ensembles())
 def test_every_ensemble_is_the_same_after_a_cell_and_after_source(ensemble):
@@ -93,6 +93,7 @@ HOLDERS = {
 }
 """How a few fields become an ensemble, by the name of their place."""
 PARTS = {
+    PromptTexts: lambda fields: {"texts": PromptTexts(**fields)},
     CostConfiguration: lambda fields: {"cost": CostConfiguration(**{"input_rate": 0, "output_rate": 0} | fields)},
     RateLimit: lambda fields: {"rate_limit": RateLimit(**{"requests": 2, "period": 60} | fields)},
     Budget: lambda fields: {"budget": Budget(**{"max_tokens": 5} | fields)},
@@ -109,7 +110,7 @@ IN_TASKS = {
 }
 KEYS = [
     (schema, key)
-    for schema in cell_schema.SCHEMAS
+    for schema in vocabulary.SCHEMAS
     if schema.definition is not None and schema.name not in ("phase", "phase review")
     for key in schema.keys.values()
     if key.kind not in (ValueKind.TASKS, ValueKind.PHASES, ValueKind.AGENTS)
@@ -129,6 +130,8 @@ def test_every_word_is_written_where_it_differs_from_what_holds_without_it(schem
     @given(special[key.kind] if key.kind in special else value_for(key))
     def try_word(value):
         fields = {key.name: value}
+        if schema.name == "texts":
+            fields = {key.name: f"{value}: {{error}} {{feedback}}"}
         if key.name in ("inputs", "ensemble") and schema.name == "task":
             fields = {"inputs": {"topic": "tides"}, "ensemble": NAMES["research"]} | fields
             fields["inputs"].setdefault("topic", "tides")
@@ -150,7 +153,7 @@ def test_every_word_is_written_where_it_differs_from_what_holds_without_it(schem
 
 
 def test_every_kind_of_value_has_a_writer():
-    kinds = {key.kind for schema in cell_schema.SCHEMAS for key in schema.keys.values()}
+    kinds = {key.kind for schema in vocabulary.SCHEMAS for key in schema.keys.values()}
     assert (
         kinds - {ValueKind.TASKS, ValueKind.PHASES, ValueKind.AGENTS}
         <= CellWriter(Ensemble(tasks=[FIRST]), None).writers.keys()

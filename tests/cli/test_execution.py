@@ -119,7 +119,7 @@ def test_trace_makes_a_page_of_a_trace_file_and_says_where_it_is(folder, capsys)
 
 def test_options_of_the_run_reach_it(folder, capsys):
     text = "llm: scripted\ntasks: {a: A, b: {description: B, context: [a]}}"
-    assert main(["run", file_of(folder, text), "--budget", "1 call", "--capture", "off"]) == DONE
+    assert main(["run", file_of(folder, text), "--budget", "1 call", "--capture", "off"]) == FAILED
     shown = capsys.readouterr()
     assert "budget exceeded" in shown.out
     assert "a: done in" in shown.err
@@ -147,10 +147,31 @@ def test_review_asks_who_sits_at_the_terminal(folder, capsys, monkeypatch):
 
 def test_review_is_decided_by_its_timeout_where_nobody_sits_there(folder, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    assert main(["run", file_of(folder, REVIEWED)]) == DONE
+    assert main(["run", file_of(folder, REVIEWED)]) == FAILED
     shown = capsys.readouterr()
-    assert "exited early" in shown.out
+    assert "nobody to ask" in shown.out
+    assert "a: skipped: not done: nobody could be asked" in shown.err
     assert "a: done" not in shown.err
+
+
+@pytest.mark.parametrize("stdin", [subprocess.DEVNULL, None])
+def test_review_says_before_the_first_task_that_nobody_can_be_asked(folder, stdin):
+    command = [sys.executable, "-m", "ensemble_notebook.cli.main", "run", file_of(folder, REVIEWED)]
+    closed = {"stdin": stdin} if stdin is not None else {"preexec_fn": lambda: os.close(0)}
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False, **closed)
+    assert ended.returncode == FAILED
+    assert "nobody can be asked here: give review_handler=..., or resume where somebody can" in ended.stderr
+    assert "May 'a' begin?" not in ended.stderr
+    assert "somebody chose to leave" not in ended.stdout + ended.stderr
+
+
+def test_answer_that_is_piped_in_is_taken(folder):
+    command = [sys.executable, "-m", "ensemble_notebook.cli.main", "run", file_of(folder, REVIEWED)]
+    ended = subprocess.run(
+        command, cwd=folder, input="approve\n", capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode == DONE, ended.stderr
+    assert "a: done" in ended.stderr
 
 
 def test_what_is_odd_is_said_when_a_cell_is_validated(folder, capsys):

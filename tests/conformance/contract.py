@@ -26,13 +26,13 @@ _SOURCES: Final = (
     "docs/**/*.md",
     "*.md",
 )
-_NUMBER: Final = re.compile(r"\b[ECTW][1-9][0-9]?[a-z]?\b")
-_RULE_HEADING: Final = re.compile(r"### ([ECTW][1-9][0-9]?[a-z]?) (.+)")
+_NUMBER: Final = re.compile(r"\b[ECTVW][1-9][0-9]?[a-z]?\b")
+_RULE_HEADING: Final = re.compile(r"### ([ECTVW][1-9][0-9]?[a-z]?) (.+)")
 _HEADING: Final = re.compile(r"#{1,6} (.+)")
 _FENCE: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _LINE_COMMENT: Final = re.compile(r"(?<!:)//[^\n]*")
 _BLOCK_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
-_TEST_NAME: Final = re.compile(r"def test_(?:([ectw]\d+)_\w+|\w+_([ectw]\d+))\(")
+_TEST_NAME: Final = re.compile(r"def test_(?:([ectvw]\d+)_\w+|\w+_([ectvw]\d+))\(")
 _OF_DOCUMENTS: Final = ("test_contract.py", "test_document.py")
 
 
@@ -59,7 +59,9 @@ class Rule:
 def rules() -> tuple[Rule, ...]:
     """All rules, in the order of their files and headings; a number that stands twice is there twice."""
     return tuple(
-        rule for name in ("engine", "cell", "trace", "timeline") for rule in _rules_of(CONTRACT / f"{name}.md")
+        rule
+        for name in ("engine", "cell", "trace", "timeline", "evaluation")
+        for rule in _rules_of(CONTRACT / f"{name}.md")
     )
 
 

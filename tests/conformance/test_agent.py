@@ -223,6 +223,21 @@ def test_e16_exhausted_corrections_raise_with_every_error() -> None:
     assert isinstance(cause, OutputParsingError)
     assert (cause.raw_output, cause.output_type, cause.attempt_count) == ("b", Dish, 2)
     assert len(cause.parse_errors) == 2
+    assert " The last one says: 'b'. Raise max_output_retries" in str(cause)
+
+
+def test_e16_the_error_shows_the_beginning_of_what_the_model_said_and_no_key() -> None:
+    key = "sk-abcdefghijklmnopqrstuvwxyz123456"
+    for reply, told in (
+        ("I can't\n  do that.", '" It says: "I can\'t do that." Raise'),
+        (f"{'x' * 190} {key}", f" It says: '{'x' * 190} ***'. Raise"),
+        (f"{'x ' * 300}{key}", f" It begins: '{('x ' * 300)[:200]} ...' Raise"),
+        (" ", " It is empty. Raise"),
+    ):
+        with pytest.raises(TaskExecutionError) as caught:
+            run(Task.of("Cook", agent=agent(reply), output_type=Dish, max_output_retries=0))
+        assert told.lstrip('"') in str(caught.value), str(caught.value)
+        assert key[:12] not in str(caught.value)
 
 
 NATIVE_CELL = """

@@ -16,6 +16,7 @@ from ensemble_notebook import (
     ExecutionTrace,
     Noted,
     ReviewDecision,
+    StoreError,
     Task,
     TaskExecutionError,
     ToolUse,
@@ -95,17 +96,156 @@ def test_e55_in_a_cell_a_name_that_is_no_output_is_a_mistake(name: str, words: s
     assert "Outputs here: chat." in caught.value.mistakes[0].hint
 
 
-def test_e55_tool_calls_and_corrections_stay_out_of_it(server: OpenAIServer, llm: str) -> None:
-    def look(what: str) -> str:
-        """Look."""
-        return "seen"
+def look(what: str) -> str:
+    """Look."""
+    return f"{what} seen"
 
-    model = scripted(ToolUse("look", {"what": "x"}), "I looked.")
-    first = make_chat("Look", model, tools=[look]).run()
-    assert first["chat"].tool_call_count == 1
-    assert get_roles(first) == ["system", "user", "assistant"]
-    make_chat("What did you see?", llm).run(continue_from=first)
-    assert [text for _, text in read_sent(server)][1:] == ["Look", "I looked.", "What did you see?"]
+
+def test_e55_tool_calls_go_on_with_their_results_and_corrections_stay_out(server: OpenAIServer, llm: str) -> None:
+    server.script(
+        Answer("Let me see.", calls=[("c1", "look", {"what": "x"}), ("c2", "look", {"what": "y"})]),
+        Answer("no JSON"),
+        Answer('{"a": 1}'),
+    )
+    agent = Agent(role="Guide", goal="Guide people", tools=[look])
+    typed = {"model": "test-model", "base_url": server.url, "schema_mode": "prompt"}
+    task = Task(prompt="{message}", name="chat", agent=agent, output_type={"a": "int"})
+    first = Ensemble(tasks=[task], llm=typed).run(message="Look")
+    assert get_roles(first) == ["system", "user", "assistant", "tool", "tool", "assistant"]
+    assert [each.text for each in first["chat"].messages][-3:] == ["x seen", "y seen", '{"a": 1}']
+    assert str(first["chat"].messages[2]) == 'assistant: Let me see. look({"what": "x"}) look({"what": "y"})'
+    server.default = Answer("Again.")
+    chat = Ensemble(tasks=[Task(prompt="{message}", name="chat", agent=agent)], llm=llm)
+    second = chat.run(message="What did you see?", continue_from=first)
+    sent = server.requests[-1].body["messages"][1:]
+    assert [each["role"] for each in sent] == ["user", "assistant", "tool", "tool", "assistant", "user"]
+    assert (
+        [call["id"] for call in sent[1]["tool_calls"]] == [each["tool_call_id"] for each in sent[2:4]] == ["c1", "c2"]
+    )
+    assert sent[-1]["content"] == "What did you see?"
+    frame = second.frames.messages
+    assert list(frame.role) == ["system", "user", "assistant", "tool", "tool", "assistant", "user", "assistant"]
+    assert list(frame[frame.role == "tool"].name) == ["look", "look"]
+    assert list(frame[frame.role == "tool"].tool_call_id) == ["c1", "c2"]
+    assert frame.tool_calls.iloc[2].count("look(") == 2
+    third = chat.run(message="And now?", continue_from=pickle.loads(pickle.dumps(second)))
+    assert third["chat"].messages[:6] == ((second["chat"].messages[0]), *second["chat"].messages[1:6])
+
+
+@pytest.mark.parametrize("form", ["mapping", "langchain", "own"])
+def test_e55_messages_of_any_form_are_gone_on_with(form: str, server: OpenAIServer, llm: str) -> None:
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"what": "x"}'}}
+    forms: dict[str, list[Any]] = {
+        "mapping": [
+            {"role": "system", "content": "Another one"},
+            {"role": "user", "content": [{"type": "text", "text": "Look"}]},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": "x seen", "tool_call_id": "c1"},
+            {"role": "assistant", "content": "I looked."},
+        ],
+        "langchain": [
+            SystemMessage("Another one"),
+            HumanMessage("Look"),
+            AIMessage("", tool_calls=[{"id": "c1", "name": "look", "args": {"what": "x"}}]),
+            ToolMessage("x seen", tool_call_id="c1"),
+            AIMessage([{"type": "text", "text": "I "}, {"type": "text", "text": "looked."}]),
+        ],
+        "own": [
+            ChatMessage(role="user", text="Look"),
+            ChatMessage(role="assistant", text="I looked."),
+        ],
+    }
+    output = make_chat("And now?", llm, done("other")).run(continue_from=forms[form])
+    roles = [each["role"] for each in server.requests[-1].body["messages"]]
+    middle = [] if form == "own" else ["assistant", "tool"]
+    assert roles == ["system", "user", *middle, "assistant", "user"]
+    assert server.requests[-1].body["messages"][0]["content"].startswith("You are Guide.")
+    assert [each.text for each in output["chat"].messages][-3:-1][0] == "I looked."
+
+
+USER, AI = {"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}
+CALL = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]}
+
+
+@pytest.mark.parametrize(
+    "messages, words",
+    [
+        (
+            [USER, {"role": "tool", "content": "z", "tool_call_id": "1"}, AI],
+            "the result of the tool call '1', for which",
+        ),
+        ([USER, CALL, AI], "asks for the tool 'f' (1), and no result of that follows"),
+        ([USER, CALL], "asks for the tool 'f' (1), and no result of that follows"),
+        ([AI], "it begins with a message of role 'assistant'"),
+        ([USER], "it ends with a message of role 'user'"),
+        ([], "no prompt and no reply"),
+        ([USER, {"role": "bot", "content": "z"}], "message 2 has the role 'bot'"),
+        ([USER, "z"], "message 2 is of type str"),
+        (
+            [USER, {"role": "assistant", "content": [{"type": "image_url"}]}],
+            "message 2 holds a part of type 'image_url'",
+        ),
+        ([USER, {"role": "assistant"}], "message 2 has no text"),
+        ([{**CALL, "role": "user"}, AI], "message 1 asks for tools, and is no reply"),
+        ([USER, {"role": "assistant", "content": "", "tool_calls": [{"name": "f"}]}], "without a name and an id"),
+    ],
+)
+def test_e55_messages_that_nobody_could_go_on_with_are_refused(messages: list[Any], words: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        make_chat("Two", scripted("2")).run(continue_from=messages)
+    assert words in str(caught.value)
+
+
+def test_e55_messages_are_for_the_only_task_with_an_agent() -> None:
+    other = Task.of("Other", name="other", llm=scripted("3"))
+    with pytest.raises(ValidationError, match="here are 2: chat, other"):
+        make_chat("Two", scripted("2"), other).run(continue_from=[USER, AI])
+
+
+@pytest.mark.usefixtures("store_path")
+def test_e55_a_remembered_run_is_gone_on_with_by_its_id_or_place() -> None:
+    model = scripted(ToolUse("look", {"what": "x"}), "I looked.", "One", "Two", "Three")
+    first = make_chat("Look", model, tools=[look], name="talk").run()
+    for number, word in enumerate((first.run_id, first.run_id[:6], "talk"), 1):
+        make_chat("What?", model, tools=[look], name=f"other {number}").run(continue_from=word)
+        sent = model.calls[-1].messages
+        assert [each.type for each in sent] == ["system", "human", "ai", "tool", "ai", "human"]
+        assert sent[2].tool_calls[0]["args"] == {"what": "x"}  # type: ignore[attr-defined]
+        assert sent[3].content == "x seen"
+    last = make_chat("And?", scripted("Four"), tools=[look]).run(continue_from=-1)
+    assert [each.text for each in last["chat"].messages if each.role == "assistant"] == [
+        "",
+        "I looked.",
+        "Three",
+        "Four",
+    ]
+    with pytest.raises(StoreError, match="No run 'zzz' is remembered"):
+        make_chat("Two", scripted("2")).run(continue_from="zzz")
+    textless = make_chat("One", scripted("1"), capture_mode="metadata").run()
+    with pytest.raises(ValidationError, match="can't be continued: capture_mode metadata keeps nothing"):
+        make_chat("Two", scripted("2")).run(continue_from=textless.run_id)
+
+
+@pytest.mark.usefixtures("store_path")
+def test_e55_of_a_stored_task_that_was_corrected_and_sent_back_the_last_attempt_counts() -> None:
+    decisions = iter([ReviewDecision.retry("Better."), ReviewDecision.approve()])
+    model = scripted("bad", '{"a": 1}', '{"a": 2}', "Next.")
+    task = Task(prompt="Give", name="chat", output_type={"a": "int"}, review="after", llm=model)
+    first = Ensemble(tasks=[task], review_handler=lambda _: next(decisions)).run()
+    Ensemble(tasks=[Task(prompt="More", name="chat", llm=model)]).run(continue_from=first.run_id)
+    texts = [str(each.content).partition("\n")[0] for each in model.calls[-1].messages[1:]]
+    assert texts == ["Give", '{"a": 2}', "More"]
+
+
+def test_e55_a_recording_has_tool_calls_of_before(tmp_path: Path) -> None:
+    first = make_chat("Look", scripted(ToolUse("look", {"what": "x"}), "I looked."), tools=[look]).run()
+    model = scripted("Again.")
+    file = tmp_path / "run.yaml"
+    make_chat("What?", model, tools=[look]).run(continue_from=first, record=file)
+    again = make_chat("What?", model, tools=[look]).run(continue_from=first, replay=file)
+    assert again.raw == "Again."
 
 
 def test_e55_a_partial_output_keeps_the_conversations_of_unfinished_tasks(server: OpenAIServer, llm: str) -> None:
@@ -124,11 +264,10 @@ def test_e55_a_pickled_output_can_be_continued_and_a_trace_can_not(server: OpenA
     again = pickle.loads(pickle.dumps(first))
     make_chat("Two", llm).run(continue_from=again)
     assert [text for _, text in read_sent(server)][1:] == ["One", "ok", "Two"]
-    for wrong in (first.trace, first.run_id):
-        with pytest.raises(ValidationError, match="no conversations: give the output itself"):
-            make_chat("Two", llm).run(continue_from=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="no conversations: give its output, or its id"):
+        make_chat("Two", llm).run(continue_from=first.trace)  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="goes through inputs"):
-        make_chat("Two", llm).run(continue_from=3)  # type: ignore[arg-type]
+        make_chat("Two", llm).run(continue_from=3.5)  # type: ignore[arg-type]
 
 
 def test_e55_where_no_text_is_kept_it_is_refused_with_the_reason() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ensemble_notebook import Ensemble, Task, TaskInput, ValidationError
-from ensemble_notebook.cell.cell_file import add_options, read_cell_file
-from ensemble_notebook.cell.cell_reader import read_cell
+from ensemble_notebook.cell.cell_reader import add_options, read_cell, read_cell_file
 from ensemble_notebook.cell.language.options import Options, parse_options
 from ensemble_notebook.cell.text.mistakes import CellError
 
@@ -127,3 +126,12 @@ def test_c32_object_without_a_name_is_named_with_its_place() -> None:
     with pytest.raises(ValidationError, match="The handler of task 'it' is a lambda, which has no name here"):
         made.to_yaml()
     assert "handler: say" in made.to_yaml({"say": made.tasks[0].handler})
+
+
+def test_c32_an_ensemble_of_a_cell_remembers_the_names_that_it_was_read_with() -> None:
+    text = "tasks:\n  it:\n    description: Do it\n    handler: say\n"
+    names = {"say": lambda task: ""}
+    made = Ensemble.from_yaml(text, names)
+    assert "handler: say" in made.to_yaml()
+    assert Ensemble.from_yaml(made.to_yaml(), names).to_yaml() == made.to_yaml()
+    assert "handler: speak" in made.to_yaml({"speak": names["say"]})

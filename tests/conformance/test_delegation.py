@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import logging
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -25,12 +27,14 @@ from ensemble_notebook import (
     Fail,
     HierarchicalConstraints,
     Reply,
+    RunStatus,
     ScriptedChatModel,
     Task,
     TaskExecutionError,
     TaskInput,
     TaskInputPrepared,
     TaskStarted,
+    ToolResult,
     ToolUse,
     TurnStarted,
     ValidationError,
@@ -170,6 +174,108 @@ def test_e23_request_and_response_have_the_same_id_and_all_fields() -> None:
     assert (asked[0].priority, dict(asked[0].scope), asked[0].max_output_retries) == (DelegationPriority.NORMAL, {}, 0)
     assert {each.status for each in answered} == {DelegationStatus.SUCCESS, DelegationStatus.FAILURE}
     assert all(each.duration.total_seconds() >= 0 for each in answered)
+
+
+def weigh(fruit: str) -> ToolResult:
+    """Weigh a fruit."""
+    return ToolResult.ok(f"A {fruit}.", {"fruit": fruit, "grams": 150})
+
+
+def test_e23_artifacts_are_the_structured_results_of_the_worker_s_tools_and_its_typed_answer() -> None:
+    def ask_for_json(request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
+        schema = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
+        return DelegationPolicyResult.modify(dataclasses.replace(request, expected_output_schema=json.dumps(schema)))
+
+    def count(fruit: str) -> str:
+        """Count fruits."""
+        return "3"
+
+    calls = [ToolUse("weigh", {"fruit": "pear"}), ToolUse("count", {"fruit": "pear"})]
+    mate = Agent(
+        role="Mate",
+        goal="Help",
+        llm=scripted(Reply(calls=calls), ToolUse("weigh", {"fruit": "fig"}), '{"total": 300}'),
+        tools=[weigh, count],
+    )
+    boss = Agent(role="Boss", goal="Lead", llm=scripted(ask("Mate"), "Led."), allow_delegation=True)
+    output = run(Task.of("Lead", agent=boss), agents=[boss, mate], delegation_policies=[ask_for_json])
+    (completed,) = of(output, DelegationCompleted)
+    assert dict(completed.response.artifacts) == {
+        "weigh": {"fruit": "pear", "grams": 150},
+        "weigh#2": {"fruit": "fig", "grams": 150},
+        "parsed_output": {"total": 300},
+    }
+    assert completed.to_dict()["response"]["artifacts"]["weigh"] == {"fruit": "pear", "grams": 150}
+
+
+def test_e23_an_answer_in_words_alone_has_no_artifacts() -> None:
+    (completed,) = of(peers([ask("Mate")], "Led."), DelegationCompleted)
+    assert dict(completed.response.artifacts) == {}
+
+
+OPTIONAL: dict[str, Any] = {"scope": {"season": "autumn", "crates": [2, 3]}, "priority": "High"}
+
+
+def add(use: ToolUse, **arguments: Any) -> ToolUse:
+    """The same call with these arguments, too."""
+    return ToolUse(use.name, {**dict(use.arguments), **arguments})
+
+
+@pytest.mark.parametrize("way", ["peer", "manager"])
+def test_e23_an_agent_may_give_scope_and_priority(way: str) -> None:
+    asked: list[DelegationRequest] = []
+
+    def note(request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
+        asked.append(request)
+        return DelegationPolicyResult.allow()
+
+    use = add(ask("Mate", "Peel") if way == "peer" else send("Writer", "Peel"), **OPTIONAL)
+    if way == "peer":
+        output = peers([use], "Led.", policies=[note])
+    else:
+        output = managed([use], "Done.", delegation_policies=[note]).run()
+    (request,) = asked
+    assert (dict(request.scope), request.priority) == (OPTIONAL["scope"], DelegationPriority.HIGH)
+    prompt = of(output, TaskInputPrepared)[1].user_prompt
+    assert "## Context" in prompt
+    assert "autumn" in prompt
+    assert "[2, 3]" in prompt
+    (row,) = output.frames.delegations.to_dict("records")
+    assert (json.loads(row["scope"]), row["priority"]) == (OPTIONAL["scope"], "high")
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"scope": "all of it"}, "Error: delegate takes as scope an object with names and values, got str."),
+        ({"priority": "at once"}, "takes as priority one of low, normal, high, critical, got 'at once'."),
+    ],
+)
+def test_e23_scope_and_priority_that_are_none_are_answered_without_a_request(given: dict[str, Any], said: str) -> None:
+    output = peers([add(ask("Mate"), **given)], "Led.")
+    assert not of(output, DelegationStarted)
+    assert said in texts(output)[0]
+
+
+def test_e23_the_facts_of_a_request_are_columns() -> None:
+    def note(request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
+        facts = {"expected_output_schema": "One word", "max_output_retries": 2, "metadata": {"ticket": 7}}
+        return DelegationPolicyResult.modify(dataclasses.replace(request, **facts))
+
+    frame = peers([ask("Mate")], "Led.", policies=[note]).frames.delegations
+    (row,) = frame.to_dict("records")
+    assert (row["expected_output_schema"], row["max_output_retries"], json.loads(row["metadata"])) == (
+        "One word",
+        2,
+        {"ticket": 7},
+    )
+    assert frame["scope"].isna().all()
+
+
+def test_e23_no_word_of_a_scope_is_kept_where_no_text_is() -> None:
+    output = peers([add(ask("Mate"), scope={"the plan": "to leave"})], "Led.", capture_mode="metadata")
+    assert "the plan" not in str([each.to_dict() for each in output.events])
+    assert output.frames.delegations["scope"].isna().all()
 
 
 def test_e23_blank_arguments_are_answered_without_a_request() -> None:
@@ -339,6 +445,29 @@ def test_e25_a_manager_that_ends_too_early_is_told_what_is_missing_and_may_still
     assert "Required worker 'Writer' was never delegated a task: the request was refused: " in reminder
     assert "stage 1 is not yet complete" in reminder
     assert not any(each.is_correction for each in of(output, TurnStarted))
+
+
+def test_e25_a_required_stage_that_never_ran_is_a_warning() -> None:
+    limits = HierarchicalConstraints(required_stages=["Researcher", "Writer"])
+    output = managed([send("Researcher")], "End.", limits=limits).run()
+    assert output.raw == "End."
+    assert output.status is RunStatus.COMPLETED_WITH_WARNINGS
+    told = "Stage 2 of required_stages is not complete: 'Writer' did nothing for the manager."
+    assert output.warnings == (told,)
+    whole = managed([send("Researcher")], [send("Writer")], "End.", limits=limits).run()
+    assert (whole.status, whole.warnings) == (RunStatus.COMPLETED, ())
+
+
+def test_e22_that_a_manager_did_it_alone_is_said_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="ensemble_notebook"):
+        alone = managed("End.").run()
+        helped = managed([send("Writer")], "End.").run()
+    assert (alone.status, alone.warnings) == (RunStatus.COMPLETED, ())
+    first, second = (each.getMessage() for each in caplog.records if " completed after " in each.getMessage())
+    assert first.endswith(", no worker was asked")
+    assert "no worker" not in second
+    assert "; the manager asked no worker" in alone._repr_mimebundle_()["text/plain"]
+    assert "asked no worker" not in helped._repr_mimebundle_()["text/plain"]
 
 
 def test_e25_violations_tell_what_was_refused_and_what_failed() -> None:

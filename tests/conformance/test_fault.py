@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import pickle
+import sqlite3
+import stat
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
+from langchain_openai import ChatOpenAI
 
 from ensemble_notebook import (
     AbsentObjectError,
@@ -24,6 +32,7 @@ from ensemble_notebook import (
     Phase,
     ReplayError,
     Reply,
+    SqliteMemory,
     Task,
     TaskExecutionError,
     TaskInput,
@@ -34,7 +43,10 @@ from ensemble_notebook import (
 )
 from ensemble_notebook.cell.cell_reader import read_cell
 from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cli.main import main
+from ensemble_notebook.models.model_kinds import describe_models
 from tests.conformance.scene import agent, done, fail_in_a_cell, run, run_cell, scripted
+from tests.support.openai_server import OpenAIServer
 
 KEY = "sk-" + "a1B2" * 8
 SECRET = "canary-of-nobody"
@@ -173,6 +185,95 @@ def test_e69_no_repr_pickle_event_plan_or_traceback_holds_a_secret(monkeypatch: 
         seen += [repr(cell.plan), str(cell.plan.to_dict())]
         assert [KEY in each or SECRET in each for each in seen] == [False] * len(seen)
         assert isinstance(error.__cause__, ConnectionError)
+
+
+@dataclass
+class Login:
+    """A typed output with a secret in it."""
+
+    user: str
+    api_key: str
+    notes: list[str]
+
+
+def test_e69_the_frame_of_a_map_is_masked_as_all_frames_are() -> None:
+    def answer(given: TaskInput) -> str:
+        if given.inputs["topic"] == "lost":
+            raise ConnectionError(f"no {KEY}")
+        return f"the key is {KEY}"
+
+    texts = Ensemble(tasks=[Task.of("Log in for {topic}", handler=answer)]).map([{"topic": "tea"}, {"topic": "lost"}])
+    reply = json.dumps({"user": "tea", "api_key": "letmein-please-99-times", "notes": ["plain", KEY]})
+    typed = Ensemble(tasks=[Task.of("Log in for {topic}", output_type=Login)], llm=scripted(reply))
+    fields = typed.map([{"topic": "tea"}])
+    varied = Ensemble(tasks=[Task.of("Log in for {topic}", handler=answer)]).variants({"a": {"topic": "tea"}}).run()
+    labels = pd.MultiIndex.from_tuples([(1, f"by {KEY}"), (2, "by nobody")], names=["number", "who"])
+    rows = pd.DataFrame({"topic": ["tea", "sea"]}, index=labels)
+    ensemble = Ensemble(tasks=[Task.of("Log in for {topic}", handler=answer)])
+    deep, flat = ensemble.map(rows), ensemble.map(rows.droplevel("number"))
+    assert deep.frame.index.tolist() == [(1, "by ***"), (2, "by nobody")]
+    assert (deep.frame.index.names, flat.frame.index.tolist()) == (["number", "who"], ["by ***", "by nobody"])
+    for result in (texts, fields, varied, deep, flat, ensemble.variants({"a": {}}).map(rows)):
+        shown = [result.frame.to_csv(), repr(result), repr(result[0]), str(result._repr_mimebundle_())]
+        assert [KEY in each or "letmein" in each for each in shown] == [False] * 4
+    assert texts.frame.raw[0] == varied.frame.raw["a"] == "the key is ***"
+    assert texts[0].raw == f"the key is {KEY}"  # what a user holds
+    assert fields.frame.loc[0, ["user", "api_key"]].tolist() == ["tea", "***"]
+    assert fields.frame.notes[0] == ["plain", "***"]
+
+
+def test_e69_no_client_logs_the_password_of_an_address_in_a_run(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = server.url.replace("://", f"://somebody:{SECRET}@")
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    llm = ChatOpenAI(model="test-model", base_url=address, api_key=lambda: "none")
+    with caplog.at_level(logging.DEBUG):
+        for each in (llm, "openai:test-model"):
+            assert Ensemble(tasks=[Task.of("Cook")], llm=each).run().raw
+        assert "HTTP Request: POST http://***@127.0.0.1" in caplog.text
+        assert SECRET not in caplog.text
+        assert SECRET not in str(describe_models())
+        llm.invoke("What is sent by its owner's own hand is logged as ever.")
+        assert f"POST http://somebody:{SECRET}@127.0.0.1" in caplog.text
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    """The umask under which whoever does not ask for more makes files that all may read and write."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def write_all(folder: Path, opened: ExitStack) -> dict[str, int]:
+    """The modes of all files that a user can have written, by name; while the memory is in use elsewhere, too."""
+    memory = SqliteMemory(folder / "memory.db")
+    opened.enter_context(closing(sqlite3.connect(folder / "memory.db"))).execute("SELECT * FROM sqlite_master")
+    output = Ensemble(
+        tasks=[Task.of("Cook", memory=("kitchen",))],
+        llm=scripted("Soup."),
+        memory=memory,
+        trace_exporter=JsonTraceExporter(folder / "traces"),
+    ).run(record=folder / "cook.yaml")
+    output.trace.save(folder / "saved.trace.json")
+    for ending in ("json", "html", "svg", "parquet"):
+        output.trace.export(folder / f"exported.{ending}")
+    (folder / "cell.yaml").write_text("- {name: cook, description: Cook}")
+    assert main(["run", str(folder / "cell.yaml"), "--llm", "scripted", "-o", str(folder / "answer.md")]) == 0
+    (folder / "cell.yaml").unlink()
+    return {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.rglob("*") if each.is_file()}
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_e69_files_that_hold_prompts_are_for_their_owner_alone(tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        modes = write_all(tmp_path, opened)
+        assert {"memory.db", "memory.db-wal", "memory.db-shm", "cook.yaml", "saved.trace.json", "answer.md"} <= {*modes}
+        assert set(modes.values()) == {0o600}
+        for name in ("memory.db", "memory.db-wal", "memory.db-shm", "cook.yaml", "saved.trace.json", "answer.md"):
+            (tmp_path / name).chmod(0o666)  # as earlier versions have left them
+        assert set(write_all(tmp_path, opened).values()) == {0o600}
 
 
 # --- E70 ---

@@ -74,3 +74,13 @@ def test_e53_in_a_cell_too() -> None:
         assert output["each"].parsed_output == expected
     again = output.ensemble.run(names=["b"], reuse=True)
     assert (again["each"].parsed_output, reused(again)) == (["b: 0"], ["each[0]"])
+
+
+def test_c34_a_task_for_each_item_says_how_many_of_its_items_were_reused() -> None:
+    def run(items: list[str], *, reuse: bool) -> Any:
+        task = Task.of("Do {item}", name="do", handler=lambda given: given.description, for_each=items)
+        return Ensemble(tasks=[task], name="items").run(reuse=reuse).frames.tasks.set_index("task").reuse_reason
+
+    assert run(["a", "b"], reuse=False).isna().all()
+    assert run(["a", "b"], reuse=True)["do"] == "it is put together from its items; reused: 2 of 2"
+    assert run(["a", "c"], reuse=True)["do"] == "it is put together from its items; reused: 1 of 2"

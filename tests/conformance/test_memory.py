@@ -49,6 +49,15 @@ def test_e60_a_vector_store_is_searched_and_nothing_is_written_into_it(way: str)
 
 
 @pytest.mark.parametrize("way", ["python", "cell"])
+def test_e60_a_memory_that_was_built_to_be_read_warns_of_nothing(way: str) -> None:
+    library = make_library()
+    output = ask(way, VectorStoreMemory(library))
+    assert output.warnings == ()
+    assert all(PAGE in user for _, user in prompts(output))
+    assert [each["text"] for each in library.store.values()] == [PAGE]
+
+
+@pytest.mark.parametrize("way", ["python", "cell"])
 def test_e60_tasks_write_where_it_is_said_under_names_of_their_own(way: str) -> None:
     library = make_library()
     output = ask(way, VectorStoreMemory(library, read_only=False))

@@ -32,6 +32,7 @@ from ensemble_notebook import (
     ScriptedChatModel,
     Task,
     TaskExecutionError,
+    TaskInput,
     ToolCallCompleted,
     ToolOutcome,
     ToolUse,
@@ -42,8 +43,6 @@ from ensemble_notebook.cell.cell_reader import read_cell
 from ensemble_notebook.cell.language.options import parse_options
 from tests.conformance.scene import done, of, run, scripted
 from tests.support.openai_server import Answer, OpenAIServer
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
 
 def add(left: int, right: int) -> int:
@@ -139,6 +138,30 @@ def test_e42_a_prompt_that_differs_is_refused_with_the_difference(tmp_path: Path
         link = link.__cause__
     assert "soap" in str(link)
     assert "soup" in str(link)
+
+
+def test_e42_a_run_that_asks_nobody_has_an_empty_recording_which_replays(tmp_path: Path) -> None:
+    file = tmp_path / "handlers.yaml"
+    ensemble = Ensemble(tasks=[Task.of("Say it", handler=lambda task: "Said.")])
+    assert ensemble.run(record=file).warnings == ()
+    assert file.read_text().startswith("ensemble-notebook recording: ")
+    again = ensemble.run(replay=file)
+    assert again.raw == "Said."
+    with pytest.raises(TaskExecutionError, match=r"handlers\.yaml"):
+        Ensemble(tasks=[Task.of("Say it")], llm=ScriptedChatModel(replies=["No."])).run(replay=file)
+
+
+def test_e42_a_run_that_fails_before_it_asks_leaves_an_older_recording_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "older.yaml"
+    Ensemble(tasks=[Task.of("Say it")], llm=ScriptedChatModel(replies=["Said."])).run(record=file)
+    kept = file.read_text()
+
+    def break_off(task: TaskInput) -> str:
+        raise OSError("the disk is full")
+
+    with pytest.raises(TaskExecutionError):
+        Ensemble(tasks=[Task.of("Fail", handler=break_off)]).run(record=file)
+    assert file.read_text() == kept
 
 
 def test_e42_faults_are_recorded_too(tmp_path: Path) -> None:

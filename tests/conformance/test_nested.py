@@ -34,8 +34,6 @@ from tests.support.nested_runs import (
 )
 from tests.support.openai_server import Answer, OpenAIServer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 
 @pytest.mark.parametrize("nest", PLACES)
 def test_e52_the_budget_of_the_outer_run_holds_and_ends_it(server: OpenAIServer, llm: str, nest: Any) -> None:

@@ -31,8 +31,6 @@ from tests.support.nested_runs import (
 )
 from tests.support.openai_server import OpenAIServer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 
 def review_by(inner: Ensemble, *rest: Task, **fields: Any) -> Ensemble:
     def decide(request: ReviewRequest) -> ReviewDecision:

@@ -33,8 +33,6 @@ from tests.support.nested_runs import (
 )
 from tests.support.openai_server import Answer, OpenAIServer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 
 @pytest.mark.parametrize("nest", PLACES)
 def test_e52_the_inner_run_hangs_under_its_caller_and_counts_once(

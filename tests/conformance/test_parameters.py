@@ -11,8 +11,6 @@ from tests.conformance.scene import prompts, run_cell
 from tests.support.cell import assert_mistakes
 from tests.support.openai_server import Answer, OpenAIServer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 PARAMETERS: dict[str, Any] = {
     "temperature": 0.9,
     "max_tokens": 50,

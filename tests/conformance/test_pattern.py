@@ -22,8 +22,6 @@ from ensemble_notebook import ValidationError as DefinitionError
 from tests.conformance.scene import done, run, run_cell, say
 from tests.support.cell import mistakes_of
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 # Each takes `re` longer than the world has. What a search may take is counted in seconds of the processor.
 EVIL = [(r"(a|a)*$", "a" * 60 + "b"), (r"(\w+\s?)+$", "word " * 3000 + "!"), (r"(?:ß|ss)+$", "ss" * 5000 + "x")]
 
@@ -51,7 +49,7 @@ def test_e67_the_classic_that_holds_re_for_good_is_told_at_once() -> None:
 
 
 def test_e67_a_run_is_stopped_during_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ensemble_notebook.domain.definitions.pattern_search.SEARCH_LIMIT_S", 5.0)
+    monkeypatch.setattr("ensemble_notebook.domain.definitions.condition.SEARCH_LIMIT_S", 5.0)
     has_said = threading.Event()
 
     def source_text(given: TaskInput) -> str:

@@ -118,10 +118,6 @@ def test_e45_a_policy_stands_for_tasks_without_a_review(policy: str, gates: int)
     assert len(asked(output)) == gates
 
 
-def test_e45_without_a_handler_there_is_no_gate() -> None:
-    assert not asked(run(done("a", review=Review()), review_policy="after_every_task"))
-
-
 async def sleep_in(request: ReviewRequest) -> Any:
     await asyncio.sleep(60)
 

@@ -31,8 +31,6 @@ from tests.conformance.scene import agent, done, of, prompts, run, scripted
 from tests.support.limits import meet_limit
 from tests.support.openai_server import Answer, OpenAIServer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 LONG = "Write a poem about tides, " + "and about the moon, " * 40
 
 

@@ -31,11 +31,9 @@ from ensemble_notebook import (
     TaskInput,
     TaskInputPrepared,
 )
-from tests.conformance.scene import agent, done, lost, of, run, scripted
+from tests.conformance.scene import agent, done, lost, of, run, run_cell, scripted
 from tests.support.limits import meet_limit
 from tests.support.openai_server import Answer, OpenAIServer
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
 
 def skips(output: EnsembleOutput) -> dict[str, str]:
@@ -174,6 +172,28 @@ def test_e32_partial_in_phases_replaces_only_the_raise() -> None:
 )
 def test_e34_the_status_says_how_much_of_it_worked(tasks: list[Task], status: RunStatus) -> None:
     assert run(*tasks, workflow="parallel", error_strategy="partial").status is status
+
+
+@pytest.mark.parametrize("is_warning", [True, False])
+def test_e34_a_run_that_fallbacks_saved_has_the_status_that_its_setting_says(is_warning: bool) -> None:
+    task = Task.of("Cook", name="cook", agent=agent(Fail(401)), fallback=agent("Soup.", role="Sous-chef"))
+    output = run(task, done("plate"), fallback_is_warning=is_warning)
+    if is_warning:
+        assert (output.status, output.warnings) == (RunStatus.COMPLETED_WITH_WARNINGS, ())
+    else:
+        warning = "Task 'cook' was done by its fallback 'Sous-chef'."
+        assert (output.status, output.warnings) == (RunStatus.COMPLETED, (warning,))
+
+
+def test_e34_a_bearable_failure_is_a_warning_whatever_is_said_of_fallbacks() -> None:
+    tasks = [lost("a"), done("b")]
+    output = run(*tasks, workflow="parallel", error_strategy="partial", fallback_is_warning=False)
+    assert (output.status, output.warnings) == (RunStatus.COMPLETED_WITH_WARNINGS, ())
+
+
+def test_e34_the_setting_stands_in_a_cell() -> None:
+    output = run_cell("fallback_is_warning: false\nllm: scripted\ntasks: [Say hello]")
+    assert (output.ensemble.fallback_is_warning, output.status) == (False, RunStatus.COMPLETED)
 
 
 # --- E35, E38, E39 ---

@@ -235,8 +235,8 @@ def test_c34_values_come_back_as_they_were() -> None:
 
 def test_c34_a_reviewed_task_has_the_approved_text_and_nobody_is_asked() -> None:
     task = done("write", review=Review(timing="after"), output_guardrails=lambda output: None)
-    first = Ensemble(tasks=[task], review_handler=lambda request: ReviewDecision.edit("better")).run()
-    again = Ensemble(tasks=[task], review_handler=lambda request: ReviewDecision.reject("no")).run(reuse=True)
+    ensemble = Ensemble(tasks=[task], review_handler=lambda request: ReviewDecision.edit("better"))
+    first, again = ensemble.run(), ensemble.run(reuse=True)
     assert (first.raw, again.raw) == ("better", "better")
     assert of(again, ReviewRequested) == []
 
@@ -287,7 +287,7 @@ def test_c34_an_approved_phase_is_not_reviewed_again(by: str) -> None:
 
 def test_c34_the_task_of_a_manager_is_reused_with_what_its_team_has_done() -> None:
     from ensemble_notebook import Agent
-    from ensemble_notebook.models.langchain.scripted_reply import ToolUse
+    from ensemble_notebook.models.langchain.scripted_model import ToolUse
 
     def make(goal: str = "Find") -> Ensemble:
         ask = ToolUse("delegate_task", {"agent_role": "Finder", "task_description": "Find it"})
@@ -354,3 +354,29 @@ def test_c34_side_by_side_all_is_compared_at_once() -> None:
     everything = Ensemble(tasks=[*tasks, done("sum", context=tasks)], workflow="parallel", max_concurrency=3)
     everything.run()
     assert worked(everything.run(reuse=True)) == []
+
+
+def test_c34_a_run_under_another_name_is_compared_with_the_one_that_has_most_of_its_tasks() -> None:
+    def make(name: str, description: str, *others: str) -> Ensemble:
+        brief = Task.of(description, name="brief", handler=say("A brief."))
+        return Ensemble(tasks=[brief, *map(done, others)], name=name)
+
+    make("before", "Write a brief", "gather").run()
+    make("unrelated", "Write a long brief").run()
+    after = reasons(make("after", "Write a short brief", "gather").run(reuse=True))
+    assert after["brief"] == "the description changed"
+    assert after["gather"].startswith("unchanged since run")
+    assert reasons(make("new", "Say", "other").run(reuse=True))["other"] == "no remembered run has completed it"
+
+
+def test_c34_an_earlier_run_of_the_same_name_comes_before_one_with_more_of_the_tasks() -> None:
+    def make(name: str, result: str, *others: str) -> Ensemble:
+        gather = done("gather", handler=say(result))
+        brief = Task.of("Write", name="brief", handler=say("A brief."), context=[gather])
+        return Ensemble(tasks=[gather, brief, *map(done, others)], name=name)
+
+    make("report", "old").run()
+    make("other", "new", "end").run()
+    with_same_name = make("report", "newest", "end").run(reuse=True)
+    assert reasons(with_same_name)["gather"].startswith("the handler changed")
+    assert reasons(with_same_name)["end"].startswith("unchanged since run")

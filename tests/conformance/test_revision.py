@@ -38,8 +38,6 @@ from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.conformance.scene import agent, done, of, run, run_cell, scripted
 from tests.support.cell import mistakes_of
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 
 def deciding(*decisions: Any) -> Callable[[ReviewRequest], ReviewDecision]:
     """Somebody who decides one thing after the other."""

@@ -31,8 +31,6 @@ from ensemble_notebook import (
 from tests.conformance.scene import of, run_cell, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 # A second is given to what holds a run up, which would do so for minutes. The rest is for what a busy machine takes.
 MOST_S = 20.0
 STALL_S = 240.0

@@ -23,8 +23,11 @@ from ensemble_notebook import (
     Ensemble,
     EnsembleOutput,
     Event,
+    ExecutionTrace,
     JsonTraceExporter,
     ParallelExecutionError,
+    Phase,
+    PhaseReview,
     Reply,
     Review,
     ReviewDecision,
@@ -190,6 +193,18 @@ def test_t6a_what_workers_are_asked_and_answer_is_not_left_either() -> None:
     left = repr(output.events) + json.dumps(output.trace.to_dict()) + output.frames.delegations.to_csv()
     assert CANARY not in left
     assert output.metrics.delegation_count == 1
+
+
+def test_t6a_phases_have_their_settings_without_what_they_say(tmp_path: Path) -> None:
+    first = Phase.of("opening", Task.of(CANARY, name="one", handler=lambda task: CANARY))
+    review = PhaseReview(Task.of(f"{CANARY} look", handler=lambda task: "APPROVE"), max_retries=1)
+    second = Phase.of("end", Task.of(CANARY, handler=str), when=Condition("one", contains=CANARY), review=review)
+    output = Ensemble(phases=[first, second], capture_mode="metadata").run()
+    loaded = ExecutionTrace.load(output.trace.save(tmp_path / "run.trace.json"))
+    assert loaded.to_dict() == output.trace.to_dict()
+    shown = output.trace.plan._repr_mimebundle_()["text/plain"]
+    assert all(word in shown for word in ("opening", "when", "review"))
+    assert CANARY not in shown + repr(output.events) + (tmp_path / "run.trace.json").read_text()
 
 
 def test_t6a_a_cell_and_the_configuration_set_it_too(monkeypatch: pytest.MonkeyPatch) -> None:

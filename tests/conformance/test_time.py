@@ -28,8 +28,6 @@ from ensemble_notebook import (
 )
 from tests.conformance.scene import agent, done, lost, of, run, run_cell, scripted
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 WORK_S = 0.02
 REVIEW_S = 0.5
 
@@ -150,6 +148,15 @@ def test_e49_a_log_tells_the_run_from_start_to_end(caplog: pytest.LogCaptureFixt
     by_task = [each for each in caplog.records if getattr(each, "task", None) == "steak"]
     assert {getattr(each, "task_description", None) for each in by_task} == {"Cook it"}
     assert [getattr(each, "agent_role", None) for each in by_task][-1] == "Net"
+
+
+def test_e49_debug_tells_how_many_outputs_a_task_reads(caplog: pytest.LogCaptureFixture) -> None:
+    first, second = done("first"), done("second")
+    both = Task.of("Join", name="both", handler=lambda task: "Joined.", context=[first, second])
+    with caplog.at_level(logging.DEBUG, "ensemble_notebook"):
+        Ensemble(tasks=[first, second, both]).run()
+    told = [each.getMessage() for each in caplog.records if " reads " in each.getMessage()]
+    assert told == ["Task first reads 0 outputs", "Task second reads 0 outputs", "Task both reads 2 outputs"]
 
 
 def test_e49_a_tool_call_is_one_line_with_input_and_output_cut_and_masked(caplog: pytest.LogCaptureFixture) -> None:

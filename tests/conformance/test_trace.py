@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from ensemble_notebook import (
     Review,
     ReviewDecision,
     Task,
+    TaskCompleted,
     TaskExecutionError,
     ToolOutcome,
     ToolUse,
@@ -236,6 +238,25 @@ def test_t11_unknown_tokens_are_minus_one_there_only(server: OpenAIServer, llm: 
     (turn,) = json.loads(json.dumps(trace.to_dict()))["taskTraces"][0]["llmInteractions"]
     assert (turn["inputTokens"], turn["outputTokens"]) == (-1, -1)
     assert trace.tasks[0].turns[0].input_tokens is None
+
+
+@dataclass
+class Meal:
+    """A value of a user, with fields that records of ours have, too."""
+
+    main_part: str
+    messages: tuple[str, ...] = ("hot",)
+    is_hot: bool = True
+
+
+def test_t11_values_of_users_keep_their_names_and_all_fields(tmp_path: Path) -> None:
+    output = run(done("cook", handler=lambda task: Meal("soup")))
+    written = {"main_part": "soup", "messages": ["hot"], "is_hot": True}
+    path = output.trace.save(tmp_path / "run.trace.json")
+    assert json.loads(path.read_text())["taskTraces"][0]["parsedOutput"] == written
+    (completed,) = [each for each in output.events if isinstance(each, TaskCompleted)]
+    assert completed.to_dict()["output"]["parsed_output"] == written
+    assert ExecutionTrace.load(path).to_dict() == output.trace.to_dict()
 
 
 def test_t12_write_load_write_is_the_identity_and_frames_are_the_same(output: EnsembleOutput, tmp_path: Path) -> None:

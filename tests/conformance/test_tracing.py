@@ -12,8 +12,6 @@ from ensemble_notebook import Ensemble, Event, LlmToken, Task
 from tests.conformance.scene import scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 RUN = """
 import sys, time
 import ensemble_notebook

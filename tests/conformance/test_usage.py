@@ -13,8 +13,6 @@ from ensemble_notebook import Budget, Ensemble, EnsembleOutput, ExecutionTrace, 
 from tests.conformance.scene import done, run, run_cell
 from tests.support.openai_server import Answer, OpenAIServer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 ODD_USAGES = [
     "{}",
     "[1, 2]",

@@ -170,6 +170,47 @@ def test_e47_bytes_and_images_are_refused_with_the_reason_before_anything_runs(v
     assert not llm.calls
 
 
+PICTURE = f"data:image/png;base64,{'iVBORw0K' * 40}"
+
+
+@pytest.mark.parametrize(
+    "value, told",
+    [
+        (f"Look: {PICTURE}", r"holds a data URL \(image/png, 342 characters\), which a model reads as letters"),
+        ({"page": [PICTURE]}, r"it holds a data URL \(image/png, 342 characters\)"),
+        (
+            {"type": "image_url", "image_url": {"url": "http://a/b.png"}},
+            r"it is a message part with an image \(image_url\)",
+        ),
+        (
+            [{"type": "text"}, {"image_url": {"url": "http://a/b.png"}}],
+            r"it is a message part with an image \(image_url\)",
+        ),
+    ],
+    ids=["text", "data", "part", "parts"],
+)
+def test_e47_a_picture_in_letters_is_refused_before_anything_runs(value: Any, told: str) -> None:
+    llm = scripted("Soup.")
+    with pytest.raises(ValidationError, match=f"The input 'pot' .*{told}"):
+        Ensemble(tasks=[Task.of("Look at {pot}")], llm=llm).run(pot=value)
+    with pytest.raises(CellError, match=told):
+        read_cell("tasks: ['Look at {pot}']", {"pot": value})
+    assert llm.calls == ()
+
+
+def test_e47_a_picture_in_letters_is_no_description() -> None:
+    with pytest.raises(ValidationError, match=r"^Task description holds a data URL \(image/png, 342 characters\)"):
+        Task.of(f"Look at {PICTURE}")
+    with pytest.raises(CellError, match="line 1: Task description holds a data URL"):
+        read_cell(f"tasks: ['Look at {PICTURE}']")
+
+
+def test_e47_addresses_of_pictures_and_small_icons_are_texts_like_any_other() -> None:
+    row, icon = {"name": "Soup", "image_url": "http://a/b.png"}, "data:image/png;base64,iVBORw0KGgo="
+    output = Ensemble(tasks=[Task.of("Look at {row} and {icon}")], llm=scripted("Seen.")).run(row=row, icon=icon)
+    assert output.raw == "Seen."
+
+
 def test_e47_handlers_get_values_as_they_are() -> None:
     output = run(done("size", handler=lambda task: len(task.inputs["photo"])), inputs={"photo": b"\x89PNG"})
     assert output.raw == "4"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,7 @@ from ensemble_notebook import (
     PhaseReview,
     PromptTemplateError,
     RunStatus,
+    ScoringError,
     Task,
     TaskInput,
     ValidationError,
@@ -142,16 +144,104 @@ def test_e73_scores_are_columns_and_one_that_raises_is_a_warning() -> None:
 
     changes = {"short": {"style": "short"}, "longer": {"style": "longer"}}
     result = make().variants(changes, score=rate).run(topic="tea")
-    assert result.frame.score.isna().tolist() == [True, False]
-    assert result.frame.score.dtype == "Float64"
-    assert any("The score of short failed: ZeroDivisionError" in each for each in result.warnings)
+    assert result.frame.rate.isna().tolist() == [True, False]
+    assert result.frame.rate.dtype == "Float64"
+    assert any("The scorer rate failed for 1 of 2 runs: ZeroDivisionError" in each for each in result.warnings)
+    assert list(result.frame.columns[:4]) == ["status", "raw", "rate", "score_error"]
+    assert result.frame.score_error.isna().tolist() == [False, True]
+    assert (
+        f"ZeroDivisionError: division by zero (at {Path('tests/conformance/test_variants.py')}:"
+        in (result.frame.score_error["short"])
+    )
     both = make().variants(changes, score=lambda output: {"length": len(output.raw), "good": True}).run(topic="tea")
-    assert both.frame.score_length.tolist() == [22, 23]
-    assert list(both.frame.columns[:4]) == ["status", "raw", "score_length", "score_good"]
+    assert both.frame.length.tolist() == [22, 23]
+    assert list(both.frame.columns[:4]) == ["status", "raw", "length", "good"]
+    assert both.frame.good.dtype == "boolean"
     again = pickle.loads(pickle.dumps(both))
     pd.testing.assert_frame_equal(again.frame, both.frame)
     with pytest.raises(ValidationError, match="score must be a function"):
         make().variants(changes, score=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("score", [None, float("nan"), pd.NA])
+def test_e73_a_score_without_opinion_is_na_and_told_where_there_is_none_at_all(score: Any) -> None:
+    changes = {"short": {"style": "short"}, "longer": {"style": "longer"}}
+    one = make().variants(changes, score=lambda output: score if "SHORT" in output.raw else 1.5).run(topic="tea")
+    assert one.frame.score.isna().tolist() == [True, False]
+    assert (one.warnings, "score_error" in one.frame) == ((), False)
+    none = make().variants(changes, score=lambda output: score).run(topic="tea")
+    assert none.frame.score.isna().all()
+    assert none.warnings == ("The scorer score had no opinion of any of 2 runs.",)
+    assert pickle.loads(pickle.dumps(none)).warnings == none.warnings
+
+
+@pytest.mark.parametrize("score, named", [({}, "an empty dict"), ([1], "a list")])
+def test_e73_what_is_no_score_counts_as_one_that_fails(score: Any, named: str) -> None:
+    changes = {"short": {"style": "short"}, "longer": {"style": "longer"}}
+    result = make().variants(changes, score=lambda output: score if "SHORT" in output.raw else 1.5).run(topic="tea")
+    reason = (
+        f"it gave {named}, and a score is True or False, a number, a text, a Score, a dict of these by name, or None "
+        f"for no opinion"
+    )
+    assert result.warnings == (f"The scorer score failed for 1 of 2 runs: {reason}",)
+    assert result.frame.score_error.fillna("").tolist() == [reason, ""]
+    assert (str(result.frame.score.dtype), result.frame.score.isna().tolist()) == ("Float64", [True, False])
+    with pytest.raises(ScoringError, match="it gave"):
+        make().variants(changes, score=lambda output: score).run(topic="tea")
+
+
+def test_e73_a_score_that_fails_is_told_at_once_and_in_every_view(caplog: pytest.LogCaptureFixture) -> None:
+    changes = {f"v{number}": {"style": "x" * number} for number in range(8)}
+    with caplog.at_level("WARNING"):
+        make().variants(changes, score=lambda output: len(output.raw)).run(topic="t")
+        assert caplog.text == ""
+        result = make().variants(changes, score=lambda output: 1 / (len(output.raw) % 8 == 0)).run(topic="t")
+    told = [each.getMessage() for each in caplog.records]
+    assert {each.name for each in caplog.records} == {"ensemble_notebook.run"}
+    assert len(told) == 1
+    assert told[0].startswith("The scorer score failed for 7 of 8 runs: ZeroDivisionError: division by zero (at ")
+    assert list(result.warnings) == told
+    shown = " ".join(result._repr_mimebundle_()["text/plain"].split())
+    assert "! The scorer score failed for 7 of 8 runs: ZeroDivisionError" in shown
+    assert result.frame.score_error.count() == 7
+    again = pickle.loads(pickle.dumps(result))
+    pd.testing.assert_frame_equal(again.frame, result.frame)
+    assert again.warnings == result.warnings
+
+
+def test_e73_a_score_that_fails_for_all_raises_with_the_whole_result() -> None:
+    def rate(output: Any) -> float:
+        return float(output.no_such_field)
+
+    variants = make().variants({"short": {"style": "short"}, "long": {"style": "long"}}, score=rate)
+    for start in (lambda: variants.run(topic="tea"), lambda: variants.map([{"topic": "tea"}])):
+        with pytest.raises(ScoringError) as caught:
+            start()
+        error = caught.value
+        assert isinstance(error.__cause__, AttributeError)
+        assert str(error).startswith("The scorer rate failed for each of 2 runs: AttributeError: ")
+        assert "ERROR.result.score(rate, replace=True)" in str(error)
+        assert error.output is error.result
+        assert [row.status for row in error.result] == ["completed", "completed"]
+        assert error.result.frame.rate.isna().all()
+        assert pickle.loads(pickle.dumps(error)).result.frame.equals(error.result.frame)
+    mended = make().variants(
+        {"short": {"style": "short"}, "long": {"style": "long"}}, score=lambda output: len(output.raw)
+    )
+    scored = mended.map([{"topic": "tea"}], resume=error.result)
+    assert scored.output is None
+    assert scored.frame.score.tolist() == [22, 21]
+
+
+def test_e73_where_no_text_is_kept_a_score_quotes_none() -> None:
+    def rate(output: Any) -> float:
+        raise ValueError(output.raw)
+
+    with pytest.raises(ScoringError) as caught:
+        make(capture_mode="metadata").variants({"a": {"style": "short"}}, score=rate).run(topic="tea")
+    assert "The scorer rate failed for the only run: ValueError. " in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert not any("TEA" in each for each in caught.value.result.warnings)
 
 
 def test_e73_two_variants_are_compared_as_two_runs_are() -> None:

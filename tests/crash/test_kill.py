@@ -1,11 +1,17 @@
-"""Kill -9 at every boundary of the store, and go on until it is done: nothing is lost, nothing asked twice (C33)."""
+"""Kill -9 at every boundary of the store, and go on until it is done: nothing is lost, nothing asked twice (C33).
+
+And at any time, beside code that keeps the interpreter busy (T30).
+"""
 
 from __future__ import annotations
 
 import http.client
 import json
 import multiprocessing
+import os
 import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -20,8 +26,6 @@ import pytest
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.crash.workflow import answer, run
 from tests.support.openai_server import OpenAIServer
-
-pytestmark = pytest.mark.slow
 
 PROCESSES = threading.Lock()
 """To start a process looks at all others, and how one ended can be read only once: never in two threads at a time."""
@@ -179,3 +183,40 @@ def test_run_that_was_completed_asks_nothing_when_it_is_resumed(
     assert scene.run()
     assert (scene.requests, scene.notes) == (requests, notes)
     assert scene.result == result | {"calls": 0, "boundaries": scene.result["boundaries"]}
+
+
+KEEPS_ITS_INTERPRETER_BUSY = """
+from ensemble_notebook import Ensemble, Task
+from ensemble_notebook.trace.store import run_writer
+
+run_writer.SHOW_LIMIT_S = 60  # however late its thread gets its turn
+
+def count(task):
+    return str(sum(number % 7 for number in range(100_000)))
+
+class Show:
+    def on_event(self, event):
+        if type(event).__name__ == "TaskCompleted":
+            print(event.task, flush=True)
+
+tasks = [Task.of("Count.", name=f"count {number}", handler=count) for number in range(1_000)]
+Ensemble(name="busy", tasks=tasks, workflow="parallel", max_concurrency=6, listeners=[Show()]).run()
+"""
+
+
+@pytest.mark.parametrize("shown_before", [1, 40])
+def test_run_that_is_killed_at_work_has_its_beginning_and_all_that_was_shown(
+    shown_before: int, store_path: Path
+) -> None:
+    child = subprocess.Popen([sys.executable, "-c", KEEPS_ITS_INTERPRETER_BUSY], stdout=subprocess.PIPE, text=True)
+    with child:
+        assert child.stdout is not None
+        shown = [child.stdout.readline().strip() for _ in range(shown_before)]
+        os.kill(child.pid, signal.SIGKILL)
+        shown += child.stdout.read().split("\n")[:-1]
+    store = RunStore.open()
+    run = store.find_run("busy")
+    trace = store.load_trace(run)
+    tasks = trace.frames.tasks
+    assert set(shown) <= set(tasks.task[tasks.status == "ok"])
+    assert [each.seq for each in trace.events] == [*range(len(trace.events))]

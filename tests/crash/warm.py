@@ -6,9 +6,9 @@ from typing import Final
 from ensemble_notebook.models.openai.chat_openai import load_client
 
 _MODULES: Final = (
-    "ensemble_notebook.models.langchain.send_check",
+    "ensemble_notebook.models.langchain.langchain_port",
     "ensemble_notebook.models.model_source",
-    "ensemble_notebook.models.openai.chat_openai_adapter",
+    "ensemble_notebook.models.openai.chat_transport",
     "ensemble_notebook.models.openai.response_schema",
     "ensemble_notebook.models.recording.resumer",
     "ensemble_notebook.trace.store.faults",

@@ -31,9 +31,8 @@ from ensemble_notebook import (
 )
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.trace.store import store_writer
-from ensemble_notebook.trace.store.batch_statement import ADD_BATCH
-from ensemble_notebook.trace.store.intake import Intake
 from ensemble_notebook.trace.store.run_writer import Entry, PendingResult, RunWriter, StoredExchange, Taken
+from ensemble_notebook.trace.store.store_writer import Intake
 from tests.support.openai_server import Answer, Request
 
 
@@ -187,7 +186,7 @@ class Boundaries:
 
         class Bounded(sqlite3.Connection):
             def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
-                if sql != "COMMIT" and (sql != ADD_BATCH or self.in_transaction):
+                if sql != "COMMIT":
                     return super().execute(sql, *args)
                 pass_one()
                 cursor = super().execute(sql, *args)

@@ -150,4 +150,4 @@ def test_an_agent_works_alone_and_without_a_rate_unless_it_says_otherwise() -> N
 
 def test_delegation_is_a_switch_and_a_rate_is_a_rate_limit() -> None:
     assert refusal(allow_delegation="yes") == "Agent allow_delegation must be True or False, got 'yes'."
-    assert refusal(rate_limit=60) == "Agent rate_limit must be a RateLimit, got int."
+    assert refusal(rate_limit=60).startswith("Agent rate_limit must be a RateLimit, a text such as '60/min', or a")

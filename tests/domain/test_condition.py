@@ -82,7 +82,7 @@ def test_conditions_of_tasks_and_phases_become_a_tuple(make: Any) -> None:
 
 
 def test_a_when_of_something_else_shows_how_it_is_written() -> None:
-    example = "when=Condition('triage', contains='urgent')"
+    example = "Condition('triage', contains='urgent') or {'triage': {'contains': 'urgent'}}"
     fields = {"description": "x", "expected_output": "y"}
-    assert refusal(Task, **fields, when=["a"]) == f"Task when takes conditions, such as {example}; got str."
-    assert refusal(Task, **fields, when="a") == "Task when must be a list or tuple, got str."
+    assert refusal(Task, **fields, when=["a"]) == f"Task when must be conditions, such as {example}; got 'a'."
+    assert refusal(Task, **fields, when="a") == f"Task when must be conditions, such as {example}; got 'a'."

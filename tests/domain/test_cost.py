@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
+from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.errors import ValidationError
 
 

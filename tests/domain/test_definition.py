@@ -11,12 +11,11 @@ import pytest
 
 from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ReviewTiming, Workflow
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
-from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.task import Task
@@ -95,7 +94,7 @@ def test_every_missing_and_every_unknown_field_is_reported_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
         Task(colour="red", whence=None)  # type: ignore[call-arg]
     found = [problem.field for problem in caught.value.problems]
-    assert found == ["colour", "whence", "description", "expected_output"]
+    assert found == ["colour", "whence", "description"]
 
 
 def test_a_field_that_was_only_misspelt_is_not_reported_as_missing_too() -> None:
@@ -161,9 +160,7 @@ def test_mappings_are_copied_and_read_only() -> None:
         ensemble.inputs["topic"] = "moons"  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
-    "value", ["one", 1, None, {"a"}, (each for each in ()), Task.of("Write")], ids=lambda each: type(each).__name__
-)
+@pytest.mark.parametrize("value", [1, None, {"a"}, (each for each in ())], ids=lambda each: type(each).__name__)
 def test_a_list_or_tuple_is_expected_where_several_values_belong(value: Any) -> None:
     with pytest.raises(ValidationError, match=f"Task context must be a list or tuple, got {type(value).__name__}"):
         Task.of("Write", context=value)

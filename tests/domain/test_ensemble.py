@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
-from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import ValidationError
@@ -86,7 +85,7 @@ def test_concurrency_is_at_least_1(value: Any) -> None:
 def test_cost_is_a_cost_configuration() -> None:
     own = CostConfiguration(input_rate=1, output_rate=2)
     assert EnsembleDefinition(tasks=[WRITE], cost=own).cost is own
-    assert refusal(cost=0.1) == "Ensemble cost must be a CostConfiguration, got float."
+    assert refusal(cost=0.1).startswith("Ensemble cost must be a CostConfiguration, or a mapping such as {")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "größe", "a-b", 3])
@@ -164,16 +163,16 @@ def test_objects_of_the_right_form_are_kept_as_they_are(field: str, value: Any) 
         ("manager_prompt", Prompt, "Ensemble manager_prompt must be an object with system(workers) and user(tasks)"),
         (
             "hierarchical_constraints",
-            {},
-            "Ensemble hierarchical_constraints must be a HierarchicalConstraints, got dict.",
+            ["Writer"],
+            "Ensemble hierarchical_constraints must be HierarchicalConstraints, or a mapping such as {",
         ),
         ("delegation_policies", [print, 3], "Policy at index 1 (int) is neither callable nor has evaluate(request, "),
         ("delegation_policies", [Policy], "Policy at index 0 (type) is neither callable"),
         ("max_delegation_depth", 0, "Ensemble max_delegation_depth must be a whole number >= 1, got 0."),
         ("capture_mode", "ful", "Ensemble capture_mode can't be 'ful'. Did you mean 'full'?"),
         ("trace_exporter", 3, "Ensemble trace_exporter must be an object with export(trace), got int."),
-        ("rate_limit", 3, "Ensemble rate_limit must be a RateLimit, got int."),
-        ("budget", 3, "Ensemble budget must be a Budget, got int."),
+        ("rate_limit", 3, "Ensemble rate_limit must be a RateLimit, a text such as '60/min', or a mapping"),
+        ("budget", 3, "Ensemble budget must be a Budget, a text such as '$0.50, 20k tokens', or a mapping"),
         ("memory", {}, "Ensemble memory must be an object with store(scope, entry) and retrieve(scope, query, limit)"),
         ("review_handler", 3, "Ensemble review_handler must be a function (ReviewRequest) -> ReviewDecision, got 3."),
         ("review_policy", "ever", "Ensemble review_policy can't be 'ever'. Did you mean 'never'?"),

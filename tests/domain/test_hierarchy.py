@@ -41,14 +41,14 @@ def test_caps_are_copied_and_read_only() -> None:
 
 
 @pytest.mark.parametrize("field", ["required_workers", "allowed_workers"])
-@pytest.mark.parametrize("value", ["Writer", 3, [3], None], ids=repr)
+@pytest.mark.parametrize("value", [3, [3], None], ids=repr)
 def test_workers_are_a_list_of_roles(field: str, value: Any) -> None:
     assert refusal(**{field: value}) == f"HierarchicalConstraints {field} must be a list of roles, got {value!r}."
 
 
 def test_stages_are_lists_of_roles() -> None:
-    told = "HierarchicalConstraints required_stages must be a list of roles, got 'Writer'."
-    assert refusal(required_stages=["Writer"]) == told
+    told = "HierarchicalConstraints required_stages must be a list of roles, got 3."
+    assert refusal(required_stages=[3]) == told
     assert refusal(required_stages="Writer") == (
         "HierarchicalConstraints required_stages must be a list or tuple, got str."
     )

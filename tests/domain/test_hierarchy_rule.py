@@ -13,10 +13,9 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.planning.agent_derivation import derive_agent
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.execution_plan import make_plan
-from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.planning.graph import Graph, derive_agent
 from ensemble_notebook.errors import CircularDependencyError, ValidationError
 
 WRITER, EDITOR = Agent(role="Writer", goal="Write"), Agent(role="Editor", goal="Edit")

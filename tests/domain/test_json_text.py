@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from ensemble_notebook.domain.json_text import DEEPEST, read_json
-from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
-from ensemble_notebook.models.openai.malformed_arguments import mark_malformed_arguments
+from ensemble_notebook.domain.value_text import DEEPEST, read_json
+from ensemble_notebook.engine.agent.toolbox import fit_arguments
+from ensemble_notebook.models.openai.reply_body import mark_malformed_arguments
 
 
 def nest(depth):

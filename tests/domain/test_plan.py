@@ -118,7 +118,6 @@ def test_the_critical_path_is_a_chain_through_all_levels(graph: Graph) -> None:
         assert before in rows[after].depends_on
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["chain", "star", "mesh of phases"])
 def test_ten_thousand_tasks_plan_without_recursion_and_in_linear_space(shape: str) -> None:
     if shape == "chain":

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.agent import INHERIT
-from ensemble_notebook.domain.planning.agent_derivation import derive_agent, derive_role
+from ensemble_notebook.domain.planning.graph import derive_agent, derive_role
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +16,7 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.errors import CircularDependencyError, ValidationError
 
 WRITER, EDITOR = Agent(role="Writer", goal="Write"), Agent(role="Editor", goal="Edit")
@@ -338,3 +340,19 @@ def test_the_agent_of_a_reviewer_is_one_of_the_agents_e5_e28() -> None:
         refusal(EnsembleDefinition(phases=[one], agents=[WRITER]))
     )
     assert check_ensemble(EnsembleDefinition(phases=[one], agents=[WRITER, EDITOR]))[1] == ()
+
+
+def test_an_ensemble_is_checked_once_and_is_not_kept_alive_by_it():
+    made = ensemble(task("one", agent=WRITER), agents=[WRITER, EDITOR])
+    assert check_ensemble(made) is check_ensemble(made)
+    seen = weakref.ref(made)
+    del made
+    gc.collect()
+    assert seen() is None
+
+
+def test_an_ensemble_with_a_mistake_is_refused_each_time():
+    made = ensemble()
+    for _ in range(2):
+        with pytest.raises(ValidationError):
+            check_ensemble(made)

@@ -11,9 +11,8 @@ import pytest
 from langchain_core.tools import tool
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.arity import find_other_signature
 from ensemble_notebook.domain.definitions.limits import RateLimit
-from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.task import Task, find_other_signature
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.errors import ValidationError
 
@@ -67,7 +66,7 @@ def test_a_name_is_not_blank() -> None:
 
 
 def test_an_agent_is_an_agent() -> None:
-    assert refusal(agent="Writer") == "Task agent must be an Agent, got str."
+    assert refusal(agent="Writer") == "Task agent must be an Agent, got str. Pass the Agent itself, not its role."
 
 
 def test_context_is_tasks_or_names() -> None:
@@ -125,7 +124,7 @@ def test_a_repr_is_short() -> None:
 
 def test_a_fallback_is_an_agent_e31() -> None:
     assert Task.of("Write", fallback=WRITER).fallback is WRITER
-    assert refusal(fallback="Writer") == "Task fallback must be an Agent, got str."
+    assert refusal(fallback="Writer").startswith("Task fallback must be an Agent, or a mapping such as {'role': ")
 
 
 @pytest.mark.parametrize("field", ["input_guardrails", "output_guardrails"])
@@ -149,7 +148,7 @@ def test_memory_is_names_of_scopes_one_of_them_a_list_of_one_e44() -> None:
 def test_a_rate_needs_a_model_e37() -> None:
     limit = RateLimit(1, 1)
     assert Task.of("Write", rate_limit=limit).rate_limit is limit
-    assert refusal(rate_limit=1) == "Task rate_limit must be a RateLimit, got int."
+    assert refusal(rate_limit=1).startswith("Task rate_limit must be a RateLimit, a text such as '60/min', or a")
     assert refusal(handler=len, rate_limit=limit).startswith("A task has a handler or rate_limit, not both")
 
 

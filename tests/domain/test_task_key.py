@@ -15,12 +15,12 @@ from langchain_openai import ChatOpenAI
 from ensemble_notebook import Agent, Condition, Ensemble, RateLimit, Review, ScriptedChatModel, Task, Workflow
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.fingerprints.key_difference import explain_difference
-from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, DelegationSettings
-from ensemble_notebook.domain.fingerprints.task_start import TaskStart
+from ensemble_notebook.domain.fingerprints.parts import read_reads
+from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, DelegationSettings, TaskStart
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.planning.team import add_team
-from ensemble_notebook.domain.seams.run_memory import TaskKey
+from ensemble_notebook.domain.seams.run_memory import EVERY_INPUT, InputRead, TaskKey
 
 NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 
@@ -73,9 +73,10 @@ def test_key_that_is_made_later_is_that_of_the_start(place):
     start = TaskStart(node=graph.tasks[0], description="Count.", expected_output="A number.", **given[place])
     keys = ContentKeys(graph)
     later = keys.make_key_later(start)
-    at_start = ContentKeys(graph).make_key(start)
+    at_start = ContentKeys(graph).make_key(start).with_reads(EVERY_INPUT)
     values.append("new")  # by the task that was started
-    assert later.get() == at_start != ContentKeys(graph).make_key(start)
+    assert later.get().with_reads(EVERY_INPUT) == at_start
+    assert ContentKeys(graph).make_key(start).with_reads(EVERY_INPUT) != at_start
 
 
 COUNTS = {
@@ -177,12 +178,65 @@ def test_memory_entry_counts_by_text_and_time():
     assert read(created_at=NOW.replace(year=2027)) != read()
 
 
-def test_handler_counts_by_its_code_and_sees_the_inputs():
+def test_handler_counts_by_its_code():
     handlers = [lambda task: task.inputs["a"], lambda task: task.inputs["b"]]
     one, other = (make_key(task={"handler": each}, inputs={"a": 1}) for each in handlers)
     assert one.key != other.key
-    assert make_key(task={"handler": handlers[0]}, inputs={"a": 2}).key != one.key
     assert explain_difference(one.parts, other.parts) == "the handler changed: its code"
+
+
+def read(inputs: dict[str, Any], *reads: InputRead, **fields: Any) -> TaskKey:
+    """The key of a task whose handler has read this of these inputs."""
+    task = {"handler": search, **fields}
+    return make_key(task=task, inputs=inputs).with_reads(frozenset(reads))
+
+
+A, HAS_A, NUMBER, ALL = InputRead("value", "a"), InputRead("presence", "a"), InputRead("number"), InputRead("all")
+
+
+@pytest.mark.parametrize(
+    "what, same, other, words",
+    [
+        (A, {"a": 1, "b": 3}, {"a": 2, "b": 2}, "the input a changed 1 -> 2"),
+        (A, {"a": 1}, {"b": 2}, "the input a is gone"),
+        (HAS_A, {"a": 2}, {"b": 2}, "whether there is an input a changed True -> False"),
+        (NUMBER, {"x": 1, "y": 2}, {"a": 1}, "the number of inputs changed 2 -> 1"),
+        (ALL, {"b": 2, "a": 1}, {"a": 1, "b": 3}, "the input b changed 2 -> 3"),
+        (ALL, {"b": 2, "a": 1}, {"a": 1, "b": 2, "c": 3}, "the input c is new"),
+    ],
+)
+def test_of_the_inputs_only_what_code_reads_counts(what, same, other, words):
+    before = read({"a": 1, "b": 2}, what)
+    assert read(same, what) == before
+    after = read(other, what)
+    assert after.key != before.key
+    assert explain_difference(before.parts, after.parts) == words
+    assert read_reads(before.parts) == {what}
+
+
+def test_code_that_reads_nothing_has_one_key_for_all_inputs():
+    assert read({"a": 1}).key == read({"b": [2]}).key != read({"a": 1}, A).key
+
+
+def test_input_that_can_not_be_compared_is_an_obstacle_for_whoever_reads_it():
+    inputs = {"a": 1, "store": sqlite3.connect(":memory:")}
+    assert read(inputs, A).obstacle is None
+    assert "the input store" in (read(inputs, InputRead("value", "store")).obstacle or "")
+    inputs["store"].close()
+
+
+def test_key_of_a_time_when_reads_were_not_noted_is_the_end_of_one_with_all_inputs():
+    """As stores of then have it: of an item, without the input that has the items."""
+    whole = read({"a": 1, "b": 2}, ALL)
+    assert whole.key.rpartition("/")[2] == "4970991d914b4eee5417536429d89c08"
+    item = make_key(task={"handler": search, "for_each": "{rows}"}, inputs={"a": 1, "rows": [1, 2]}, item=1)
+    first, second = (item.with_reads(each).key.rpartition("/")[2] for each in item.older_reads)
+    assert (first, second) == ("48b324236d765a77c644c0ab60ffddba", "c80bb43695cb7f7fbd331696509dd7f5")
+
+
+@pytest.mark.parametrize("text", ["", "3", "[3]", '[["value"]]', '[["value", {}]]', "[" * 100_000])
+def test_reads_that_somebody_has_edited_are_none(text):
+    assert read_reads({"reads": text}) is None
 
 
 def test_model_object_counts_by_class_and_parameters_and_never_by_key():

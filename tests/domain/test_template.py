@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ensemble_notebook.domain.definitions.templates import (
     ItemTemplate,
     check_variables,
+    find_first_texts,
     find_input_name,
     find_item_paths,
     find_variables,
@@ -69,19 +70,19 @@ def test_variables_are_listed_in_order_with_repetitions() -> None:
 def test_all_missing_names_are_reported_together_in_order_once_each_e6() -> None:
     texts = ["Write {b}", "{known} {a}", "{b} {c}"]
     with pytest.raises(PromptTemplateError) as caught:
-        check_variables(texts, {"known": None})
+        check_variables(find_first_texts(texts), {"known": None})
     assert caught.value.missing_variables == ("b", "a", "c")
     assert caught.value.template == "Write {b}"
 
 
 def test_the_quoted_template_is_the_first_that_misses_something() -> None:
     with pytest.raises(PromptTemplateError) as caught:
-        check_variables(["Write {known}", "Edit {missing}"], {"known": 1})
+        check_variables(find_first_texts(["Write {known}", "Edit {missing}"]), {"known": 1})
     assert caught.value.template == "Edit {missing}"
 
 
 def test_nothing_missing_is_fine() -> None:
-    check_variables(["{a} {{b}}", '{"c": 1}'], {"a": None})
+    check_variables(find_first_texts(["{a} {{b}}", '{"c": 1}']), {"a": None})
 
 
 @pytest.mark.parametrize("name", ["topic", "Topic_2", "0", "_"])
@@ -103,7 +104,7 @@ def test_values_are_inserted_verbatim(inputs: dict[str, str], names: list[str], 
 @given(st.text(st.characters(codec="utf-8")))
 def test_a_text_without_variables_has_nothing_missing(text: str) -> None:
     if not list(find_variables(text)):
-        check_variables([text], {})
+        check_variables(find_first_texts([text]), {})
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text("ab c", max_size=4), st.lists, max_leaves=5))

@@ -2,7 +2,8 @@
 
 import json
 import math
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from ensemble_notebook.domain.wording import (
     describe_cause,
     format_count,
     format_duration,
+    format_moment,
     format_money,
     format_percent,
     format_size,
+    format_zone,
     pluralize,
 )
 
@@ -69,3 +72,26 @@ def test_timedelta_is_worded_as_its_milliseconds():
 def test_what_is_no_number_is_unknown(nothing):
     words = [format_duration(nothing), format_count(nothing), format_money(nothing, "USD"), format_percent(nothing)]
     assert words == [UNKNOWN] * 4
+
+
+def test_a_moment_is_told_by_the_clock_of_the_computer(monkeypatch):
+    monkeypatch.setenv("TZ", "Etc/GMT-2")  # two hours before Greenwich, as POSIX has it
+    time.tzset()
+    try:
+        assert format_moment(datetime(2026, 11, 24, 22, 30, 5, tzinfo=UTC)) == "2026-11-25 00:30:05"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize(
+    "zone, words", [("UTC0", "UTC"), ("AAA-2", "UTC+2"), ("AAA3:30", "UTC-3:30"), ("AAA-5:45", "UTC+5:45")]
+)
+def test_a_zone_is_told_by_how_far_it_is_from_greenwich(monkeypatch, zone, words):
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert format_zone(datetime(2026, 11, 24, 22, 30, tzinfo=UTC)) == words
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller, is_async
+from ensemble_notebook.engine.function_caller import FunctionCaller, is_async
 
 
 def with_caller(main: Callable[[FunctionCaller], Awaitable[Any]]) -> Any:

@@ -31,7 +31,7 @@ from ensemble_notebook.domain.events import (
     TaskSkipped,
     TaskStarted,
 )
-from ensemble_notebook.engine.lifecycle.task_abandonment import TaskAbandoned, abandonment_in
+from ensemble_notebook.engine.task_lifecycle import TaskAbandoned, abandonment_in
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 from tests.support.drive import drive, driver_of, fails, only, parallel, task, times, works

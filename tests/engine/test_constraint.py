@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
-from ensemble_notebook.domain.rules.impossible_constraints import find_impossible_constraints
-from ensemble_notebook.engine.delegation.constraint_tracker import ConstraintTracker
+from ensemble_notebook.domain.planning.hierarchy_rules import find_impossible_constraints
+from ensemble_notebook.engine.delegation.manager import ConstraintTracker
 
 WORKERS = ("A", "B", "C")
 MANY = 20

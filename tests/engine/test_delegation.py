@@ -32,7 +32,7 @@ from ensemble_notebook.domain.events import (
     ToolCallStarted,
     TurnStarted,
 )
-from ensemble_notebook.domain.planning.agent_derivation import derive_agent
+from ensemble_notebook.domain.planning.graph import derive_agent
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.testing.trace_invariants import find_violations

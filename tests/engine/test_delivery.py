@@ -15,9 +15,13 @@ from typing import Any
 import pytest
 
 from ensemble_notebook.domain.events import Event, Noted, Warned
-from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.events.listener_delivery import ListenerDelivery, wants_tokens
+from ensemble_notebook.engine.events.event_stream import (
+    EventStream,
+    ListenerDelivery,
+    SpanEmitter,
+    SystemClock,
+    wants_tokens,
+)
 
 ASKER = contextvars.ContextVar("ASKER", default="nobody")
 

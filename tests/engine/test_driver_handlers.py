@@ -45,7 +45,7 @@ from ensemble_notebook.domain.events import (
     TaskStarted,
     Warned,
 )
-from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.run.driver import CANCELLATION_LIMIT_S, Driver
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import DeadlineExceededError, ToolExecutionError
@@ -618,7 +618,6 @@ def test_every_span_ends_exactly_once_whatever_happens(case: tuple[EnsembleDefin
     assert sorted(resolved) == sorted(tasks)
 
 
-@pytest.mark.slow
 def test_ten_thousand_tasks_make_three_events_each_and_no_thread() -> None:
     async def nothing(_: TaskInput) -> None: ...
 

@@ -15,10 +15,9 @@ from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskSkipped
 from ensemble_notebook.engine.events.task_timer import TaskTimer
-from ensemble_notebook.models.langchain.script import Fail, Reply, ToolUse
-from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
+from ensemble_notebook.models.langchain.scripted_model import Fail, Reply, ScriptedChatModel, ToolUse
 from ensemble_notebook.testing.trace_invariants import find_violations
-from ensemble_notebook.trace.codec.record_reader import read_value
+from ensemble_notebook.trace.codec.records import read_value
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.engine.test_startup import SlowSource

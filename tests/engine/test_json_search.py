@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.engine.agent.json_search import MOST_VALUES, find_json_values, read_whole_json
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+from ensemble_notebook.engine.agent.structured_output import MOST_VALUES, find_json_values, read_whole_json
 
 PIECES = ["{", "}", "[", "]", '"', ",", ":", "1", "-", "a", " ", '"k":', '{"a":1}', "true", "\\", '"x"', "\n", "```\n"]
 

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.cost import Price
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.definitions.limits import Budget, RateLimit, Spending
+from ensemble_notebook.domain.definitions.limits import Budget, Price, RateLimit, Spending
 from ensemble_notebook.domain.events import (
     BudgetWarning,
     Event,
@@ -26,8 +25,9 @@ from ensemble_notebook.domain.events import (
     WaitEnded,
     WaitStarted,
 )
-from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
-from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply, ToolAnswer, ToolCall
+from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply, ToolAnswer
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
 from ensemble_notebook.engine.limits.budget_account import open_account
@@ -52,6 +52,7 @@ class Model:
     is_scripted = False
     has_tool_support = True
     has_schema_support = False
+    places = None
     warning = None
 
     def __init__(self, *script: Any, name: str = "m", seconds: float = 1.0, bound: int = 100, most: int | None = 50):
@@ -285,7 +286,9 @@ def test_coming_near_a_limit_is_told_once_e36() -> None:
     run = Run(budget := Budget(max_tokens=300, warn_at=0.5).shared())
     run.together(*[run.ask(Model()) for _ in range(3)])
     (warning,) = run.events(BudgetWarning)
-    assert warning.message == "Of the budget are spent or held: 150 of 300 (max_tokens)."
+    assert (
+        warning.message == "The budget is running low. Spent, or held for requests under way: 150 of 300 (max_tokens)."
+    )
     assert (warning.spent.tokens, warning.budget) == (150, budget)
     assert warning.span_id == run.events(LlmCallStarted)[0].span_id
 

@@ -28,11 +28,9 @@ from ensemble_notebook.domain.events import (
     TurnEnded,
     Warned,
 )
-from ensemble_notebook.domain.outputs.metrics import TokenUsage
-from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.outputs.task_output import TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
-from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter, SystemClock
 from ensemble_notebook.engine.events.run_log import RunLogger
 
 QUIET = Agent(role="Quiet", goal="Work")
@@ -153,7 +151,6 @@ TOOL = {"tool": "search", "tool_call_id": "1"}
         ),
         pytest.param(Noted, {"message": "Starting."}, logging.INFO, "Starting.", id="noted"),
         pytest.param(Warned, {"message": "Odd."}, logging.WARNING, "Odd.", id="warned"),
-        pytest.param(*PROMPTS, logging.DEBUG, "Prompts of think:\nYou are.\n\nDo it.", id="prompts"),
         pytest.param(*REPLY, logging.DEBUG, "Reply in think:\nDone.", id="reply"),
     ],
 )
@@ -164,6 +161,20 @@ def test_an_event_becomes_one_record_at_its_level_e39(
     assert record.levelno == level
     assert record.getMessage() == message
     assert record.name == "ensemble_notebook.run"
+
+
+def test_prompts_and_how_many_outputs_they_hold_are_two_records_at_debug_e39(caplog: pytest.LogCaptureFixture) -> None:
+    context, prompts = logged(caplog, TaskInputPrepared, PROMPTS[1] | {"context": ("gather", "check")})
+    assert [(each.levelno, each.getMessage()) for each in (context, prompts)] == [
+        (logging.DEBUG, "Task think reads 2 outputs"),
+        (logging.DEBUG, "Prompts of think:\nYou are.\n\nDo it."),
+    ]
+    assert (context.task, context.task_index, context.agent_role) == ("think", 1, "Quiet")
+
+
+def test_the_number_of_outputs_is_told_where_no_text_is_kept_e39(caplog: pytest.LogCaptureFixture) -> None:
+    blank = {"system_prompt": "", "user_prompt": "", "context": ("gather",)}
+    assert [each.getMessage() for each in logged(caplog, TaskInputPrepared, blank)] == ["Task think reads 1 output"]
 
 
 def test_records_carry_run_task_index_and_role_e39(caplog: pytest.LogCaptureFixture) -> None:
@@ -205,7 +216,7 @@ def test_prompts_and_replies_are_info_where_the_ensemble_or_the_agent_is_verbose
 def test_no_record_holds_a_secret_t7(
     kind: type[Event], fields: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    (record,) = logged(caplog, kind, fields)
+    record = logged(caplog, kind, fields)[-1]
     assert "***" in record.getMessage()
     assert KEY not in str(vars(record))
 

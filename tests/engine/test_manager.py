@@ -32,7 +32,7 @@ from ensemble_notebook.domain.events import (
     TaskStarted,
     ToolCallCompleted,
 )
-from ensemble_notebook.domain.planning.agent_derivation import derive_agent
+from ensemble_notebook.domain.planning.graph import derive_agent
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import AgentExecutionError, ConstraintViolationError, MaxIterationsExceededError
 from ensemble_notebook.testing.trace_invariants import find_violations
@@ -391,7 +391,6 @@ def check(replies: list[list[Ask]], constraints: dict[str, Any], roles: str) -> 
         assert result.failures == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_every_sequence_of_three_calls_to_two_workers_keeps_the_constraints_e25(name: str) -> None:
     roles = "ABC" if name == "wide stage" else "AB"
@@ -407,7 +406,7 @@ def test_every_pair_of_calls_to_three_workers_after_a_full_stage_keeps_the_const
 def test_a_keeper_that_forgets_failed_workers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check itself is checked: with a fault in the engine, it fails."""
     monkeypatch.setattr(
-        "ensemble_notebook.engine.delegation.constraint_tracker.ConstraintTracker.note_approved",
+        "ensemble_notebook.engine.delegation.manager.ConstraintTracker.note_approved",
         lambda self, role: None,
     )
     with pytest.raises(AssertionError, match="was let through against"):

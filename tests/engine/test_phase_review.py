@@ -33,7 +33,7 @@ from ensemble_notebook.domain.events import (
     Warned,
 )
 from ensemble_notebook.engine.run.driver import CANCELLATION_LIMIT_S
-from ensemble_notebook.engine.run.review_answer import UndecidedError, read_answer
+from ensemble_notebook.engine.run.phase_review import UndecidedError, read_answer
 from ensemble_notebook.errors import BudgetExceededError, ReviewRejectedError, ValidationError
 from tests.support.drive import PARALLEL, drive, drive_for_real, fails, only, task, works
 
@@ -439,6 +439,11 @@ def test_a_reviewer_takes_a_place_and_says_how_long_it_waited_e21() -> None:
         (" \nRETRY : be bolder\n", RETRY),
         ("retry: be bolder", RETRY),
         ("**RETRY**: be bolder", RETRY),
+        ("_APPROVE_: fine", APPROVE),
+        ("**_Approve_** - fine", APPROVE),
+        ("_RETRY_: be bolder", RETRY),
+        ("__RETRY__ be bolder", RETRY),
+        ("_REJECT_: too dull", REJECT),
         ("`RETRY: be bolder`", RETRY),
         ("RETRY: be\nbolder", ReviewDecision.retry("be\nbolder")),
         ("RETRY", ReviewDecision.retry("")),

@@ -13,9 +13,9 @@ from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import Event, TaskCompleted, TaskReused, TaskStarted
 from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.planning.graph_part import take_part
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
-from ensemble_notebook.domain.seams.run_memory import KeptTask, PendingKey, TaskKey
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.planning.graph import take_part
+from ensemble_notebook.domain.seams.run_memory import Approval, KeptTask, PendingKey, TaskKey
 from ensemble_notebook.engine.run.run_result import RunResult
 from tests.support.drive import PARALLEL, drive, fails
 
@@ -28,7 +28,8 @@ class Kept:
         self.obstacles: dict[str, str | None] = {}
 
     def find(self, path: str, key: TaskKey, *, is_asked_for: bool = False) -> tuple[KeptTask | None, str]:
-        found = None if key.obstacle or is_asked_for else self.by_key.get(key.key)
+        whole = key.with_reads(frozenset())
+        found = None if key.obstacle or is_asked_for else self.by_key.get(whole.key)
         return found, key.obstacle or ("unchanged" if found else "changed")
 
     def keep(
@@ -41,13 +42,19 @@ class Kept:
         obstacle: str | None = None,
         attempt: int = 1,
         feedback: Sequence[str] = (),
+        approvals: Sequence[Approval] = (),
     ) -> None:
         made = key.get()
         self.obstacles[path] = made.obstacle or obstacle
         if self.obstacles[path] is None:
             duration_ms = output.duration.total_seconds() * 1000
             self.by_key[made.key] = KeptTask(
-                run_id="r0", path=path, output=output, delegated=tuple(delegated), duration_ms=duration_ms
+                run_id="r0",
+                path=path,
+                output=output,
+                delegated=tuple(delegated),
+                duration_ms=duration_ms,
+                approvals=tuple(approvals),
             )
 
 

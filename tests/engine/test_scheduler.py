@@ -15,14 +15,15 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, PhaseStatus, Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.engine.scheduling.scheduler import Scheduler
 from ensemble_notebook.engine.scheduling.scheduler_commands import (
     CancelReview,
     CancelTask,
     Command,
     EndPhase,
+    EndRounds,
     EndRun,
     QueueReview,
     QueueTask,
@@ -198,7 +199,6 @@ def test_a_full_house_queues_in_order_of_readiness() -> None:
     assert scheduler.handle(TaskSucceeded(0)) == [StartTask(1)]
 
 
-@pytest.mark.slow
 def test_a_chain_of_ten_thousand_failures_needs_no_recursion() -> None:
     tasks = [task("t0"), *(task(f"t{i}", f"t{i - 1}") for i in range(1, 10_000))]
     scheduler = Scheduler(graph_of(*tasks), CONTINUE)
@@ -507,7 +507,6 @@ def test_a_condition_on_a_task_of_a_failed_phase_is_not_met_e26_e33() -> None:
     ]
 
 
-@pytest.mark.slow
 def test_a_chain_of_ten_thousand_unmet_conditions_needs_no_recursion() -> None:
     tasks = [task("t0"), *(task(f"t{i}", when=says(f"t{i - 1}")) for i in range(1, 10_000))]
     graph = graph_of(*tasks)
@@ -969,3 +968,55 @@ class Settling:
         before = [*node.context, *node.sources, *(() if node.after is None else (node.after,))]
         ready = max((self.at(each) for each in before), default=0.0)
         return ready + self.durations[index] if fate in ("done", "failed") else ready
+
+
+# --- Rounds (E81) ---
+
+
+def looped(max_rounds: int = 3, strategy: ErrorStrategy = FAST, **fields: Any) -> Scheduler:
+    """A phase of two tasks that is done until the second one says yes, and one that comes after it."""
+    loop = Phase.of("p", task("a"), task("b", "a"), until=says("b"), max_rounds=max_rounds, **fields)
+    scheduler = Scheduler(phased(loop, Phase.of("q", task("c"), after=loop)), strategy)
+    assert scheduler.handle(RunStartRequested()) == [StartPhase(0), StartTask(0)]
+    return scheduler
+
+
+def judged(scheduler: Scheduler, **facts: Any) -> list[Command]:
+    """The end of a round."""
+    assert scheduler.handle(TaskSucceeded(0)) == [StartTask(1)]
+    return scheduler.handle(TaskSucceeded(1, **facts))
+
+
+def test_a_phase_is_done_again_until_its_condition_holds_e81() -> None:
+    scheduler = looped()
+    assert judged(scheduler) == [RetryPhase(0, (0, 1)), StartTask(0)]
+    met = frozenset({0})
+    assert judged(scheduler, met_conditions=met) == [EndPhase(0, DONE, is_cancelled=False), StartPhase(1), StartTask(2)]
+
+
+@pytest.mark.parametrize("on_exhausted, status", [("fail", FAILED), ("keep", DONE)])
+def test_a_phase_has_no_more_than_its_rounds_e81(on_exhausted: Any, status: PhaseStatus) -> None:
+    scheduler = looped(max_rounds=2, on_exhausted=on_exhausted)
+    judged(scheduler)
+    assert judged(scheduler)[:2] == [EndRounds(0), EndPhase(0, status, is_cancelled=False)]
+
+
+def test_a_condition_that_broke_ends_the_rounds_e81() -> None:
+    scheduler, broken = looped(on_exhausted="keep"), frozenset({0})
+    commands = judged(scheduler, met_conditions=broken, broken_conditions=broken)
+    assert commands[:2] == [EndRounds(0), EndPhase(0, FAILED, is_cancelled=False)]
+
+
+def test_a_closed_run_begins_no_further_round_e81() -> None:
+    scheduler = looped()
+    scheduler.handle(TaskSucceeded(0))
+    scheduler.handle(RunClosed(LEFT))
+    assert EndPhase(0, DONE, is_cancelled=False) in scheduler.handle(TaskSucceeded(1))
+
+
+def test_a_failed_task_ends_the_rounds_only_where_the_first_failure_is_the_end_e81() -> None:
+    scheduler = looped()
+    commands = scheduler.handle(TaskEndedWithoutOutput(0))
+    assert EndPhase(0, FAILED, is_cancelled=False) in commands
+    scheduler = looped(strategy=CONTINUE)
+    assert scheduler.handle(TaskEndedWithoutOutput(0))[-2:] == [RetryPhase(0, (0, 1)), StartTask(0)]

@@ -8,8 +8,7 @@ from ensemble_notebook.domain.definitions.enums import ExitReason, SpanStatus
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, WaitEnded, WaitStarted
 from ensemble_notebook.errors import DeadlineExceededError
-from ensemble_notebook.models.langchain.script import ToolUse
-from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
+from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel, ToolUse
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import SpanKind

@@ -96,7 +96,6 @@ def test_a_value_in_any_prose_without_braces_comes_back(value: dict[str, Any], p
     assert get_output_format(Verdict).read(f"{prose}{json.dumps(value)}{prose}") == Verdict(**value)
 
 
-@pytest.mark.slow
 def test_a_long_run_of_brackets_is_given_up_soon() -> None:
     with pytest.raises(ValueError, match="no complete JSON value"):
         get_output_format(SCHEMA).read("[" * 20_000)

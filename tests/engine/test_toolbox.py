@@ -15,12 +15,12 @@ from pydantic import BaseModel
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.definitions.tool import TaskInput, ToolResult
+from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolCall
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer
 from ensemble_notebook.engine.agent.toolbox import Toolbox, to_handler_function, to_text
-from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter, SystemClock
+from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.errors import ToolExecutionError, ValidationError
 
 USER = contextvars.ContextVar("USER", default="nobody")

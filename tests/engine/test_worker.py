@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
-from ensemble_notebook.engine.threads.thread_pool import EAGER_THREADS, ThreadPool
+from ensemble_notebook.engine.function_caller import EAGER_THREADS, ThreadPool
+from ensemble_notebook.engine.loop_thread import CrossThreadEvent
 
 PATIENCE_S = 30.0
 
@@ -197,7 +197,7 @@ def test_a_function_that_outlives_its_loop_does_no_harm() -> None:
 def test_a_hanging_function_does_not_delay_the_exit_of_the_interpreter_e15() -> None:
     program = """
 import asyncio, threading
-from ensemble_notebook.engine.threads.thread_pool import ThreadPool
+from ensemble_notebook.engine.function_caller import ThreadPool
 
 async def main():
     pool, started = ThreadPool(), threading.Event()
@@ -217,7 +217,22 @@ asyncio.run(main())
     assert done.stderr == ""
 
 
-def test_who_waits_for_another_thread_is_woken_on_the_next_turn_of_the_loop() -> None:
+def test_who_waits_for_another_thread_goes_on_once_it_has_said_so() -> None:
+    async def main() -> bool:
+        event = CrossThreadEvent()
+
+        async def wait() -> None:
+            await event
+
+        waiting = asyncio.create_task(wait())
+        assert await asyncio.to_thread(event.set)
+        await asyncio.wait_for(waiting, PATIENCE_S)
+        return event.is_cancelled
+
+    assert not asyncio.run(main())
+
+
+def test_a_word_for_somebody_who_was_cancelled_is_lost() -> None:
     async def main() -> bool:
         event = CrossThreadEvent()
 
@@ -226,8 +241,10 @@ def test_who_waits_for_another_thread_is_woken_on_the_next_turn_of_the_loop() ->
 
         waiting = asyncio.create_task(wait())
         await asyncio.sleep(0)
-        event.set()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert event.set()
         await asyncio.sleep(0)
-        return waiting.done()
+        return event.is_cancelled
 
     assert asyncio.run(main())

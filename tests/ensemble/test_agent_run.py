@@ -39,8 +39,6 @@ from ensemble_notebook import (
 from tests.support.limits import meet_limit
 from tests.support.openai_server import Answer, OpenAIServer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 
 def add(a: int, b: int) -> int:
     """Add two numbers."""

@@ -17,13 +17,11 @@ import pytest
 from pydantic import SecretStr
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
-from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
-from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter, SystemClock
 from ensemble_notebook.engine.limits.budget_account import _shared_books, open_account
 from ensemble_notebook.engine.limits.budget_ledger import MIN_OUTPUT_TOKENS
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
@@ -138,7 +136,6 @@ class Crowd:
                 raise error
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("limits", [{"max_tokens": 30_000}, {"max_cost": "60"}, {"max_llm_calls": 90}], ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_two_hundred_callers_side_by_side_never_pass_the_cap_e36(limits: dict[str, Any], seed: int) -> None:

@@ -23,7 +23,7 @@ from ensemble_notebook import (
     TaskExecutionError,
     TaskInput,
 )
-from ensemble_notebook.notebook.live.feed_registry import find_feed
+from ensemble_notebook.notebook.live.run_feed import find_feed
 from ensemble_notebook.notebook.live.timeline_widget import make_timeline
 from ensemble_notebook.notebook.picture.static_picture import make_output_bundle
 from tests.support.openai_server import Answer, OpenAIServer

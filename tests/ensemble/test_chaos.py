@@ -37,8 +37,6 @@ from ensemble_notebook import (
 )
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 Usage = tuple[int, int] | None
 Books = dict[str, list[Usage]]
 

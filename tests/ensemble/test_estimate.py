@@ -12,14 +12,20 @@ import pytest
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.condition import Condition
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
-from ensemble_notebook.ensemble.cost_estimation import SHORT_REPLY, TOOL_RESULT, WRAPPING, estimate, find_price_problems
+from ensemble_notebook.ensemble.cost_estimation import (
+    SHORT_REPLY,
+    TOOL_RESULT,
+    USUAL_REPLY,
+    WRAPPING,
+    estimate,
+    find_price_problems,
+)
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 from ensemble_notebook.trace.folding.prices import calculate_price
 
@@ -115,7 +121,7 @@ def test_costs_come_from_the_list_of_prices_and_no_model_is_started(monkeypatch:
 
 
 def price_of_tokens(inputs: int, outputs: int) -> Decimal:
-    from ensemble_notebook.domain.outputs.metrics import TokenUsage
+    from ensemble_notebook.domain.outputs.task_output import TokenUsage
 
     usage = TokenUsage(input_tokens=inputs, output_tokens=outputs)
     found = calculate_price(usage, provider="openai", model="gpt-4o-mini", at=AT)
@@ -128,7 +134,8 @@ def test_own_rates_price_every_model_in_their_currency() -> None:
     assert found.cost is not None
     assert found.cost.low == found.input_tokens.low + 2 * SHORT_REPLY
     assert found.cost.high == found.input_tokens.high + 2 * MAX_OUTPUT_TOKENS
-    assert "cost: €" in str(found)
+    assert found.cost.likely == found.input_tokens.likely + 2 * USUAL_REPLY
+    assert "cost: about €" in str(found)
 
 
 def test_an_unknown_price_is_none_and_the_models_are_named() -> None:
@@ -161,7 +168,10 @@ def test_an_estimate_reads_as_one_line() -> None:
             ),
         )
     )
-    assert str(found) == "model calls: 1; tokens: 1,050 to 4,096; cost: $0.500 to $1.25"
+    told = (
+        "model calls: 1; tokens: 1,050 to 4,096; cost: about $0.500 (at most $1.25, if every reply were as long as the"
+    )
+    assert str(found) == f"{told} model allows)"
 
 
 def test_models_without_a_price_are_found_before_a_run_that_limits_its_cost_e36() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from ensemble_notebook import Agent, Ensemble, MapResult, Phase, Task, TaskInput
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.limits.parent_run import ParentRun, find_parent_run
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.scheduling.scheduler import Scheduler
@@ -110,7 +110,7 @@ def count_while_all_wait(count: int) -> int:
 def test_a_row_that_waits_leaves_little_to_look_at_for_the_garbage_collector_e72() -> None:
     count_while_all_wait(1)
     few, many = count_while_all_wait(20), count_while_all_wait(120)
-    assert (many - few) / 100 < 150
+    assert (many - few) / 100 < 170  # its runs, its place among the rows, and who scores it
 
 
 @pytest.mark.usefixtures("no_collector")

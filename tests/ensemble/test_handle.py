@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from IPython.lib.pretty import pretty
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import Event, RunEnded, TaskCompleted
-from ensemble_notebook.engine.threads.loop_thread import loop_thread
+from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.errors import (
@@ -60,7 +61,7 @@ def held(gate: Gate) -> Iterator[RunHandle]:
     assert gate.begun.wait(PATIENCE_S)
     yield handle
     handle.cancel()
-    handle._end.get_future().result(PATIENCE_S)
+    handle._get_end().result(PATIENCE_S)
 
 
 async def echo(given: TaskInput) -> str:
@@ -79,6 +80,7 @@ def test_a_handle_follows_its_run_from_start_to_end_e4(held: RunHandle, gate: Ga
     assert (held.status, held.is_done, held.output, held.name) == (RunStatus.RUNNING, False, None, "trio")
     assert held.plan.critical_path == ("a", "b", "c")
     assert repr(held) == "<RunHandle trio: running>"
+    assert pretty(held).startswith("trio goes on, 1 of 3 tasks done. Of its handle, .result() waits for the end")
     seen = list(held.events)
     assert sum(isinstance(event, TaskCompleted) for event in seen) == 1
     gate.open()
@@ -89,6 +91,7 @@ def test_a_handle_follows_its_run_from_start_to_end_e4(held: RunHandle, gate: Ga
     assert list(held.events)[: len(seen)] == seen
     assert isinstance(held.events[-1], RunEnded)
     assert repr(held) == "<RunHandle trio: completed>"
+    assert pretty(held) == "trio: completed. Its handle gives the output: .result()."
 
 
 def test_the_result_is_the_same_each_time() -> None:

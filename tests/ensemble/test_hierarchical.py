@@ -229,7 +229,9 @@ def test_a_manager_on_a_real_server_is_offered_the_tool_and_answered(server: Ope
     assert output.raw == "The writer says: Roll on."
     (offered,) = server.requests[0].body["tools"]
     assert offered["function"]["name"] == "delegate_task"
-    assert set(offered["function"]["parameters"]["properties"]) == {"agent_role", "task_description"}
+    parameters = offered["function"]["parameters"]
+    assert set(parameters["properties"]) == {"agent_role", "task_description", "scope", "priority"}
+    assert parameters["required"] == ["agent_role", "task_description"]
     assert (output.metrics.input_tokens, output.metrics.output_tokens) == server.used_tokens
 
 

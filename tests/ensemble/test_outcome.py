@@ -13,7 +13,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
 from ensemble_notebook.engine.run.run_result import RunResult
-from ensemble_notebook.ensemble.run_errors import make_run_error
+from ensemble_notebook.ensemble.ensemble_output import make_run_error
 from ensemble_notebook.errors import (
     AgentExecutionError,
     DeadlineExceededError,

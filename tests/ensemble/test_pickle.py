@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import dataclasses
 import pickle
 import threading
@@ -20,11 +21,13 @@ from ensemble_notebook import (
     Budget,
     BudgetExceededError,
     Condition,
+    CostConfiguration,
     Ensemble,
     EnsembleOutput,
     ExecutionTrace,
     OutputParsingError,
     Phase,
+    Review,
     RunInterrupted,
     ScriptedChatModel,
     Task,
@@ -32,8 +35,6 @@ from ensemble_notebook import (
     TaskInput,
     ValidationError,
 )
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
 DUMPS = [pickle.dumps, cloudpickle.dumps]
 
@@ -103,6 +104,20 @@ def test_an_error_pickles_with_its_output_and_its_foreign_causes_e63(dumps: Any)
     assert len(output.events) == len(error.output.events)
 
 
+def test_an_error_pickles_by_itself_where_a_package_has_all_errors_pickled_with_their_causes_e63() -> None:
+    foreign = list[Any]()
+    copyreg.pickle(TaskExecutionError, lambda error: foreign.append(error) or (str, ()))  # as tblib does, for Dask
+    try:
+        again = pickle.loads(pickle.dumps(failed()))
+    finally:
+        copyreg.dispatch_table.pop(TaskExecutionError, None)
+    assert (type(again), repr(again.__cause__), foreign) == (
+        TaskExecutionError,
+        "Unpicklable('the server said no')",
+        [],
+    )
+
+
 def test_a_pickle_holds_descriptions_of_models_tools_and_functions_that_say_so_e63() -> None:
     packed = pickle.dumps(failed())
     assert b"ScriptedChatModel" in packed
@@ -158,6 +173,22 @@ def test_a_type_that_is_nowhere_else_is_described() -> None:
     cause = pickle.loads(pickle.dumps(caught.value)).__cause__
     assert isinstance(cause, OutputParsingError)
     assert "Local" in repr(cause.output_type)
+
+
+COPIES = [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
+
+
+@pytest.mark.parametrize("make_again", COPIES, ids=["deepcopy", "pickle"])
+def test_views_of_an_output_pickle_and_copy_and_so_does_an_output_that_was_looked_at(make_again: Any) -> None:
+    first, second = give_output(), give_output()
+    assert make_again(first.frames).tasks.equals(first.frames.tasks)
+    assert make_again(first.frames).events.equals(first.frames.events)
+    difference = first.diff(second)
+    assert make_again(difference).frame.equals(difference.frame)
+    assert make_again(first.plot).tokens().to_dict() == first.plot.tokens().to_dict()
+    again = make_again(first)
+    assert again.frames.tasks.equals(first.frames.tasks)
+    assert again.diff(second).frame.equals(difference.frame)
 
 
 def test_a_cause_whose_class_is_nowhere_else_keeps_its_name_and_text() -> None:
@@ -219,3 +250,10 @@ def test_copies_keep_what_a_pickle_leaves_out() -> None:
         assert again.__cause__ is error.__cause__
     task = copy.deepcopy(Task.of("Do", handler=broken))
     assert task.handler is broken
+
+
+@pytest.mark.parametrize(
+    "made", [Review(), CostConfiguration(input_rate=1, output_rate=1), Task.of("Do"), Budget(max_tokens=3)]
+)
+def test_an_unpickled_definition_reads_as_the_one_that_was_pickled(made: Any) -> None:
+    assert repr(pickle.loads(pickle.dumps(made))) == repr(made)

@@ -19,8 +19,6 @@ from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import RateLimitTimeoutError, TaskExecutionError
 from tests.support.openai_server import Answer, OpenAIServer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 INTERVAL_S = 0.05
 ROUNDING_S = 1e-6
 

@@ -23,12 +23,10 @@ from ensemble_notebook import (
     Task,
     TaskExecutionError,
 )
-from ensemble_notebook.models.recording.recording_format import read_documents
+from ensemble_notebook.models.recording.recording_file import read_documents
 from ensemble_notebook.notebook.picture.chart import make_chart
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.openai_server import Answer, OpenAIServer
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
 LLM = "openai:gpt-4o-mini"
 KEY = "sk-" + "a1B2" * 8

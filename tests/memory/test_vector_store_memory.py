@@ -8,7 +8,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from ensemble_notebook import Ensemble, InMemoryStore, ValidationError, VectorStoreMemory
 from ensemble_notebook.domain.outputs.secrets import MASK
-from ensemble_notebook.memory.memory_conversion import to_memory
+from ensemble_notebook.memory.vector_store_memory import to_memory
 from tests.memory.conftest import remembered
 
 KEY = "sk-" + "a1B2" * 8
@@ -187,7 +187,7 @@ def test_vector_store_is_adopted_and_a_memory_is_taken_as_it_is(vectors):
     assert repr(to_memory(vectors)) == f"VectorStoreMemory({type(vectors).__name__})"
 
 
-@pytest.mark.parametrize("wrong", [{}, "memory.db", InMemoryStore, InMemoryVectorStore, object()])
+@pytest.mark.parametrize("wrong", [{}, "memory", InMemoryStore, InMemoryVectorStore, object()])
 def test_what_is_no_memory_is_refused(wrong):
     with pytest.raises(ValidationError, match="A memory is an object with store"):
         to_memory(wrong)

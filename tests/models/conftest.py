@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_notebook.models.local.weights_download import CACHE_VARIABLE, pull_weights
 from ensemble_notebook.models.model_source import ModelSource
+from ensemble_notebook.models.weights_download import CACHE_VARIABLE, pull_weights
 from tests.support.openai_server import OpenAIServer
 
 

@@ -8,13 +8,15 @@ from typing import Any, ClassVar
 import httpx
 import openai
 import pytest
+from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.globals import set_llm_cache
 from langchain_openai import ChatOpenAI
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort
 from ensemble_notebook.models.openai.chat_openai import bind_schema, has_schema_support, make_chat_model
-from ensemble_notebook.models.openai.chat_openai_adapter import (
+from ensemble_notebook.models.openai.chat_transport import (
     find_base_url,
     find_missing_names,
     has_replaceable_completions,
@@ -27,10 +29,10 @@ from ensemble_notebook.models.openai.endpoint import Endpoint
 from tests.support.openai_server import MODEL, Answer
 
 WHAT_TO_DO = (
-    "langchain-openai or openai has moved names that chat_openai_adapter.py uses. Until that module knows them, "
+    "langchain-openai or openai has moved names that chat_transport.py uses. Until that module knows them, "
     "models go the plain way: correct, but slower, and a user's model retries unseen. Find in BaseChatOpenAI where "
     "requests are sent now (today: root_async_client, async_client.create, async_client.with_raw_response.create), use "
-    "that in the adapter, in chat_transport.py and in tolerant_completions.py, and raise the floor in pyproject.toml."
+    "that there, and raise the floor in pyproject.toml."
 )
 SEARCH = ToolSpec(
     name="search", description="Look it up.", parameters={"type": "object", "properties": {"q": {"type": "string"}}}
@@ -56,8 +58,11 @@ class MovedChatOpenAI(ChatOpenAI):
         super().__setattr__(NEW_NAMES.get(name, name), value)
 
 
-class UnstreamedChatOpenAI(ChatOpenAI):
-    """A ``ChatOpenAI`` whose own stream fails."""
+class BypassedChatOpenAI(ChatOpenAI):
+    """A ``ChatOpenAI`` whose own ways of asking fail."""
+
+    async def _agenerate(self, *_, **__):
+        raise AssertionError("LangChain asks")
 
     async def _astream(self, *_, **__):
         raise AssertionError("LangChain streams")
@@ -130,10 +135,57 @@ def test_model_without_the_names_is_plain_and_works(server, is_streamed):
     assert bodies[:2] == bodies[2:]
 
 
-def test_stream_that_nobody_else_hears_of_goes_past_langchain(server):
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+def test_request_that_nobody_else_hears_of_goes_past_langchain(server, is_streamed):
     server.script(Answer("Looking.", calls=[("search", {"q": "steak"})]), "Rest it.")
-    first, second, streamed = asyncio.run(converse(server.url, UnstreamedChatOpenAI, is_streamed=True))
-    assert (first.tool_calls[0].arguments, second.text, streamed) == ({"q": "steak"}, "Rest it.", "Looking.Rest it.")
+    first, second, streamed = asyncio.run(converse(server.url, BypassedChatOpenAI, is_streamed=is_streamed))
+    assert (first.tool_calls[0].arguments, second.text) == ({"q": "steak"}, "Rest it.")
+    assert streamed == ("Looking.Rest it." if is_streamed else "")
+    assert [request.is_streamed for request in server.requests] == [is_streamed] * 2
+
+
+def test_model_that_always_streams_does_so_past_langchain(server):
+    server.script("Rest it.")
+
+    async def run():
+        async with port_of(server.url, BypassedChatOpenAI, streaming=True) as port:
+            return await port.open("s", "u").reply()
+
+    assert asyncio.run(run()).text == "Rest it."
+    assert server.requests[0].is_streamed
+
+
+def test_request_that_is_made_again_is_the_same(server):
+    server.script(Answer.status(503), Answer("Looking.", calls=[("search", {"q": "steak"})]), "Rest it.")
+
+    async def run():
+        async with port_of(server.url, BypassedChatOpenAI) as port:
+            conversation = port.open("s", "u", [SEARCH])
+            with pytest.raises(openai.InternalServerError):
+                await conversation.reply(max_tokens=50)
+            (call,) = (await conversation.reply(max_tokens=50)).tool_calls
+            conversation.add_tool_result(call, "found")
+            return await conversation.reply()
+
+    assert asyncio.run(run()).text == "Rest it."
+    first, again, last = (request.body for request in server.requests)
+    assert first == again
+    assert last["messages"][:2] == again["messages"]
+    assert [message["role"] for message in last["messages"]] == ["system", "user", "assistant", "tool"]
+
+
+def test_cache_of_langchain_is_asked_before_the_server(server):
+    async def run():
+        async with port_of(server.url, ChatOpenAI) as port:
+            return [(await port.open("s", "u").reply()).text for _ in range(2)]
+
+    server.script("Rest it.")
+    set_llm_cache(InMemoryCache())
+    try:
+        assert asyncio.run(run()) == ["Rest it."] * 2
+    finally:
+        set_llm_cache(None)
+    assert len(server.requests) == 1
 
 
 def test_callbacks_of_a_model_hear_each_piece_of_its_stream(server):
@@ -163,15 +215,19 @@ def test_callbacks_of_a_model_hear_each_piece_of_its_stream(server):
     ],
     ids=["text", "cut off", "calls", "nothing"],
 )
-def test_directly_streamed_reply_is_the_unstreamed_one(server, answer):
-    server.script(answer, answer)
+def test_reply_past_langchain_is_the_one_that_it_gives(server, answer):
+    server.script(answer, answer, answer)
 
     async def run():
-        async with port_of(server.url, UnstreamedChatOpenAI) as port:
-            return [await port.open("s", "u", [SEARCH]).reply(on_token) for on_token in (None, print)]
+        async with port_of(server.url, BypassedChatOpenAI) as port:
+            direct = [await port.open("s", "u", [SEARCH]).reply(on_token) for on_token in (None, print)]
+        async with port_of(server.url, ChatOpenAI, callbacks=[AsyncCallbackHandler()]) as port:
+            return [*direct, await port.open("s", "u", [SEARCH]).reply()]
 
-    whole, streamed = asyncio.run(run())
-    assert streamed == whole
+    whole, streamed, heard = asyncio.run(run())
+    assert whole == streamed == heard
+    plain, _, asked = (request.body for request in server.requests)
+    assert plain == asked
 
 
 def test_model_without_the_names_is_held_to_a_schema(server):

@@ -15,8 +15,6 @@ from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.models.openai.response_schema import make_response_format
 from tests.support.openai_server import MODEL, Answer
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 PARAMETERS = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 SEARCH = ToolSpec(name="search", description="Look it up.", parameters=PARAMETERS)
 TOOL = {"type": "function", "function": {"name": "search", "description": "Look it up.", "parameters": PARAMETERS}}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import message_chunk_to_message
 from langchain_openai import ChatOpenAI
 
-from ensemble_notebook.models.openai.chunk_joining import join_chunks
+from ensemble_notebook.models.openai.streamed_reply import join_chunks
 
 MODEL = ChatOpenAI(model="m", base_url="http://127.0.0.1:1/v1", api_key="none")
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}

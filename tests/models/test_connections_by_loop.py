@@ -5,7 +5,7 @@ import gc
 import threading
 import weakref
 
-from ensemble_notebook.models.openai.connections_by_loop import ConnectionsByLoop
+from ensemble_notebook.models.openai.connections import ConnectionsByLoop
 
 
 class Connection:
@@ -113,3 +113,52 @@ def test_things_of_a_loop_that_nobody_runs_any_more_are_closed_on_demand():
     assert asyncio.run(close()) is None
     assert handle.connections.closed_on == handle.connections.opened_on
     idle.close()
+
+
+def test_all_is_closed_when_the_last_one_who_holds_it_leaves():
+    kept = ConnectionsByLoop()
+
+    async def run(kept_open_until):
+        async with kept.held():
+            handle = await kept.get("a", Connection)
+            await kept_open_until
+        return handle.connections
+
+    async def runs():
+        now = asyncio.Event()
+        first = asyncio.create_task(run(asyncio.sleep(0)))
+        last = asyncio.create_task(run(now.wait()))
+        assert (await first).closed_on is None
+        now.set()
+        assert (await last).closed_on == id(asyncio.get_running_loop())
+        again = await kept.get("a", Connection)
+        return again.connections is last.result()
+
+    assert not asyncio.run(runs())
+
+
+def test_those_of_other_loops_are_closed_on_their_loop_when_the_last_run_ends():
+    kept = ConnectionsByLoop()
+    opened, closed = threading.Event(), threading.Event()
+    found = []
+
+    class Telling(Connection):
+        async def aclose(self):
+            await super().aclose()
+            closed.set()
+
+    async def elsewhere():
+        found.append((await kept.get("a", Telling)).connections)
+        opened.set()
+        await asyncio.to_thread(closed.wait, 30)
+
+    async def run():
+        async with kept.held():
+            assert await asyncio.to_thread(opened.wait, 30)
+
+    thread = threading.Thread(target=asyncio.run, args=(elsewhere(),))
+    thread.start()
+    asyncio.run(run())
+    thread.join()
+    assert closed.is_set()
+    assert found[0].closed_on == found[0].opened_on

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.errors import TaskExecutionError
-from ensemble_notebook.models.langchain.echo_model import LABEL
+from ensemble_notebook.models.scripted_spec import LABEL
 
 
 class Tree(BaseModel):

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
+from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.errors import DeadlineExceededError
 from ensemble_notebook.models.langchain.error_classification import classify_error
-from ensemble_notebook.models.langchain.script import ScriptedError
+from ensemble_notebook.models.langchain.scripted_model import ScriptedError
 from tests.support.openai_server import Answer
 
 UNKNOWN = TokenUsage()

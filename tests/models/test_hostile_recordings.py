@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from ensemble_notebook import Ensemble, EnsembleError, ReplayError, RunStatus, ScriptedChatModel, Task
-from ensemble_notebook.models.recording.recorded_answers import RecordedAnswers
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+from ensemble_notebook.models.recording.replayer import RecordedAnswers
 
 SAVED = Path(__file__).parents[1] / "fixtures" / "0.1.0"
 ODD = [

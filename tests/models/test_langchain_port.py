@@ -10,12 +10,10 @@ from langchain_core.language_models import FakeListChatModel, GenericFakeChatMod
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_openai import ChatOpenAI
 
-from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort
 from tests.support.openai_server import MODEL, Answer
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
 TEXT = "Rare, then medium.\n\n  Rest it  for five minutes. "
 SEARCH = ToolSpec(
@@ -274,6 +272,51 @@ def test_model_that_calls_no_tools_is_not_told_of_any(source):
     model = FakeListChatModel(responses=["Medium rare."])
     assert converse(source, model, plain, tools=[SEARCH]).text == "Medium rare."
     assert asyncio.run(source.prepare(model, print)).has_tool_support is False
+
+
+ODD_ANSWERS = {
+    "usage of words": Answer(TEXT, odd_usage='{"prompt_tokens": "many", "completion_tokens": 1}'),
+    "wrong sum": Answer(TEXT, odd_usage='{"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 9}'),
+    "broken call": Answer("Looking.", calls=[("search", "no JSON"), ("search", {"q": "a"})]),
+    "list in one piece": Answer("Looking.", calls=[("search", "[1]")], ignores_stream=True),
+}
+UNSTREAMED_ODD_ANSWERS = ODD_ANSWERS | {
+    "endless number": Answer(TEXT, odd_usage=f'{{"prompt_tokens": {"1" * 5000}, "completion_tokens": 2}}'),
+    "no choice": Answer(raw=b'{"model": "m", "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 0}}'),
+}
+
+
+@pytest.mark.parametrize("odd", UNSTREAMED_ODD_ANSWERS.values(), ids=UNSTREAMED_ODD_ANSWERS)
+def test_odd_answer_is_the_same_to_a_spec_and_to_a_users_client(source, server, odd):
+    server.default = odd
+    user = ChatOpenAI(model=MODEL, base_url=server.url, api_key="k")
+    assert converse(source, f"openai:{MODEL}@{server.url}", plain) == converse(source, user, plain)
+
+
+@pytest.mark.parametrize("odd", ODD_ANSWERS.values(), ids=ODD_ANSWERS)
+def test_odd_stream_is_the_same_to_a_spec_and_to_a_users_client(source, server, odd):
+    server.default = odd
+    user = ChatOpenAI(model=MODEL, base_url=server.url, api_key="k")
+    ours, theirs = (converse(source, llm, streamed([])) for llm in (f"openai:{MODEL}@{server.url}", user))
+    # The client has told LangChain, and LangChain us, of fields that the server has left out.
+    assert (ours.refused_usage is None) == (theirs.refused_usage is None)
+    assert dataclasses.replace(ours, refused_usage=None) == dataclasses.replace(theirs, refused_usage=None)
+
+
+def test_relative_of_chat_openai_finds_what_it_looks_for_in_a_reply(source, server):
+    """Such as the reasoning of ChatDeepSeek, which only the client's own type of reply has as an attribute."""
+
+    class Reasoner(ChatOpenAI):
+        def _create_chat_result(self, response, generation_info=None):
+            result = super()._create_chat_result(response, generation_info)
+            said = response.choices[0].message.reasoning_content
+            result.generations[0].message.content += f" ({said})"
+            return result
+
+    message = '{"role": "assistant", "content": "Rest it.", "reasoning_content": "It is hot."}'
+    server.script(Answer(raw=f'{{"choices": [{{"finish_reason": "stop", "message": {message}}}]}}'.encode()))
+    model = Reasoner(model=MODEL, base_url=server.url, api_key="k")
+    assert converse(source, model, plain).text == "Rest it. (It is hot.)"
 
 
 @pytest.mark.parametrize("answer", [Answer(TEXT), Answer("Looking.", calls=[("search", {"q": "a"}), ("search", [])])])

@@ -12,10 +12,9 @@ import pytest
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.local.local_server import MAX_TOKENS, SLOTS, get_local_server
-from ensemble_notebook.models.local.weights_download import SMOLLM2
+from ensemble_notebook.models.local_server import MAX_TOKENS, SLOTS, get_local_server
 from ensemble_notebook.models.model_source import ModelSource
-from ensemble_notebook.models.model_spec import LocalSpec
+from ensemble_notebook.models.weights_download import SMOLLM2
 
 ROOT = Path(__file__).parent.parent.parent
 TOOL = ToolSpec(name="search", description="Look it up.", parameters={"type": "object", "properties": {}})
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("fetched")
 
 @pytest.fixture
 def server(fetched):
-    return get_local_server(LocalSpec(), print)
+    return get_local_server(None, print)
 
 
 def ask(source, prompt="Name one fruit.", *, on_token=None, tools=()):
@@ -123,6 +122,29 @@ def test_port_is_closed_to_those_without_the_key(server):
     assert mask(server.api_key) == "***"
 
 
+def test_server_lets_no_origin_in(server):
+    base = server.url.removesuffix("/v1")
+    asked = {"Origin": "http://evil.example", "Authorization": f"Bearer {server.api_key}"}
+    preflight = {**asked, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    for method, headers in (("GET", asked), ("OPTIONS", preflight)):
+        request = urllib.request.Request(f"{base}/v1/models", headers=headers, method=method)
+        with urllib.request.urlopen(request) as reply:
+            allowed = {name: reply.headers.get(f"Access-Control-Allow-{name}") for name in ("Origin", "Credentials")}
+            assert allowed["Origin"] == ""
+            assert allowed["Credentials"] in (None, "false")
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/health", "/v1/models", "/props", "/slots", "/index.html"])
+def test_only_who_knows_the_path_is_answered_whatever_the_host(server, path):
+    root = server.url.removesuffix("/v1").rpartition("/")[0]
+    headers = {"Host": "rebound.example", "Authorization": f"Bearer {server.api_key}"}
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(urllib.request.Request(f"{root}{path}", headers=headers))
+    with caught.value as refused:
+        assert refused.code == 404
+    assert mask(server.url) == f"{root}***/v1"
+
+
 def test_prompt_that_is_too_long_is_explained(source):
     async def run():
         port = await source.prepare("local", print)
@@ -137,7 +159,7 @@ def test_prompt_that_is_too_long_is_explained(source):
 
 def test_weights_can_be_named_by_path(source, fetched, server):
     path, _ = fetched
-    assert get_local_server(LocalSpec(str(path)), print) is server
+    assert get_local_server(str(path), print) is server
 
 
 @pytest.mark.parametrize("content, says", [(b"", "holds no weights"), (b"GGUF" + bytes(1000), "can't use the weights")])
@@ -150,9 +172,8 @@ def test_file_that_holds_no_weights_is_explained(source, tmp_path, content, says
 
 BUSY = """
 import asyncio, threading
-from ensemble_notebook.models.local.local_server import get_local_server
+from ensemble_notebook.models.local_server import get_local_server
 from ensemble_notebook.models.model_source import ModelSource
-from ensemble_notebook.models.model_spec import LocalSpec
 
 async def write(port, seen):
     await port.open("You are a poet.", "Write a very long poem on rain.").reply(lambda text: seen.set())
@@ -165,15 +186,14 @@ loop, seen = asyncio.new_event_loop(), threading.Event()
 threading.Thread(target=loop.run_forever, daemon=True).start()
 tasks = asyncio.run_coroutine_threadsafe(begin(seen), loop).result()
 seen.wait()
-print("leaving busy" if get_local_server(LocalSpec(), print).is_busy() else "leaving idle")
+print("leaving busy" if get_local_server(None, print).is_busy() else "leaving idle")
 """
 
 FORKED = """
 import os, sys
-from ensemble_notebook.models.local.local_server import get_local_server
-from ensemble_notebook.models.model_spec import LocalSpec
+from ensemble_notebook.models.local_server import get_local_server
 
-server = get_local_server(LocalSpec(), print)
+server = get_local_server(None, print)
 child = os.fork()
 if child == 0:
     sys.exit(3)

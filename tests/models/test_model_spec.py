@@ -5,7 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.model_spec import LocalSpec, ModelSpec, OpenAISpec, ScriptedSpec, parse_spec
+from ensemble_notebook.models.local_spec import LocalSpec
+from ensemble_notebook.models.model_kinds import parse_spec
+from ensemble_notebook.models.model_spec import ModelSpec
+from ensemble_notebook.models.openai_spec import OpenAISpec
+from ensemble_notebook.models.scripted_spec import ScriptedSpec
 
 KEY = "sk-proj-abcdefghijklmnop1234567890"
 
@@ -51,8 +55,11 @@ def test_spec_is_read(text, spec):
         ("local:weights.bin", "local:PATH.gguf"),
         ("scripted:x", "Did you mean 'scripted'?"),
         ("ollama:llama3", "'openai:llama3@http://localhost:11434/v1'"),
-        ("anthropic:claude", "make a LangChain chat model in the notebook"),
-        ("something", "Write one of openai:NAME, openai:NAME@URL, local, local:PATH.gguf, scripted"),
+        ("anthropic:", "Did you mean 'anthropic:NAME'?"),
+        ("gemini:flash", "Did you mean 'google_genai:flash'?"),
+        ("claude-sonnet-4-5", "Did you mean 'anthropic:claude-sonnet-4-5'?"),
+        ({"model": "anthropic:claude", "seed": 1}, "takes no seed; it takes temperature, max_tokens, top_p, stop"),
+        ("something", "Write one of local, local:PATH.gguf, openai:NAME, openai:NAME@URL, scripted"),
         ("openai:m@localhost:1/v1", "Did you mean 'openai:m@http://localhost:1/v1'?"),
         ("openai:m@ftp://host", "must begin with http:// or https://"),
         ("openai:m@http://", "must begin with http:// or https://"),

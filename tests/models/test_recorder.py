@@ -9,8 +9,8 @@ from langchain_openai import ChatOpenAI
 from ensemble_notebook import Fail, ScriptedChatModel, ValidationError
 from ensemble_notebook.domain.outputs.secrets import MASK
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
-from ensemble_notebook.models.recording.port_info import to_recorded_name
-from ensemble_notebook.models.recording.recording_format import is_recording, read_documents
+from ensemble_notebook.models.model_kinds import to_recorded_name
+from ensemble_notebook.models.recording.recording_file import is_recording, read_documents
 from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, record_to, streamed
 from tests.support.openai_server import Answer
 

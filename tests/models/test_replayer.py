@@ -9,15 +9,13 @@ import time
 import pytest
 
 from ensemble_notebook import ReplayError, ScriptedChatModel, ValidationError
-from ensemble_notebook.domain.outputs.metrics import NO_USAGE
+from ensemble_notebook.domain.outputs.task_output import NO_USAGE
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.models.recording import replayer as replay
-from ensemble_notebook.models.recording.recording_format import HEADER, format_document
+from ensemble_notebook.models.recording.recording_file import HEADER, format_document
 from ensemble_notebook.models.recording.replayer import ReplayedError, ReplaySource
 from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, record_to, streamed
 from tests.support.openai_server import Answer, OpenAIServer
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
 WHOLE = re.compile(r"(: 2(\n#.*)?(\n--?)?|max_tokens:( null)?|seconds: [\d.]+)\s*$")
 MODEL = {
@@ -143,10 +141,10 @@ def test_failure_comes_again_as_the_same_fault(record, path):
     ]
     assert faults[0].usage == NO_USAGE
     assert faults[0].advice == "The server limits the rate: wait, or lower max_concurrency."
-    assert (type(error).__name__, str(error)) == ("OpenAIAuthenticationError", "Error code: 401 - scripted fault")
+    assert (type(error).__name__, str(error)) == ("AuthenticationError", "Error code: 401 - scripted fault")
     assert reply.text == "Rest it."
     copy = pickle.loads(pickle.dumps(error))
-    assert (type(copy).__name__, str(copy), copy.fault) == ("OpenAIAuthenticationError", str(error), faults[1])
+    assert (type(copy).__name__, str(copy), copy.fault) == ("AuthenticationError", str(error), faults[1])
 
 
 def test_one_other_character_is_refused_and_shown(record, path):

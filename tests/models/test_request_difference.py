@@ -3,7 +3,7 @@
 import pytest
 
 from ensemble_notebook.models.recording.exchange import CancelledRequest, RecordedExchange, RequestPart
-from ensemble_notebook.models.recording.request_difference import describe_difference, find_nearest
+from ensemble_notebook.models.recording.replayer import describe_difference, find_nearest
 
 LONG = "Season the steak, and let it lie on the board until it is no longer cold inside."
 

@@ -8,12 +8,10 @@ import pytest
 
 from ensemble_notebook import ReviewDecision
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
-from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
+from ensemble_notebook.domain.definitions.review import ON_TIMEOUT, ReviewAnswer, ReviewRequest
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer
-from ensemble_notebook.models.recording.exchange_log import ExchangeJournal, ExchangeLog
-from ensemble_notebook.models.recording.kept_answers import KeptAnswers
-from ensemble_notebook.models.recording.recorder import RecordingSource
-from ensemble_notebook.models.recording.resumer import ResumingSource
+from ensemble_notebook.models.recording.recorder import ExchangeJournal, ExchangeLog, RecordingSource
+from ensemble_notebook.models.recording.resumer import KeptAnswers, ResumingSource
 from tests.support.conversation import KEY, SEARCH, converse, failing, plain, streamed
 from tests.support.openai_server import Answer
 
@@ -148,6 +146,35 @@ def test_resumed_run_can_be_resumed_itself(server, source, first, journal, llm):
     assert len(server.requests) == 3
 
 
+def test_what_a_tool_did_to_its_arguments_afterwards_is_not_kept(server, source, llm):
+    class RefusalError(Exception):
+        pass
+
+    pending, value, error = [], {"minutes": [5]}, RefusalError("five")
+    source = RecordingSource(source, ExchangeLog(ExchangeJournal(pending.append)))
+    server.script(Answer(None, calls=[("search", {"q": ["steak"]})]))
+
+    async def answer(call):
+        call.arguments["q"].append("chicken")
+        return ToolAnswer("five minutes", ToolOutcome.FAILURE, error, value=value)
+
+    async def step(conversation):
+        reply = await conversation.reply()
+        (call,) = reply.tool_calls
+        await conversation.run_tool(call, partial(answer, call))
+        call.arguments["q"].append("fish")
+        value["minutes"].append(6)
+        error.args = ("six",)
+        return reply
+
+    converse(source, llm, step, tools=[SEARCH])
+    for is_masking in (False, True):  # they are made by the thread that writes, later
+        _, asked, used = (make(is_masking) for make in pending)
+        assert asked["reply"]["tool_calls"][0]["arguments"] == {"q": ["steak"]}
+        assert used["arguments"] == {"q": ["steak", "chicken"]}
+        assert (used["value"], used["error"], used["message"]) == ({"minutes": [5]}, "RefusalError", "five")
+
+
 def test_tool_that_has_answered_is_not_called_again_and_one_that_was_stopped_is(server, source, first, journal, llm):
     called = []
     server.script(Answer(None, calls=[("search", {"q": "steak"}), ("search", {"q": "stop"})]), "Rest it.")
@@ -193,7 +220,7 @@ def test_review_that_was_given_is_not_asked_again(source, first, journal):
     [
         ReviewDecision.reject("no"),
         ReviewDecision.exit_early(),
-        ReviewAnswer(ReviewDecision.approve(), is_timeout=True),
+        ReviewAnswer(ReviewDecision.approve(), ON_TIMEOUT),
         ReviewDecision.edit(f"use {KEY}"),
     ],
 )

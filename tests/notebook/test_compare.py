@@ -178,3 +178,17 @@ def test_what_is_selected_in_a_comparison_is_of_both_runs(timeline):
     span_ids = [each for each in timeline.run_selection._messages.list_span_ids() if each.startswith(("A.", "B."))]
     timeline.selection = [span_ids[0], span_ids[-1]]
     assert timeline.run_selection.selection == [span_ids[0], span_ids[-1]]
+
+
+def test_runs_without_a_task_in_common_are_said_to_be_of_different_ensembles_w30(runs):
+    runs.names["rows"] = [str(number) for number in range(300)]
+    runs.run("def work(task): return task.name")
+    runs.run("%%ensemble -o many\ntasks:\n  each: {for_each: rows, description: 'Do {item}', handler: work}")
+    diff = runs.names["many"].diff(runs.names["second"])
+    bundle = diff._repr_mimebundle_()
+    said = "A and B are different ensembles: of 1 and 2 tasks they have none in common"
+    assert repr(diff).splitlines()[2:3] == [said] == [diff.summary]
+    assert said in bundle["text/html"]
+    assert sum(map(len, bundle.values())) < 3_000
+    assert len(diff.frame) > 300  # the data has all of it
+    assert diff.timeline is not None

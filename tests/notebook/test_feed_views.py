@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_notebook.notebook.live.run_feed import RunFeed
-from ensemble_notebook.testing.event_writer import START
+from ensemble_notebook.testing.event_builder import START
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.column_reader import read_rows
+from ensemble_notebook.trace.timeline.row_columns import read_rows
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.stream import streams
 
@@ -108,7 +108,7 @@ def test_every_view_ends_like_one_that_saw_all(events, data):
         view.hello()
     for line in [*lines, careful]:
         line.deliver(data, may_lose=False)
-    (witness,), now = careful.views, feed.make_snapshot()
+    (witness,), now = careful.views, feed.messages.make_snapshot()
     assert witness.rows == {row["span_id"]: row for row in now["rows"]}
     for view in list_views(lines):
         assert (view.n, view.rows, view.run) == (witness.n, witness.rows, now["run"])

@@ -11,10 +11,12 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from tests.support.hostile_texts import Page
 from tests.support.kernel import LIMIT_S, Kernel
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 TRACE = "application/vnd.ensemble.trace+json"
+ANSWER = {"text/plain", "text/html"}
 
 SETUP = """
 %load_ext ensemble_notebook
@@ -54,7 +56,7 @@ def test_widget_comes_first_and_the_picture_stays_in_the_same_output(kernel):
     assert WIDGET in bundles[1]
     assert TRACE in bundles[2]
     assert WIDGET not in bundles[2]
-    assert bundles[3]["text/markdown"] == "end is done"
+    assert Page(bundles[3]["text/html"]).text == "end wrote:end is done"
     timeline = kernel.of(request, "display_data", "update_display_data")[:3]
     assert len({message["content"]["transient"]["display_id"] for message in timeline}) == 1
 
@@ -111,14 +113,14 @@ def test_two_background_cells_each_show_in_their_own_place(kernel):
     requests = {name: kernel.run(cell(name, f"-b -o {name}_run"))[0] for name in ("first", "second")}
     other, _ = kernel.run("print('in between')")
     kernel.run("gates['second'].set()")
-    kernel.until(lambda: any("markdown" in str(bundle.keys()) for bundle in kernel.bundles(requests["second"])[3:]))
+    kernel.until(lambda: any(set(bundle) == ANSWER for bundle in kernel.bundles(requests["second"])[3:]))
     assert not any(bundle.get(TRACE, {}).get("kind") == "saved" for bundle in kernel.bundles(requests["first"]))
     kernel.run("gates['first'].set()")
-    kernel.until(lambda: any("markdown" in str(bundle.keys()) for bundle in kernel.bundles(requests["first"])[3:]))
-    for request in requests.values():
+    kernel.until(lambda: any(set(bundle) == ANSWER for bundle in kernel.bundles(requests["first"])[3:]))
+    for name, request in requests.items():
         final = kernel.bundles(request)[-2:]
         assert TRACE in final[0]
-        assert final[1]["text/markdown"] == "True"
+        assert Page(final[1]["text/html"]).text == f"{name}_run.result() · end wrote:True"
     assert kernel.bundles(other) == []
 
 
@@ -276,7 +278,7 @@ def test_notebook_run_without_a_browser_keeps_pictures_and_no_widgets(tmp_path):
     NotebookClient(book, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
     assert "widgets" not in book.metadata
     kinds = [set(output.get("data", {})) for output in book.cells[1].outputs]
-    assert kinds == [{"text/plain", "text/html", TRACE}, {"text/plain", "text/markdown"}]
+    assert kinds == [{"text/plain", "text/html", TRACE}, {"text/plain", "text/html"}]
     assert "completed" in book.cells[1].outputs[0].data["text/plain"]
     assert set(book.cells[3].outputs[0].data) == {"text/plain", "text/html", TRACE}
     assert len(nbformat.writes(book)) < 60_000
@@ -286,7 +288,7 @@ def test_notebook_run_without_a_browser_waits_for_nobody(tmp_path):
     book = notebook(SETUP, REVIEWED, gate(timeout=2 * LIMIT_S), "report.status.value")
     NotebookClient(book, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
     told = [output.text for output in book.cells[2].outputs if output.output_type == "stream"]
-    assert "Nobody can be asked here: the run ends early." in "".join(told)
+    assert "Nobody can be asked here: give review_handler=..., or resume where somebody can." in "".join(told)
     assert "exited_early" in book.cells[3].outputs[0].data["text/plain"]
 
 
@@ -308,6 +310,6 @@ def test_a_reply_of_a_megabyte_costs_a_cell_little_and_is_not_sent_to_the_page_c
     assert float(kernel.value("time.process_time()")) - started < 5
     assert reply["status"] == "ok"
     answer = kernel.bundles(request)[-1]
-    assert answer["text/markdown"].endswith("characters are left out here. All of it:** `report.raw`")
+    assert Page(answer["text/html"]).text.endswith("characters are left out here. All of it: report.raw")
     assert sum(len(str(message["content"])) for message in kernel.messages) < 500_000
     assert kernel.value("len(report.raw)") == "1100000"

@@ -96,7 +96,14 @@ def test_a_run_that_goes_on_is_exported_later(kitchen, tmp_path):
 def test_models_lists_what_each_form_of_spec_comes_to(shell):
     assert shell.run("table = %ensemble models").success
     table = shell.names["table"]
-    assert list(table.index) == ["local", "openai:NAME", "openai:NAME@URL", "local:PATH.gguf", "scripted"]
+    assert list(table.index) == [
+        "local",
+        "local:PATH.gguf",
+        "openai:NAME",
+        "openai:NAME@URL",
+        "scripted",
+        "PROVIDER:NAME",
+    ]
     assert table.loc["scripted", "is_ready"]
     assert {name: str(dtype) for name, dtype in table.dtypes.items()} == {
         "is_ready": "boolean",
@@ -134,7 +141,6 @@ def test_the_runs_are_one_line_each_with_what_is_looked_for_first(remembered):
         "name",
         "status",
         "began",
-        "(UTC)",
         "tasks",
         "time",
         "tokens",
@@ -142,6 +148,8 @@ def test_the_runs_are_one_line_each_with_what_is_looked_for_first(remembered):
         "inputs",
         "from",
     ]
+    # By the clock of this computer, not by that of Greenwich.
+    assert f"{table.start_time.iloc[1].to_pydatetime().astimezone():%Y-%m-%d %H:%M:%S}" in first
     assert re.fullmatch(
         rf"{table.index[1][:8]}  dinner  completed  \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d    1/1 +<?\d+ m?s +0 +\$0  "
         r"guests: two +In\[\d+\]",
@@ -152,6 +160,8 @@ def test_the_runs_are_one_line_each_with_what_is_looked_for_first(remembered):
     assert len(second) < 160
     html = bundle["text/html"]
     assert html.count("<tr") == 1 + 2
+    # A page may be read in another zone than that of this computer.
+    assert len(re.findall(r"\d\d:\d\d:\d\d UTC([+-]\d+(:\d\d)?)?<", html)) == 2
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
     assert list(table.columns[:6]) == ["name", "status", "start_time", "tasks_done", "tasks", "wall_ms"]

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from ensemble_notebook.notebook.live import run_feed, run_painter
-from ensemble_notebook.notebook.live.feed_registry import find_feed, list_feeds
-from ensemble_notebook.notebook.live.run_feed import FIRST_REPEAT_S, RunFeed
-from ensemble_notebook.notebook.live.run_painter import INTERVAL_S, RunPainter
+from ensemble_notebook.notebook.live import run_display, run_feed
+from ensemble_notebook.notebook.live.run_display import INTERVAL_S, RunPainter
+from ensemble_notebook.notebook.live.run_feed import FIRST_REPEAT_S, RunFeed, find_feed, list_feeds
 from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget, make_timeline, show_feed
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME
 from ensemble_notebook.testing.event_builder import EventBuilder
@@ -106,7 +105,7 @@ def test_view_is_painted_at_once_and_for_the_last_time_when_the_run_ends(events)
 
 def test_burst_of_events_is_one_paint(events, monkeypatch):
     for name in ("INTERVAL_S", "LONGEST_REST_S"):  # a machine may take its time between two lines
-        monkeypatch.setattr(run_painter, name, 600.0)
+        monkeypatch.setattr(run_display, name, 600.0)
     live = RunPainter()
     view = Recorder(live)
     for event in events[:-1]:
@@ -338,3 +337,19 @@ def test_messages_are_delivered_beside_a_busy_cell(feed):
     widget = show_feed(feed)
     route = getattr(widget.comm, "_reply_subshell_for", lambda data, default: default)
     assert route({"method": "custom", "content": {}}, "the page's") == "the page's"
+
+
+def test_view_goes_on_where_its_picture_can_not_be_kept_w24(events, monkeypatch, caplog):
+    monkeypatch.setattr(run_display, "PICTURE_S", 0.0)
+    live = RunPainter()
+
+    def keep(_picture):
+        raise OSError("no room")
+
+    view = Recorder(live)
+    live.show(run_display.KeptPicture(live.messages, keep, view))
+    for event in events:
+        live.on_event(event)
+    live.close()
+    assert view.paints[-1] == (len(events), True)
+    assert all("can't be kept" in record.message for record in caplog.records)

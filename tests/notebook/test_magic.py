@@ -4,18 +4,30 @@ Holds C10, C13, C30 and C31 in a shell.
 """
 
 import gc
+import pickle
 import signal
 import threading
 import weakref
 
 import pytest
 
-from ensemble_notebook import Ensemble, EnsembleOutput, ExecutionPlan, RunHandle, RunStatus, ScriptedChatModel
+from ensemble_notebook import (
+    Ensemble,
+    EnsembleOutput,
+    ExecutionPlan,
+    Reply,
+    RunHandle,
+    RunStatus,
+    ScriptedChatModel,
+    ToolUse,
+)
 from ensemble_notebook.cell.language.options import format_option_help
+from ensemble_notebook.cell.text.mistakes import CellError
 from ensemble_notebook.errors import RunInterrupted, TaskExecutionError, ValidationError
-from ensemble_notebook.notebook.live.feed_registry import find_feed
 from ensemble_notebook.notebook.live.run_display import NotebookDisplay
+from ensemble_notebook.notebook.live.run_feed import find_feed
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME
+from tests.support.hostile_texts import Page
 
 CHAIN = """
 tasks:
@@ -66,10 +78,11 @@ def test_cell_shows_first_the_plan_then_the_picture_and_below_it_the_answer(kitc
     assert "cook" in first["text/html"]
     assert [set(bundle) for bundle in last] == [
         {"text/plain", "text/html", TRACE_MIME},
-        {"text/plain", "text/markdown"},
+        {"text/plain", "text/html"},
     ]
     assert "✓ completed" in last[0]["text/plain"]
-    assert last[1]["text/markdown"] == "served: cooked pasta"
+    assert last[1]["text/plain"] == "served: cooked pasta"
+    assert Page(last[1]["text/html"]).text == "serve wrote:served: cooked pasta"
 
 
 def test_no_output_holds_a_widget_where_nobody_watches(kitchen):
@@ -79,13 +92,13 @@ def test_no_output_holds_a_widget_where_nobody_watches(kitchen):
 
 def test_no_timeline_leaves_only_the_answer(kitchen):
     kitchen.run(f"%%ensemble --no-timeline{CHAIN}")
-    assert [set(bundle) for bundle in kitchen.seen()] == [{"text/plain", "text/markdown"}]
+    assert [set(bundle) for bundle in kitchen.seen()] == [{"text/plain", "text/html"}]
 
 
 def test_timeline_can_be_switched_off_for_all_cells(kitchen):
     kitchen.run("%config EnsembleMagics.timeline = False")
     kitchen.run(f"%%ensemble{CHAIN}")
-    assert [set(bundle) for bundle in kitchen.seen()] == [{"text/plain", "text/markdown"}]
+    assert [set(bundle) for bundle in kitchen.seen()] == [{"text/plain", "text/html"}]
 
 
 def test_widget_gives_way_to_the_picture_at_the_end(kitchen):
@@ -102,9 +115,9 @@ def test_widget_gives_way_to_the_picture_at_the_end(kitchen):
 def test_answer_is_formatting_and_nothing_else(kitchen):
     kitchen.names["cook"] = lambda task: "**bold** <script>alert(1)</script> ![x](http://x.example/y.png)"
     kitchen.run("%%ensemble\ntasks:\n  a: {description: A, expected_output: B, handler: cook}")
-    assert kitchen.seen()[1]["text/markdown"] == (
-        "**bold** &lt;script>alert(1)&lt;/script> x (`http://x.example/y.png`)"
-    )
+    answer = Page(kitchen.seen()[1]["text/html"])
+    assert [tag for tag, _ in answer.elements] == ["div", "div", "p", "strong"]
+    assert answer.text == "a wrote:bold <script>alert(1)</script> ![x](http://x.example/y.png)"
 
 
 def test_secret_shows_nowhere(kitchen, monkeypatch):
@@ -172,6 +185,44 @@ def test_define_binds_the_ensemble_and_shows_nothing(kitchen):
     assert kitchen.names["team"].name == "team"
     assert kitchen.seen() == []
     assert kitchen.names["team"].run(dish="soup").raw == "served: cooked soup"
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--record a.yaml", "--replay a.yaml", "--reuse", "--only cook", "--timeout 5", "--continue chat", "--map rows"],
+)
+def test_define_refuses_what_is_about_a_run(kitchen, option):
+    error = kitchen.error(f"%%ensemble --define -o team {option}{CHAIN}")
+    assert f"--define runs nothing: leave out {option.split()[0]} or --define" in str(error)
+    assert "team" not in kitchen.names
+
+
+def test_define_leaves_out_what_the_first_line_of_a_file_says_of_runs(kitchen, tmp_path):
+    file = tmp_path / "team.yaml"
+    file.write_text(f"%%ensemble --timeout 5 --record a.yaml{CHAIN}")
+    assert kitchen.run(f"%%ensemble --define -o team --file {file}").success
+    assert kitchen.names["team"].run(dish="soup").raw == "served: cooked soup"
+    assert Ensemble.from_yaml(f"%%ensemble --define --reuse{CHAIN}", kitchen.names).name is None
+
+
+def test_run_keeps_its_error_in_the_words_of_python_where_the_cell_shows_those_of_a_cell(kitchen):
+    kitchen.names["model"] = ScriptedChatModel(default=Reply(calls=[ToolUse("look", {"place": "x"})]))
+    kitchen.names["look"] = look
+    body = "agents: {A: {goal: g, tools: look, max_iterations: 1}}\ntasks: [{description: x, agent: A}]"
+    error = kitchen.error(f"%%ensemble -o report\nllm: model\n{body}")
+    assert "Raise `max_iterations: ...` under the agent" in str(error)
+    report = kitchen.names["report"]
+    assert error.output is report
+    again = pickle.loads(pickle.dumps(report))
+    for output in (report, again):
+        (told,) = output.frames.errors.error_message.unique()
+        assert "Raise max_iterations" in told
+        assert "Raise max_iterations" in str(output.failures[0].error)
+
+
+def look(place: str) -> str:
+    """Look there."""
+    return place
 
 
 def test_ensemble_of_an_output_runs_again_and_is_the_cells_own(kitchen):
@@ -412,3 +463,34 @@ def test_output_that_nobody_holds_is_freed(kitchen):
     del kitchen.names["report"]
     gc.collect()
     assert output() is None
+
+
+def test_unknown_option_does_not_hide_the_mistakes_of_the_body_c10(kitchen):
+    error = kitchen.error("%%ensemble --llmm x\n- {description: Cook, tols: knife}")
+    assert isinstance(error, CellError)
+    assert [(each.where, each.message.partition(".")[0]) for each in error.mistakes] == [
+        ("options", "%%ensemble: unknown option '--llmm'"),
+        ("line 1", "unknown key 'tols' in task 1"),
+    ]
+    alone = kitchen.error("%%ensemble --llmm x\n- Cook {dish}")
+    assert str(alone).startswith("%%ensemble: unknown option '--llmm'. Did you mean '--llm'?")
+
+
+def test_wrong_default_model_is_refused_when_it_is_set(kitchen, caplog):
+    kitchen.run("%config EnsembleMagics.llm = 'scripted'")
+    for wrong in ("gpt-4o", "opnai:gpt-4o"):
+        kitchen.run(f"%config EnsembleMagics.llm = '{wrong}'")
+        assert "Write local, openai:gpt-4o" in caplog.text or "Did you mean 'openai:gpt-4o'" in caplog.text
+        caplog.clear()
+    kitchen.run("%%ensemble -o report\n- Cook")
+    assert "scripted" in set(kitchen.names["report"].frames.llm_calls["model"])
+
+
+def test_default_model_that_is_gone_is_named(kitchen):
+    kitchen.names["cook"] = ScriptedChatModel(replies=["Soup."])
+    kitchen.run("%config EnsembleMagics.llm = 'cook'")
+    del kitchen.names["cook"]
+    error = kitchen.error("%%ensemble\n- Cook")
+    assert isinstance(error, CellError)
+    assert error.mistakes[0].message.startswith("the default model, EnsembleMagics.llm: there is no model 'cook'.")
+    assert "%config EnsembleMagics.llm" in error.mistakes[0].hint

@@ -8,10 +8,15 @@ from types import SimpleNamespace
 import pytest
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 
+from ensemble_notebook.domain.events import TaskCompleted, TaskFailed
+from ensemble_notebook.domain.wording import format_duration
+from ensemble_notebook.notebook.live import run_display
 from ensemble_notebook.notebook.picture.chart import make_chart
+from ensemble_notebook.notebook.picture.run_page import make_page
 from ensemble_notebook.notebook.picture.static_picture import (
     LONGEST_TEXT,
     TRACE_MIME,
+    make_interim_bundle,
     make_messages,
     make_output_bundle,
     make_plan_bundle,
@@ -133,7 +138,7 @@ def test_saved_trace_is_json_and_bounded():
     build = EventBuilder({f"t{number}": () for number in range(60)})
     for number in range(60):
         with build.task(f"t{number}"), build.turn():
-            build.llm("x" * 10_000)
+            build.llm(f"{number} " * 4_000)
     saved = bundle_of(build.finish())[TRACE_MIME]
     assert saved["kind"] == "saved"
     assert len(json.dumps(saved)) <= 200_000
@@ -147,6 +152,54 @@ def test_run_without_an_end_has_a_picture_too():
         chart = make_chart(TimelineMessages(TraceFold.from_events(build.events)).make_snapshot())
     assert render_chart_text(chart).startswith("● running")
     assert "running" in Elements(render_chart_html(chart)).text
+
+
+def test_picture_of_a_run_that_goes_on_says_how_far_it_has_come_and_is_small_w24():
+    build = EventBuilder({f"t{number}": () for number in range(2000)})
+    with build.task("t0"), build.turn():
+        build.llm()
+    build.wait(18)
+    messages = TimelineMessages(TraceFold.from_events(build.events), lambda: build.now)
+    bundle = make_interim_bundle(messages)
+    assert set(bundle) == {"text/plain", "text/html"}
+    said = rf"^● running when saved, \d+:\d\d [AP]M · 1 of 2,000 tasks · {format_duration(build.now_s * 1000)} · "
+    assert re.search(said, bundle["text/plain"])
+    assert re.search(said.removeprefix("^"), Elements(bundle["text/html"]).text)
+    assert sum(len(each.encode()) for each in bundle.values()) <= 20_000
+    assert "more lines are not shown here" in bundle["text/plain"]
+
+
+def test_exported_page_of_a_run_that_goes_on_says_so_w24():
+    build = EventBuilder({"a": (), "b": ["a"]})
+    with build.task("a"), build.turn():
+        build.llm()
+    page = make_page(ExecutionTrace.from_events(build.events))
+    picture = Elements(page.split('<div id="picture">')[1].split("</div>\n<script")[0]).text
+    assert re.search(r"● running when saved, \d+:\d\d [AP]M · 1 of 2 tasks · ", picture)
+    run = json.loads(page.split('<script id="parts" type="application/json">')[1].split("</script>")[0])["run"]
+    assert (run["run"]["status"], run["run"]["tasks_done"]) == ("running", 1)
+
+
+def test_run_without_a_reader_keeps_its_picture_up_to_date_w24(shell, monkeypatch):
+    monkeypatch.setattr(run_display, "PICTURE_S", 0.0)
+    shell.names["is_told"] = lambda: any("running when saved" in each["data"]["text/plain"] for each in shell.displayed)
+    shell.run("import time\ndef hold(task):\n    while not is_told():\n        time.sleep(0.01)\n    return 'done'")
+    shell.run("%%ensemble -o night\ntasks: {hold: {description: Hold, handler: hold}}")
+    (picture, _) = shell.seen()
+    assert picture["text/plain"].startswith("✓ completed · night · ")
+    assert not any("pending" in each["data"]["text/plain"] for each in shell.displayed)
+
+
+def test_output_alone_is_as_whole_as_its_timeline_where_somebody_reads_it_w30(shell, monkeypatch):
+    shell.run("def hold(task): return 'held'")
+    shell.run("%%ensemble -o night\ntasks: {hold: {description: Hold, handler: hold}}")
+    still, _ = shell.ip.display_formatter.format(shell.names["night"])
+    assert set(still) == {"text/plain", "text/html", TRACE_MIME}
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_DISPLAY", "widget")
+    shown, _ = shell.ip.display_formatter.format(shell.names["night"])
+    widget = shell.names["night"].timeline
+    assert shown["application/vnd.jupyter.widget-view+json"]["model_id"] == widget.model_id
+    widget.close()
 
 
 def test_plan_has_a_picture():
@@ -175,3 +228,68 @@ def test_trace_of_a_run_shows_what_its_output_shows():
     bundle = ExecutionTrace.from_events(build.finish())._repr_mimebundle_()
     assert {"text/plain", "text/html", TRACE_MIME} <= set(bundle)
     assert "find" in Elements(bundle["text/html"]).text
+
+
+MANY = """
+def work(task):
+    if int(task.name.split("[")[-1].rstrip("]")) % 10 == 3:
+        raise ValueError("no such item")
+    return "# A heading\\n\\n" + task.name
+
+items = [f"item {number}" for number in range(300)]
+rows = [{"topic": item} for item in items]
+"""
+FOR_EACH = """%%ensemble -o report
+error_strategy: partial
+tasks:
+  summarise: {for_each: items, description: "Summarise {item}", handler: work}
+"""
+FAILED = [f"summarise[{number}]" for number in range(3, 123, 10)]
+
+
+def test_answer_of_a_task_with_items_is_a_table_with_what_failed_first_w25(shell):
+    shell.run(MANY)
+    shell.run(FOR_EACH)
+    picture, answer = shell.seen()
+    assert re.search(r"^= 1 task in \d+(\.\d)? m?s, 30 of 300 items failed", picture["text/plain"], re.MULTILINE)
+    said, head, *lines, more = answer["text/plain"].splitlines()
+    assert said == "300 items of summarise: 270 completed, 30 failed"
+    assert head.split() == ["status", "error", "duration"]
+    assert [line.split()[0] for line in lines] == FAILED
+    assert more == (
+        '288 more items; all of them: report["summarise"].item_outputs; what failed: report["summarise"].item_failures'
+    )
+    page = Elements(answer["text/html"])
+    assert [tag for tag, _ in page.found].count("tr") == 13
+    assert not {"h1", "h2"} & {tag for tag, _ in page.found}
+    assert len(shell.ip.ev('report["summarise"].item_outputs')) == 270
+
+
+def test_table_of_a_map_begins_with_what_failed_w25(shell):
+    shell.run(MANY.replace('int(task.name.split("[")[-1].rstrip("]"))', 'int(task.inputs["topic"].split()[-1])'))
+    shell.run("%%ensemble -o res --map rows\ntasks: {summarise: {description: 'Summarise {topic}', handler: work}}")
+    picture, answer = shell.seen()
+    rows = [line.split()[1:4] for line in picture["text/plain"].splitlines() if line.startswith("✕")]
+    assert rows[0] == ["270", "done,", "30"]  # and one line for each that failed, with what failed in it
+    assert [row[:2] for row in rows[1::2]] == [["row", str(3 + 10 * k)] for k in range(30)]
+    assert "row 4 " not in picture["text/plain"]
+    lines = answer["text/plain"].splitlines()
+    first = next(place for place, line in enumerate(lines) if line.split()[1:2] == ["failed"])
+    assert [line.split()[:2] for line in lines[first : first + 12]] == [[str(3 + 10 * k), "failed"] for k in range(12)]
+    assert lines[-1] == "288 more rows; all of them: res.frame"
+
+
+def test_work_on_many_is_counted_while_it_goes_on_w25(shell):
+    shell.run(MANY)
+    shell.run(FOR_EACH)
+    events = shell.names["report"].trace.events
+    ended = [place for place, each in enumerate(events) if isinstance(each, TaskCompleted | TaskFailed)][:300]
+    assert len(ended) == 300
+    fold = TraceFold.from_events(events[: ended[150] + 1])
+    run = TimelineMessages(fold).make_snapshot()["run"]
+    assert (run["tasks_done"], run["tasks_total"]) == (0, 1)
+    assert (run["many"]["total"], run["many"]["done"] + run["many"]["failed"]) == (300, 151)
+    assert run["many"]["failed"] in range(10, 20)
+    assert "· 151 of 300" in render_chart_text(make_chart(TimelineMessages(fold).make_snapshot())).splitlines()[0]
+    assert "· 0 of 1 task · 151 of 300 items ·" in make_interim_bundle(TimelineMessages(fold))["text/plain"]
+    assert make_messages(shell.names["report"]).make_snapshot()["run"]["many"] is None

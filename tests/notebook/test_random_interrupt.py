@@ -26,7 +26,7 @@ def look_up(word: str) -> str:
     return word
 def left_over():
     threads = [t.name for t in threading.enumerate() if t.name.startswith("ensemble-") and t.name != "ensemble-loop"]
-    from ensemble_notebook.engine.threads.loop_thread import loop_thread
+    from ensemble_notebook.engine.loop_thread import loop_thread
     return threads, [repr(task) for task in asyncio.all_tasks(loop_thread().loop)]
 def log():
     attempts = report.frames.spans.query("kind == 'attempt'")

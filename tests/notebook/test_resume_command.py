@@ -6,6 +6,7 @@ import pytest
 
 from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.errors import StoreError, TaskExecutionError, ValidationError
+from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME
 from ensemble_notebook.trace.store.run_store import RunStore
 
 CELL = """
@@ -138,3 +139,37 @@ def test_continued_cell_goes_on_without_the_output_that_it_was_continued_from(sh
     third = shell.names["third"]
     assert (third.raw, third["chat"].reused) == ("sail", True)
     assert [each.role for each in third["chat"].messages] == ["system", "user", "assistant", "user", "assistant"]
+
+
+def test_run_without_texts_is_refused_for_that_reason(shell, tmp_path, monkeypatch):
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", str(tmp_path / "runs.sqlite"))
+    shell.names["say"] = lambda task: "Said."
+    assert shell.run("%%ensemble --capture metadata\n- {description: Say it, handler: say}").success
+    error = shell.error("%ensemble resume -1")
+    assert isinstance(error, ValidationError)
+    assert "can't be resumed: capture_mode metadata keeps nothing of what was said. Run it anew." in str(error)
+
+
+def test_unknown_run_is_told_in_full_where_none_is_remembered(shell, tmp_path, monkeypatch):
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", str(tmp_path / "runs.sqlite"))
+    shell.names["report"] = Ensemble(tasks=[Task.of("Say it", handler=lambda task: "Said.")], capture_mode="off").run()
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", str(tmp_path / "others.sqlite"))
+    error = shell.error("%ensemble resume reprot")
+    assert isinstance(error, StoreError)
+    assert str(error).startswith("No run 'reprot' is remembered: there is none yet in ")
+    assert str(error).endswith(" Variables that hold an output: report.")
+
+
+def test_views_of_a_run_of_a_cell_offer_to_resume_it_where_it_is_remembered_w30(stopped, monkeypatch):
+    def offers(shown) -> bool:
+        bundle, _ = stopped.ip.display_formatter.format(shown)
+        return bundle[TRACE_MIME]["run"]["is_resumable"]
+
+    run_id = stopped.names["crossing"].run_id
+    assert stopped.seen()[0][TRACE_MIME]["run"]["is_resumable"]
+    assert offers(stopped.ip.run_line_magic("ensemble", f"show {run_id}"))
+    bare = Ensemble(tasks=[Task.of("Report", name="wind", handler=lambda _: "calm")]).run()
+    assert not offers(stopped.ip.run_line_magic("ensemble", f"show {bare.run_id}"))  # begun in Python
+    shown = stopped.ip.run_line_magic("ensemble", f"show {run_id}")
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", "off")
+    assert not offers(shown)

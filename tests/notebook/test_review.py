@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest
+from ensemble_notebook.ensemble import person as review
 from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
-from ensemble_notebook.notebook.live import cell_reviewer as review
-from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, read_decision
+from ensemble_notebook.ensemble.person import Person, read_decision
 from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
@@ -27,7 +27,7 @@ APPROVED = ReviewDecision.approve()
 class Run:
     """Asks on a loop of its own, as a run does."""
 
-    def __init__(self, reviewer: CellReviewer, request: ReviewRequest = REQUEST, timeout: float | None = None) -> None:
+    def __init__(self, reviewer: Person, request: ReviewRequest = REQUEST, timeout: float | None = None) -> None:
         self.decision: Future[ReviewDecision] = Future()
         self.loop = asyncio.new_event_loop()
         self._is_asking = threading.Event()
@@ -35,7 +35,7 @@ class Run:
         self._thread.start()
         assert self._is_asking.wait(LIMIT_S)
 
-    def _work(self, reviewer: CellReviewer, request: ReviewRequest, timeout: float | None) -> None:
+    def _work(self, reviewer: Person, request: ReviewRequest, timeout: float | None) -> None:
         async def ask() -> ReviewDecision:
             asyncio.get_running_loop().call_soon(self._is_asking.set)
             async with asyncio.timeout(timeout):
@@ -75,7 +75,7 @@ def requested():
 
 
 def in_sight(requested):
-    reviewer = CellReviewer(has_timeline=True, has_console=False)
+    reviewer = Person(has_timeline=True, has_console=False)
     reviewer.on_event(requested)
     return reviewer
 
@@ -100,7 +100,7 @@ def test_answer_in_the_timeline_is_the_decision(ask, requested):
 
 
 def test_answer_that_comes_before_the_listener_knows_the_span_is_not_lost(ask, requested):
-    reviewer = CellReviewer(has_timeline=True, has_console=False)
+    reviewer = Person(has_timeline=True, has_console=False)
     run = ask(reviewer, requested.request)
     reviewer.answer(requested.span_id, APPROVED)
     reviewer.on_event(requested)
@@ -116,29 +116,41 @@ def test_answer_to_another_question_or_with_another_verdict_changes_nothing(ask,
         run.decision.result(LIMIT_S)
 
 
-def test_nobody_in_sight_is_said_at_once(ask, capsys):
-    run = ask(CellReviewer(has_timeline=False, has_console=False))
-    with pytest.raises(TimeoutError, match="Nobody can be asked here"):
+def test_nobody_in_sight_is_not_waited_for(ask):
+    run = ask(Person(has_timeline=False, has_console=False))
+    with pytest.raises(TimeoutError, match="nobody can be asked here"):
         run.decision.result(LIMIT_S)
-    assert "Is the output of 'draft' good? Nobody can be asked here: the run ends early." in capsys.readouterr().out
+
+
+def test_that_nobody_could_be_asked_is_said_once(requested, capsys):
+    build = EventBuilder({"draft": ()})
+    with build.task("draft"):
+        build.review(text="The draft.")
+    answered = next(each for each in build.events if type(each).__name__ == "ReviewAnswered")
+    answered = replace(answered, span_id=requested.span_id, by="nobody_to_ask")
+    person = Person(has_timeline=False, has_console=False)
+    for event in (requested, answered, answered):
+        person.on_event(event)
+    told = capsys.readouterr().out
+    assert told.count("Nobody can be asked here: give review_handler=..., or resume where somebody can.") == 1
+    assert "Is the output of 'draft' good?" in told
 
 
 @pytest.mark.parametrize("error", [EOFError(), OSError("captured"), NotImplementedError("no input")])
-def test_prompt_without_anybody_at_it_is_said_at_once(ask, capsys, monkeypatch, error):
+def test_prompt_without_anybody_at_it_is_not_waited_for(ask, monkeypatch, error):
     def fail(_prompt):
         raise error
 
-    reviewer = CellReviewer(has_timeline=False, has_console=True)
+    reviewer = Person(has_timeline=False, has_console=True)
     run = ask(reviewer)
     type_in(monkeypatch, fail)
     attend(reviewer)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match="nobody can be asked here"):
         run.decision.result(LIMIT_S)
-    assert "Nobody can be asked here" in capsys.readouterr().out
 
 
 def test_without_a_timeline_the_prompt_asks(ask, monkeypatch, capsys):
-    reviewer = CellReviewer(has_timeline=False, has_console=True)
+    reviewer = Person(has_timeline=False, has_console=True)
     run = ask(reviewer)
     type_in(monkeypatch, lambda _: "r shorter")
     attend(reviewer)
@@ -147,7 +159,7 @@ def test_without_a_timeline_the_prompt_asks(ask, monkeypatch, capsys):
 
 
 def test_prompt_waits_for_a_page_that_may_be_opening_and_then_asks(ask, monkeypatch):
-    reviewer = CellReviewer(has_timeline=True, has_console=True)
+    reviewer = Person(has_timeline=True, has_console=True)
     run = ask(reviewer)
     type_in(monkeypatch, no_input)
     attend(reviewer)
@@ -159,7 +171,7 @@ def test_prompt_waits_for_a_page_that_may_be_opening_and_then_asks(ask, monkeypa
 
 def test_prompt_leaves_the_question_to_a_page_that_answers(ask, monkeypatch, requested):
     monkeypatch.setattr(review, "PATIENCE_S", 0.0)
-    reviewer = CellReviewer(has_timeline=True, has_console=True)
+    reviewer = Person(has_timeline=True, has_console=True)
     reviewer.on_event(requested)
     run = ask(reviewer, requested.request)
     reviewer.hear()
@@ -171,7 +183,7 @@ def test_prompt_leaves_the_question_to_a_page_that_answers(ask, monkeypatch, req
 
 def test_nothing_is_asked_while_there_is_no_question(monkeypatch):
     type_in(monkeypatch, no_input)
-    attend(CellReviewer(has_timeline=False, has_console=True))
+    attend(Person(has_timeline=False, has_console=True))
 
 
 def blocked(entered: threading.Event):
@@ -187,7 +199,7 @@ def blocked(entered: threading.Event):
 
 def test_prompt_is_left_when_the_question_is_answered_in_the_timeline(ask, monkeypatch, requested):
     monkeypatch.setattr(review, "PATIENCE_S", 0.0)
-    reviewer = CellReviewer(has_timeline=True, has_console=True)
+    reviewer = Person(has_timeline=True, has_console=True)
     reviewer.on_event(requested)
     run = ask(reviewer, requested.request)
     entered = threading.Event()
@@ -209,7 +221,7 @@ def test_prompt_is_left_when_the_question_is_answered_in_the_timeline(ask, monke
 
 
 def test_prompt_is_left_when_it_is_too_late(ask, monkeypatch):
-    reviewer = CellReviewer(has_timeline=False, has_console=True)
+    reviewer = Person(has_timeline=False, has_console=True)
     run = ask(reviewer, timeout=0.1)
     type_in(monkeypatch, blocked(threading.Event()))
     with InterruptGuard() as guard:
@@ -226,7 +238,7 @@ def test_interrupt_at_the_prompt_stops_the_run(ask, monkeypatch):
     type_in(monkeypatch, interrupt)
 
     def run_for(limit_s: float) -> list[bool]:
-        reviewer, stopped = CellReviewer(has_timeline=False, has_console=True), []
+        reviewer, stopped = Person(has_timeline=False, has_console=True), []
         run = ask(reviewer, timeout=limit_s)
         with InterruptGuard() as guard:
             guard.call(lambda: stopped.append(True))
@@ -239,7 +251,7 @@ def test_interrupt_at_the_prompt_stops_the_run(ask, monkeypatch):
 
 
 def test_what_moves_rests_while_the_prompt_is_there(ask, monkeypatch):
-    reviewer = CellReviewer(has_timeline=False, has_console=True)
+    reviewer = Person(has_timeline=False, has_console=True)
     run = ask(reviewer)
     order = []
 
@@ -295,7 +307,7 @@ class TestFeed:
         return Line(requested, reviewer)
 
     def test_asks_a_person_nothing_that_the_ensemble_asks_somebody_else(self, requested):
-        others = CellReviewer(has_timeline=True, has_console=True, is_asked=False)
+        others = Person(has_timeline=True, has_console=True, is_asked=False)
         asking = [Line(requested, reviewer) for reviewer in (in_sight(requested), others, None)]
         for line in asking:
             line.ask({"kind": "hello", "have": -1})
@@ -319,7 +331,7 @@ class TestFeed:
         reviewer.answer(requested.span_id, APPROVED)
 
     def test_gives_all_of_the_text_to_edit_while_it_is_asked(self, ask, requested):
-        reviewer = CellReviewer(has_timeline=True, has_console=False)
+        reviewer = Person(has_timeline=True, has_console=False)
         long = replace(requested, request=REQUEST)
         reviewer.on_event(long)
         line = Line(long, reviewer)

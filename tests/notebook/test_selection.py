@@ -9,7 +9,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
-from ensemble_notebook.notebook.live.feed_registry import find_feed_of
+from ensemble_notebook.notebook.live.run_feed import find_feed_of
 from ensemble_notebook.notebook.live.timeline_widget import StaticTimeline, TimelineWidget, make_timeline
 
 

@@ -66,4 +66,4 @@ def test_answer_cites_only_what_the_store_has(notebook: Notebook) -> None:
     assert found == ["[source: almanac.txt]\nHigh water in Cuxhaven is at noon."] * 2
     assert "there is no {'wikipedia'}: cite the notes" in notebook.server.requests[2].prompt
     assert notebook.value("reply.frames.tasks[['attempt_count', 'total_tokens']].values.tolist()") == [[2, 72]]
-    assert "done 2 times: a guardrail sent it back" in notebook.pictures()
+    assert """draft 1 · sent back: "there is no {'wikipedia'}: cite the notes\"""" in notebook.pictures()

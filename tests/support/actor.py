@@ -10,7 +10,8 @@ from typing import Any
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnswer, ToolCall, ToolSpec
+from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnswer, ToolSpec
 from ensemble_notebook.engine.run.run_result import RunResult
 from tests.support.drive import drive
 
@@ -79,6 +80,7 @@ class Actor:
     has_tool_support = True
     max_tokens = 10
     warning = None
+    places = None
 
     def __init__(self, name: str, play: Play, *, has_schema_support: bool) -> None:
         self.name = name

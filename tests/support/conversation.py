@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
-from ensemble_notebook.models.recording.exchange_log import ExchangeLog
-from ensemble_notebook.models.recording.recorder import RecordingSource
+from ensemble_notebook.models.recording.recorder import ExchangeLog, RecordingSource
 from ensemble_notebook.models.recording.recording_file import RecordingFile
 
 KEY = "sk-" + "a1B2" * 8

@@ -12,17 +12,16 @@ from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequ
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.execution_plan import make_plan
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
 from ensemble_notebook.domain.seams.run_memory import KeptTasks
-from ensemble_notebook.engine.events.clock import Clock, SystemClock
-from ensemble_notebook.engine.events.event_stream import EventStream, Sink
+from ensemble_notebook.engine.events.event_stream import Clock, EventStream, Sink, SystemClock
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
 from ensemble_notebook.engine.limits.parent_run import find_parent_run
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run.run_result import RunResult
-from ensemble_notebook.engine.specs.run_spec import RunSpec
+from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 
 AFTERMATH_S = 60
@@ -69,6 +68,7 @@ def driver_of(
         "name": made.name,
         "workflow": made.workflow.value,
         "error_strategy": made.error_strategy,
+        "fallback_is_warning": made.fallback_is_warning,
         "inputs": made.inputs,
         "max_concurrency": made.max_concurrency,
         "warnings": warnings,

@@ -13,6 +13,8 @@ from ensemble_notebook.trace.analysis.agent_stats import AGENTS
 from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH
 from ensemble_notebook.trace.analysis.event_log import EVENTS
 from ensemble_notebook.trace.analysis.links import LINKS
+from ensemble_notebook.trace.analysis.map_rows import MAP_ROWS
+from ensemble_notebook.trace.analysis.score_table import SCORES
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.tables.frame_tables import (
     ATTEMPTS,
@@ -43,6 +45,8 @@ TABLES: Final[Mapping[str, Table]] = {
     "reviews": REVIEWS,
     "links": LINKS,
     "critical_path": CRITICAL_PATH,
+    "rows": MAP_ROWS,
+    "scores": SCORES,
     "errors": ERRORS,
     "messages": MESSAGES,
     "events": EVENTS,
@@ -61,10 +65,12 @@ row for one of them.
 ```python
 output.frames.tasks[["agent", "duration_ms", "total_tokens", "cost"]]
 output.frames.critical_path.groupby("kind", observed=True)["share"].sum()
-output.frames.timeseries(dt=0.5).plot(y=["llm_requests", "tools"])
+output.frames.timeseries(dt=0.5)[["llm_requests", "tools"]].max()
 ```
 
 [The lesson on reading traces](../notebooks/05-reading-traces.ipynb) has ten questions, and the lines that answer each.
+`output.plot` draws tokens, cost, tasks and concurrency from these frames (extra `plots`). `.plot()` of pandas itself
+needs Matplotlib, which does not come with this package.
 
 `load_traces()` gives the same frames for many runs at once, each with the column `run_id`.
 
@@ -74,8 +80,8 @@ output.frames.timeseries(dt=0.5).plot(y=["llm_requests", "tools"])
 - Unknown is `NA`, never 0. A sum over a part that is unknown is that of the known part, and `tokens_complete` or
   `cost_complete` beside it is false. The column "NA" below says where there can be one.
 - Tokens and cost stand on the attempts, which are the leaves. In `spans` they stand nowhere else, so that a plain sum
-  is right; all other frames have sums over what is beneath a row. `input_tokens` includes what was read from a cache,
-  `output_tokens` what was spent on reasoning.
+  is right; all other frames have sums over what is beneath a row, those of `delegations` without what they delegate
+  further. `input_tokens` includes what was read from a cache, `output_tokens` what was spent on reasoning.
 - Money is in `currency`. It is a float here; `output.metrics.cost` is the exact decimal.
 - Words that repeat are categories, in order of appearance: group with `observed=True`.
 """

@@ -23,11 +23,12 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.models.langchain.script import Fail, Reply, ToolUse
-from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
+from ensemble_notebook.ensemble.many_runs.scoring import RowCalls
+from ensemble_notebook.evaluation.scorer import Scorer
+from ensemble_notebook.models.langchain.scripted_model import Fail, Reply, ScriptedChatModel, ToolUse
 from ensemble_notebook.models.model_source import ModelSource
-from ensemble_notebook.notebook.picture.bars import GAP
 from ensemble_notebook.notebook.picture.chart import make_chart
+from ensemble_notebook.notebook.picture.chart_lines import GAP
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
@@ -125,12 +126,18 @@ def make_flat() -> EnsembleDefinition:
 
 
 def make_nested() -> EnsembleDefinition:
-    """Runs inside a handler, a tool, a guardrail and the review of a phase: one with phases, one whose model loads."""
+    """Runs inside a handler, a tool, a guardrail, a scorer and a review: one with phases, one whose model loads."""
 
     async def compose(given: TaskInput) -> str:
         await asyncio.sleep(0.5)
         poem = (Task.of("Think", name="think", agent=poet), Task.of("Write", name="write", agent=poet))
-        return (await drive_nested(EnsembleDefinition(name="haiku", tasks=poem), "haiku")).outputs[1].raw
+        made = await drive_nested(EnsembleDefinition(name="haiku", tasks=poem), "haiku")
+        await RowCalls().call(Scorer(name="calm", shown="calm"), judge)  # as a map does after the run of a row
+        return made.outputs[1].raw
+
+    async def judge() -> bool:
+        await drive_nested(EnsembleDefinition(name="critic", tasks=(task("weigh"),)), "critic")
+        return True
 
     async def ask(question: str) -> str:
         """Ask the others."""

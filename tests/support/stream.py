@@ -135,12 +135,15 @@ class _Author:
     def write_steps(self) -> None:
         """What surrounds the work of a task."""
         build, draw = self.build, self.draw
-        for step in draw(st.lists(st.sampled_from(["memory", "guardrail", "review"]), max_size=2)):
+        for step in draw(st.lists(st.sampled_from(["memory", "guardrail", "score", "review"]), max_size=2)):
             if step == "memory":
                 error = draw(st.sampled_from([None, OSError("disk")]))
                 build.memory(draw(st.sampled_from(["retrieve", "store"])), "facts", seconds=self.seconds(), error=error)
             elif step == "guardrail":
                 build.guardrail("polite", seconds=self.seconds())
+            elif step == "score":
+                error = draw(st.sampled_from([None, ValueError("no number")]))
+                build.score("helpful", seconds=self.seconds(), error=error)
             else:
                 decision = draw(st.sampled_from(DECISIONS))
                 build.review(decision, seconds=self.seconds())

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ensemble_notebook.domain import wording
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
+from ensemble_notebook.trace.spans import shared_words as words
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import NUMBERS, Table
 from ensemble_notebook.trace.tables.timeline_columns import (
@@ -21,12 +23,15 @@ from ensemble_notebook.trace.tables.timeline_columns import (
     BUDGET,
     DELEGATION,
     FAILURE,
+    MANY,
     MEMORY,
     PHASE,
     REVIEW,
+    ROUND,
     ROWS,
     RUN,
     VERSION,
+    WORK,
 )
 
 FOLDER: Final = Path(__file__).parents[2] / "js" / "src" / "wire"
@@ -88,6 +93,53 @@ def _object(facts: dict[str, Any]) -> str:
     return f"{{ {', '.join(f'{name}: {json.dumps(value, ensure_ascii=False)}' for name, value in facts.items())} }}"
 
 
+def make_words() -> str:
+    """The table of words that live and saved views share."""
+    tables: dict[str, Any] = {
+        "STATUS_NAMES: Readonly<Record<Status, string>>": words.STATUSES,
+        "RUN_STATUS_NAMES: Readonly<Record<RunStatus, string>>": words.RUN_STATUSES,
+        "EXIT_NAMES: Words": words.EXITS,
+        "WHEN_SAVED": words.WHEN_SAVED,
+        "WAITING_FOR_YOU": words.WAITING_FOR_YOU,
+        "IN_REVIEW": words.IN_REVIEW,
+        "SUBJECTS: Words": words.SUBJECTS,
+        "ANSWERS: Words": words.ANSWERS,
+        "NO_RETRY_LEFT": words.NO_RETRY_LEFT,
+        "UNDECIDED": words.UNDECIDED,
+        "FAULTS: Words": wording.FAULTS,
+        "LONGEST_CAUSE": wording.LONGEST_CAUSE,
+        "UNKNOWN": wording.UNKNOWN,
+        "SYMBOLS: Words": wording.SYMBOLS,
+        "WITHOUT_CENTS: readonly string[]": wording.WITHOUT_CENTS,
+    }
+    return _WORDS + "".join(f"export const {name} = {_literal(value)};\n" for name, value in tables.items())
+
+
+_WORDS: Final = """\
+// Made by `make wire-types` from Python's trace/spans/shared_words.py and domain/wording.py: change the tables there.
+// Data alone: the sentences that are made of it are in `wording`, and in the same modules of Python.
+
+import type { RunStatus, Status } from "./rows";
+
+type Words = Readonly<Partial<Record<string, string>>>;
+
+"""
+
+
+def _literal(value: Any) -> str:
+    """A text, a number, a list or an object in TypeScript; what is long, in lines."""
+    if isinstance(value, Mapping):
+        items = [f"{_key(str(name))}:~{_literal(each).replace(' ', '~')}" for name, each in value.items()]
+        return "{\n" + textwrap.fill(f"{', '.join(items)},", 116, **_INDENTED).replace("~", " ") + "\n}"
+    if isinstance(value, str | int):
+        return json.dumps(value, ensure_ascii=False)
+    return "[\n" + textwrap.fill(f"{', '.join(map(json.dumps, value))},", 116, **_INDENTED) + "\n]"
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() or name.isdigit() else json.dumps(name)
+
+
 def make_rows() -> str:
     """The types of what messages and saved views hold."""
     lists = {"STATUSES": [*SpanStatus], "RUN_STATUSES": [*RunStatus]}
@@ -111,6 +163,7 @@ def make_rows() -> str:
             "// The numbers of a run and of its budget, for who reads them one by one.",
             f"export const RUN_COUNTS = {_names(_numbers(RUN, is_nullable=False))};",
             f"export const RUN_AMOUNTS = {_names(_numbers(RUN, is_nullable=True))};",
+            f"export const MANY_COUNTS = {_names(_numbers(MANY, is_nullable=False))};",
             f"export const BUDGET_AMOUNTS = {_names(_numbers(BUDGET, is_nullable=True))};",
             "",
             "/** What a column of rows holds. What comes under another name, or holds something else, is left out. */",
@@ -124,11 +177,14 @@ def make_rows() -> str:
 INTERFACES: Final = {
     "Delegation": DELEGATION,
     "Review": REVIEW,
+    "Round": ROUND,
+    "Work": WORK,
     "Memory": MEMORY,
     "Row": ROWS,
     "Phase": PHASE,
     "ActiveSpan": ACTIVE,
     "Budget": BUDGET,
+    "Many": MANY,
     "Failure": FAILURE,
     "Run": RUN,
 }
@@ -164,7 +220,7 @@ def _names(names: list[str]) -> str:
     return "[\n" + textwrap.fill(", ".join(map(json.dumps, names)) + ",", 116, **_INDENTED) + "\n] as const"
 
 
-FILES: Final = {"kinds.ts": make_kinds, "rows.ts": make_rows}
+FILES: Final = {"kinds.ts": make_kinds, "rows.ts": make_rows, "words.ts": make_words}
 
 
 def main() -> None:

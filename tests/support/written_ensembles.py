@@ -26,6 +26,7 @@ from ensemble_notebook import (
     JsonTraceExporter,
     Phase,
     PhaseReview,
+    PromptTexts,
     RateLimit,
     Review,
     ScriptedChatModel,
@@ -33,14 +34,13 @@ from ensemble_notebook import (
     Task,
     ValidationError,
 )
-from ensemble_notebook.cell.language import cell_schema
-from ensemble_notebook.cell.language.cell_schema import Key
-from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.language import vocabulary
+from ensemble_notebook.cell.language.vocabulary import Key, ValueKind
 from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.definitions.templates import find_input_name
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.planning.team import list_agents
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 
 
 class Prompts:
@@ -189,6 +189,7 @@ VALUES: Final[Mapping[ValueKind, st.SearchStrategy[Any]]] = {
     ValueKind.FUNCTIONS: FUNCTIONS,
     ValueKind.TOOLS: st.lists(st.sampled_from([say, look]), min_size=1, max_size=2, unique=True),
     ValueKind.PROMPT: st.just(NAMES["prompts"]),
+    ValueKind.DEPS: st.just(NAMES["prompts"]),
     ValueKind.MODEL: MODELS,
     ValueKind.OUTPUT_TYPE: SCHEMAS | st.sampled_from([Dish, NAMES["odd_schema"]]),
     ValueKind.INPUTS: st.dictionaries(st.sampled_from(["topic", "n", "x_1"]), DATA, min_size=1, max_size=2),
@@ -199,6 +200,12 @@ VALUES: Final[Mapping[ValueKind, st.SearchStrategy[Any]]] = {
         input_rate=st.sampled_from(["0.0000002", 0]),
         output_rate=st.just("1.50"),
         currency=st.sampled_from(["USD", "EUR", "CHF"]),
+    ),
+    ValueKind.PROMPT_TEXTS: st.sampled_from(
+        [
+            PromptTexts(correction="{error} {output_format}"),
+            PromptTexts(revision="{feedback}", guardrail="x: {feedback}"),
+        ]
     ),
     ValueKind.RATE: RATES,
     ValueKind.BUDGET: BUDGETS,
@@ -245,28 +252,36 @@ def value_for(key: Key) -> st.SearchStrategy[Any]:
         return st.just(CHOICES[key.name])
     if key.name in ("contains", "matches", "equals", "field"):
         return st.sampled_from(["urgent", "a b"] if key.name != "field" else ["title"])
+    if key.name == "history":
+        return st.sampled_from(["20 turns", "8k tokens, summarised"])
     found = VALUES[key.kind]
     return st.one_of(found, st.none()) if key.word.is_nullable and key.default is not None else found
+
+
+_SYSTEM_PROMPT: Final = {"system_prompt": "You are {role}: {{goal}} {topic}"}
 
 
 @st.composite
 def agents(draw: st.DrawFn, role: str | None = None) -> Agent:
     """An agent with some of its fields."""
+    given = draw_fields(draw, vocabulary.AGENT, {"role", "goal", "response_format", "system_prompt"})
+    given |= draw(st.sampled_from([{}, {}, {"response_format": "In {topic}."}, {"system_prompt": ""}, _SYSTEM_PROMPT]))
     return Agent(
         role=role or draw(st.sampled_from(["Cook", "Writer", " Taster", "{topic} expert", "yes", "x: y", "é" * 90])),
         goal=draw(TEXTS),
-        **draw_fields(draw, cell_schema.AGENT, {"role", "goal"}),
+        **given,
     )
 
 
-def draw_fields(draw: st.DrawFn, schema: cell_schema.SectionSchema, without: set[str]) -> dict[str, Any]:
+def draw_fields(draw: st.DrawFn, schema: vocabulary.SectionSchema, without: set[str]) -> dict[str, Any]:
     """Values for a few keys of a place."""
     keys = [key for key in schema.keys.values() if key.name not in without]
     chosen = draw(st.lists(st.sampled_from(keys), max_size=4, unique_by=lambda key: key.name))
     return {key.name: draw(value_for(key)) for key in chosen}
 
 
-_MEMBERS: Final = {"agent", "context", "when", "fallback", "name", "handler", "description", "ensemble", "inputs"}
+_MEMBERS: Final = {"agent", "context", "when", "fallback", "name", "handler"}
+_TEXTS: Final = {"description", "prompt", "ensemble", "inputs"}
 
 
 @st.composite
@@ -275,13 +290,13 @@ def tasks(draw: st.DrawFn, name: str | None, before: list[Task], team: list[Agen
     plain = {"timeout", "memory", "reuse", "output_guardrails", "for_each", "max_items"}
     worker = draw(st.sampled_from(["agent", "agent", "agent", "handler", "ensemble"]))
     if worker == "handler":
-        fields_ = draw_fields(draw, cell_schema.TASK, set(cell_schema.TASK.keys) - plain)
+        fields_ = draw_fields(draw, vocabulary.TASK, set(vocabulary.TASK.keys) - plain)
         fields_["handler"] = draw(st.sampled_from([say, look]))
     elif worker == "ensemble":
         inputs = {"topic": draw(st.sampled_from(["{context}", "tides", "{topic} and {context}"]))}
         fields_ = {"ensemble": NAMES["research"], "inputs": inputs}
     else:
-        fields_ = draw_fields(draw, cell_schema.TASK, _MEMBERS)
+        fields_ = draw_fields(draw, vocabulary.TASK, _MEMBERS | _TEXTS)
         fields_["agent"] = draw(st.sampled_from([None, *team]))
         if team:
             fields_["fallback"] = draw(st.sampled_from([None, None, team[-1], draw(agents("Helper"))]))
@@ -295,6 +310,10 @@ def tasks(draw: st.DrawFn, name: str | None, before: list[Task], team: list[Agen
         test = draw(st.sampled_from([{"equals": "yes"}, {"contains": "a"}, {"matches": "(?i)x|y"}, {"predicate": say}]))
         fields_["when"] = [Condition(draw(known), **test), *draw(st.sampled_from([[], [_default(before[0])]]))]
     fields_.setdefault("expected_output", draw(st.sampled_from(["A clear, complete answer to the task.", "Words"])))
+    if worker == "agent" and draw(st.integers(0, 4)) == 0:
+        fields_["prompt"] = draw(TEXTS) + (" {context}" if fields_["context"] else "")
+        if draw(st.booleans()):
+            return Task(name=name, **fields_)
     return Task(description=draw(TEXTS), name=name, **fields_)
 
 
@@ -320,7 +339,7 @@ def ensembles(draw: st.DrawFn) -> Ensemble:
     """A valid ensemble over the whole vocabulary."""
     team = draw(st.lists(agents(), max_size=3))
     without = {"tasks", "phases", "agents", "workflow", "inputs"}
-    fields_ = draw_fields(draw, cell_schema.CELL, without)
+    fields_ = draw_fields(draw, vocabulary.CELL, without)
     fields_["inputs"] = draw(st.one_of(st.just({}), VALUES[ValueKind.INPUTS]))
     fields_["workflow"] = draw(st.sampled_from(["sequential", "parallel", "hierarchical"]))
     fields_["agents"] = draw(st.sampled_from([(), team])) if team else ()
@@ -350,7 +369,11 @@ def phase_lists(draw: st.DrawFn, team: list[Agent]) -> list[Phase]:
         when = [Condition(draw(st.sampled_from(earlier)), contains="x")] if earlier and draw(st.booleans()) else None
         workflow = draw(st.sampled_from([None, "sequential", "parallel"]))
         after = [draw(st.sampled_from([each, each.name])) for each in phases]
-        phases.append(Phase(name=name, tasks=local, workflow=workflow, after=after, when=when, review=review))
+        rounds: dict[str, Any] = {}
+        if review is None and draw(st.booleans()):
+            rounds = {"until": Condition(local[0], contains="x"), "max_rounds": draw(st.integers(1, 100))}
+            rounds["on_exhausted"] = draw(st.sampled_from(["fail", "keep"]))
+        phases.append(Phase(name=name, tasks=local, workflow=workflow, after=after, when=when, review=review, **rounds))
     return phases
 
 
@@ -394,14 +417,15 @@ class _Picture:
             "phases": [
                 (
                     *(node.name, node.workflow, node.tasks, node.after, self._tests(node), self._of(node.phase.review)),
+                    *(self._tests(node, "until"), node.phase.max_rounds, node.phase.on_exhausted),
                     node.reviewer and (node.reviewer.context, self._of_fields(node.reviewer.task)),
                 )
                 for node in self._graph.phases
             ],
         }
 
-    def _tests(self, node: Any) -> Any:
-        found = [self._graph.conditions[each] for each in node.when]
+    def _tests(self, node: Any, field: str = "when") -> Any:
+        found = [self._graph.conditions[each] for each in getattr(node, field)]
         return [(each.source, self._of_fields(each.condition)) for each in found]
 
     def _of_fields(self, value: Any) -> Any:

@@ -171,6 +171,19 @@ def test_the_course_is_an_average_over_each_bin():
     assert course.input_tokens.tolist() == [20.0, 10.0]
 
 
+def test_what_hands_on_work_is_not_in_flight_beside_it():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(asks=["delegate_task", "web"], seconds=2)
+        with build.delegate("Helper", seconds=1), build.turn():
+            build.llm("Helped.", seconds=2)
+        build.tool("web", seconds=1)
+    course = frames_of(build.finish()).timeseries(1)
+    assert course.llm_requests.tolist() == [1, 1, 0, 1, 1, 0]
+    assert course.tools.tolist() == [0, 0, 0, 0, 0, 1]
+    assert course.tasks.tolist() == [1] * 6
+
+
 @pytest.mark.parametrize("dt", [0, -1, float("nan"), 1e-9, "1s"])
 def test_a_bin_that_is_no_time_is_refused(dt):
     with pytest.raises(ValueError, match="length of a bin"):

@@ -1,6 +1,7 @@
 """The trace as tables: columns, dtypes, order, clocks, ids (T4, T20, T21)."""
 
 import warnings
+from datetime import UTC, datetime
 from functools import cached_property
 
 import pandas as pd
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
+from ensemble_notebook.domain.outputs.score_record import ScoreKind, ScoreRecord
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -18,13 +20,17 @@ from ensemble_notebook.trace.frames import Frames
 from tests.support.frames_document import DOCUMENT, TABLES, make_document
 from tests.support.stream import streams
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 ALL = pytest.mark.parametrize("name", TABLES)
 
 
+SCORE = ScoreRecord(
+    name="right", kind=ScoreKind.CODE, run_id="run", scored_at=datetime(2026, 1, 2, tzinfo=UTC), passed=True, value=1.0
+)
+
+
 def frames_of(events):
-    return Frames(TraceFold.from_events(events), events)
+    scores = [SCORE] if len(events) > 1 else []
+    return Frames(TraceFold.from_events(events), events, scores)
 
 
 def research():
@@ -70,7 +76,7 @@ def everything():
     return build.finish()
 
 
-@ALL
+@pytest.mark.parametrize("name", [name for name in TABLES if name != "rows"])  # those are in conformance/test_maps_kept
 def test_every_column_has_the_dtype_it_is_documented_with(name):
     frame = getattr(frames_of(everything()), name)
     assert len(frame) > 0
@@ -143,7 +149,7 @@ def test_only_columns_that_say_so_have_unknown_values_in_whole_runs_and_in_such_
 
 def test_money_carries_its_currency_in_every_frame():
     for name, table in [*TABLES.items(), ("timeseries", TIMESERIES)]:
-        if any(column.unit == "currency" for column in table.columns):
+        if name != "scores" and any(column.unit == "currency" for column in table.columns):  # those are of runs
             assert "currency" in {column.name for column in table.columns}, name
 
 
@@ -311,5 +317,5 @@ def test_a_trace_and_its_fold_make_the_same_frames():
 def test_frames_say_what_there_is():
     assert repr(frames_of(())) == (
         "Frames(runs, spans, phases, tasks, agents, llm_calls, attempts, tool_calls, delegations, reviews, links, "
-        "critical_path, events, messages, errors, timeseries)"
+        "critical_path, events, messages, errors, rows, scores, timeseries)"
     )

@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 from collections.abc import Iterator
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,13 @@ from ensemble_notebook.notebook.picture.static_picture import make_last_bundle
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
-
 SAVED = Path(__file__).parents[1] / "fixtures" / "0.1.0"
 # What an editor, or somebody who means harm, may put in place of anything.
 ODD = [
     *(None, True, -1, 0, 1e308, 2**70, -1e18, [], {}, [None], {"a": 1}, "", "x", "\0", "\x1b[31m", "9" * 50),
     *("2026-99-99", "PT1e999S", "P9999999999D", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "sNaN", "Infinity"),
 ]
-FRAMES = [name for name in vars(Frames) if not name.startswith("_") and name != "timeseries"]
+FRAMES = [name for name, value in vars(Frames).items() if not (name.startswith("_") or isfunction(value))]
 
 
 def load_document(name: str, *, is_foreign: bool) -> dict[str, Any]:

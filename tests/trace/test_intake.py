@@ -1,4 +1,4 @@
-"""When what runs have to write is taken: a reply is on disk at most 50 ms after it came (T30). The clock is a fake."""
+"""When what runs have to write is taken: as a rule it is on disk 0.1 s after it came (T30). The clock is a fake."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.events import Event, TaskCompleted
 from ensemble_notebook.testing.event_builder import EventBuilder
-from ensemble_notebook.trace.store.intake import Intake
+from ensemble_notebook.trace.store import run_writer
 from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_writer import RunWriter
+from ensemble_notebook.trace.store.store_writer import Intake
 
-PROMISED_S = 0.05
-LONGEST_COMMIT_S = 0.01
-"""Of one that is kept for 50 ms: a batch has what comes in 30 ms, which takes a few milliseconds to write."""
+USUAL_S = 0.1
+LONGEST_COMMIT_S = 0.019
+"""Of one that is kept for 0.1 s: a batch has what comes in 80 ms, which takes a few milliseconds to write."""
 
 
 class Script:
@@ -76,17 +78,17 @@ TIMES = st.lists(st.floats(0, 0.5), min_size=1, max_size=30).map(sorted)
 
 
 @given(TIMES, st.lists(st.floats(0, LONGEST_COMMIT_S), max_size=60))
-def test_what_comes_is_on_disk_in_time_whenever_it_comes(times, commits):
+def test_what_comes_is_on_disk_in_time_whenever_it_comes_where_the_thread_gets_its_turn(times, commits):
     written, _ = play(times, commits)
-    assert max(after - came for came, after in zip(times, written, strict=True)) <= PROMISED_S
+    assert max(after - came for came, after in zip(times, written, strict=True)) <= USUAL_S
     assert all(one <= other for one, other in pairwise(written))
 
 
 def test_what_comes_in_a_burst_shares_a_commit_and_nobody_wakes_for_it():
-    times = [number / 1000 for number in range(1, 301)]  # an event each millisecond
+    times = [number / 1000 for number in range(1, 321)]  # an event each millisecond
     written, script = play(times, [0.002] * 20)
-    assert len(set(written)) == 10  # one each 30 ms
-    assert script.waits == 11  # the first one woke it; after that, it only paused
+    assert len(set(written)) == 4  # one each 80 ms
+    assert script.waits == 5  # the first one woke it; after that, it only paused
 
 
 class SlowToWake(Script):
@@ -118,9 +120,8 @@ def test_thread_that_is_woken_already_is_not_woken_again():
 
 
 def test_time_that_a_commit_takes_is_part_of_the_pause():
-    written, _ = play([0.0, 0.031], [0.0, 0.02])  # the second comes while the first is written
-    assert written[0] == 0.03 + 0.02
-    assert written[1] == 0.03 + 0.03
+    written, _ = play([0.0, 0.081], [0.0, 0.02])  # the second comes while the first is written
+    assert written == pytest.approx([0.08 + 0.02, 0.08 + 0.08])
 
 
 def test_end_of_a_run_is_waited_for_by_nobody():
@@ -132,3 +133,27 @@ def test_end_of_a_run_is_waited_for_by_nobody():
     batch = intake.take(30)
     assert script.time == 0.001
     assert batch[run].has_ended
+
+
+class CountingWriter(RunWriter):
+    """Notes what it waits for, which comes to nothing."""
+
+    def __init__(self, thread: Intake) -> None:
+        super().__init__(RunFacts(run_id="run", name=None, started_at=datetime.now(UTC)), thread)
+        self.waited: list[int] = []
+
+    def _wait_for(self, seq: int, timeout_s: float) -> bool:
+        self.waited.append(seq)
+        return False
+
+
+def test_who_has_waited_too_long_waits_again_once_that_is_on_disk(monkeypatch):
+    monkeypatch.setattr(run_writer, "SHOW_LIMIT_S", 1e-9)
+    run = CountingWriter(Intake(Script()))
+    one, two, three = [each for each in make_events(20) if isinstance(each, TaskCompleted)][:3]
+    run.hold(one)
+    run.hold(two)
+    assert run.waited == [one.seq]
+    run.note_written(one.seq)
+    run.hold(three)
+    assert run.waited == [one.seq, three.seq]

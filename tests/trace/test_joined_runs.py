@@ -4,7 +4,7 @@ import json
 
 from hypothesis import given, settings
 
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
+from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.comparison.joined_runs import JoinedRuns
 from ensemble_notebook.trace.execution_trace import ExecutionTrace

@@ -23,16 +23,16 @@ from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.joined_frames import TABLES
 from ensemble_notebook.trace.store import table_keeper
-from ensemble_notebook.trace.store.batch import unfold
+from ensemble_notebook.trace.store.kept_tables import read_columns, write_columns
 from ensemble_notebook.trace.store.run_facts import RunFacts
+from ensemble_notebook.trace.store.run_rows import unfold
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_table import make_run_table
-from ensemble_notebook.trace.tables.column_text import read_columns, write_columns
 from ensemble_notebook.trace.tables.table import read_frame_columns
 from tests.support.store import wait_for_store
 from tests.support.stream import streams
 
-KEPT = [name for name in TABLES if name not in ("events", "messages")]
+KEPT = [name for name in TABLES if name not in ("events", "messages", "scores")]
 
 ENDS_AT_ONCE = """
 from ensemble_notebook import Ensemble, Task
@@ -88,14 +88,14 @@ def assert_same(loaded, own) -> None:
 # --- The text of some columns -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @settings(max_examples=15)  # each makes fifteen frames, twice
 @given(streams(), st.data())
 def test_columns_of_any_run_come_back_as_they_were(events, data):
     frames = ExecutionTrace.from_events(events[: data.draw(st.integers(0, len(events)))]).frames
     for name, table in TABLES.items():
-        text = write_columns(table, read_frame_columns(frames, name))
-        assert_frame_equal(table.join([read_columns(table, text)]), getattr(frames, name))
+        columns = read_frame_columns(frames, name)
+        text = write_columns(table, columns)
+        assert_frame_equal(table.join([read_columns(table, text)]), table.join([columns]))
 
 
 def test_what_json_has_no_form_for_is_not_written():
@@ -146,7 +146,6 @@ def test_columns_that_are_none_of_the_table_are_refused_e71(change):
 # --- What is kept in the store ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @settings(max_examples=5)  # each makes sixty frames
 @given(events=streams())
 def test_any_run_loads_as_it_was_first_folded_then_kept(tmp_path_factory, events):
@@ -173,7 +172,6 @@ def test_frames_are_made_of_what_is_kept(store_path):
     assert list(frames.spans.task.cat.categories) == ["say", "do"]
 
 
-@pytest.mark.slow
 def test_what_is_damaged_is_made_again_and_kept_e71(store_path):
     own = run().frames
     load_traces()
@@ -286,7 +284,6 @@ def test_tables_and_summary_of_a_run_are_made_once_it_is_quiet(store_path, monke
     assert make_run_table(RunStore.open()).tasks_done.tolist() == [2, 0]
 
 
-@pytest.mark.slow
 def test_process_that_ends_meanwhile_ends_well(store_path):
     child = subprocess.run([sys.executable, "-c", ENDS_AT_ONCE], capture_output=True, text=True, check=False)
     assert (child.returncode, child.stderr) == (0, "")

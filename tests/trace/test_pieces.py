@@ -13,16 +13,19 @@ from ensemble_notebook.domain.events import TaskCompleted
 from ensemble_notebook.domain.outputs.secrets import mask, mask_values
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.codec.event_codec import to_plain
-from ensemble_notebook.trace.store.batch import decode_piece, encode_exchanges
-from ensemble_notebook.trace.store.batch_statement import take_batches
-from ensemble_notebook.trace.store.intake import Intake
-from ensemble_notebook.trace.store.result_rows import MASKED, encode_results
 from ensemble_notebook.trace.store.run_facts import RunFacts
-from ensemble_notebook.trace.store.run_rows import make_rows
+from ensemble_notebook.trace.store.run_rows import (
+    MASKED,
+    decode_piece,
+    encode_exchanges,
+    encode_results,
+    make_rows,
+)
 from ensemble_notebook.trace.store.run_writer import FinishedTask, RunWriter
 from ensemble_notebook.trace.store.schema import open_file
 from ensemble_notebook.trace.store.store_reader import read_results
-from tests.trace.test_record_writer import SECRETS
+from ensemble_notebook.trace.store.store_writer import Intake
+from tests.trace.test_written_events import SECRETS
 
 WITH_SECRETS = st.lists(
     st.one_of(st.sampled_from(SECRETS), st.sampled_from(["?key", "&sig", "password", "api_key"]), st.text(max_size=20)),
@@ -39,10 +42,7 @@ def make_result(raw: str = "Said.", **fields) -> FinishedTask:
 
 def read_back(*tasks: FinishedTask) -> list[tuple[dict, dict]]:
     """Parts and document of each."""
-    rows, pieces = encode_results(tasks)
-    return [
-        (parts, *decode_piece(pieces[start - 1 : start - 1 + length])) for *_, parts, start, length in json.loads(rows)
-    ]
+    return [(json.loads(parts), *decode_piece(piece)) for parts, piece in encode_results(tasks)]
 
 
 @given(st.dictionaries(WITH_SECRETS, WITH_SECRETS, max_size=3))
@@ -78,24 +78,13 @@ def make_run(*entries) -> RunWriter:
     return run
 
 
-def test_all_that_a_batch_has_of_a_run_is_one_statement():
-    run = make_run(make_result(), make_result())
-    run.add_exchange(lambda _: {"text": "Said."})
-    with (build := EventBuilder({"say": ()})).task("say"):
-        pass
-    for event in build.events:
-        run.on_event(event)
-    assert len(make_rows(run, run.take(), is_first=False).statements) == 1
-
-
 def test_results_of_one_batch_come_back_in_order_each_with_its_own_text_and_parts(tmp_path):
     texts = ["", "long " * 1000, "é" * 30, "a\0b", 'a "quoted" \\ text', "\u2028", "last"]
     tasks = [make_result(text, parts={"of": text, "number": f"{number}"}) for number, text in enumerate(texts)]
     run = make_run(*tasks)
     with closing(open_file(tmp_path / "runs.db", is_new_allowed=True)) as file:
-        take_batches(file)
         for statement, values in make_rows(run, run.take(), is_first=True).statements:
-            file.execute(statement, values)
+            file.executemany(statement, values)
         results = list(read_results(file, "run"))
     assert [each.output.raw for each in results] == texts
     assert [each.parts for each in results] == [each.parts for each in tasks]

@@ -13,12 +13,9 @@ from hypothesis import given, settings
 from ensemble_notebook.errors import MissingPackageError, ValidationError
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.plots.usage_bars import MOST_BARS
-from ensemble_notebook.trace.plots.waterfall import MOST_ROWS
+from ensemble_notebook.trace.figures import MOST_GROUPS, MOST_ROWS
 from tests.support.stream import streams
 from tests.trace.test_frames import research
-
-pytestmark = pytest.mark.slow  # Altair takes a while to load
 
 FIGURES = ("tokens", "cost", "waterfall", "concurrency")
 VEGA_LITE = "application/vnd.vegalite.v5+json"
@@ -163,8 +160,8 @@ def test_what_there_is_no_room_for_is_counted():
     assert subtitle(plot.waterfall()).endswith("5 tasks left out")
     assert len({each["task"] for layer in layers(plot.waterfall()) for each in layer}) == MOST_ROWS
     _, totals = layers(plot.tokens())
-    assert len(totals) == MOST_BARS
-    assert totals[-1]["agent"] == f"{MOST_ROWS + 5 - MOST_BARS + 1} others"
+    assert len(totals) == MOST_GROUPS
+    assert totals[-1]["agent"] == f"{MOST_ROWS + 5 - MOST_GROUPS + 1} others"
 
 
 def test_the_longest_chain_is_drawn_for_all_of_its_length():

@@ -6,8 +6,8 @@ import genai_prices
 import pytest
 from genai_prices import data as genai_prices_list
 
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
+from ensemble_notebook.domain.definitions.limits import CostConfiguration
+from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.prices import calculate_price

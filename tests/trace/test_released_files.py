@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ensemble_notebook import ExecutionTrace, RunStatus
-from ensemble_notebook.models.recording.exchange_documents import outcome_from_document, request_from_document
-from ensemble_notebook.models.recording.recorded_answers import RecordedAnswers
-from ensemble_notebook.models.recording.recording_format import read_documents
+from ensemble_notebook.models.recording.exchange import outcome_from_document, request_from_document
+from ensemble_notebook.models.recording.recording_file import read_documents
+from ensemble_notebook.models.recording.replayer import RecordedAnswers
 from ensemble_notebook.notebook.picture.chart import make_chart
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME, render_chart_html, render_chart_text
 from ensemble_notebook.testing.trace_invariants import find_violations

@@ -9,14 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_notebook import Agent, Ensemble, ScriptedChatModel, Task
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import CaptureMode
+from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.wording import format_duration, format_money
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.testing.event_builder import EventBuilder
-from ensemble_notebook.trace.comparison.diff_lines import format_difference
-from ensemble_notebook.trace.comparison.text_changes import TextChange, TextChanges
-from ensemble_notebook.trace.comparison.word_diff import diff_words, mark_words, shorten_same
+from ensemble_notebook.trace.comparison.row_diffs import format_difference
+from ensemble_notebook.trace.comparison.text_changes import (
+    TextChange,
+    TextChanges,
+    diff_words,
+    mark_words,
+    shorten_same,
+)
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
 
@@ -196,7 +201,7 @@ def test_a_difference_too_small_to_show_is_less_than_what_is_shown():
     assert diff.summary == "2 tasks: 2 same · time <1 ms · tokens ±0 · cost ±0"
 
 
-def test_a_task_that_was_reused_is_the_same_and_saves_what_it_had_taken(store_path):
+def test_a_task_that_was_reused_is_not_compared_and_no_difference_of_the_run(store_path):
     script = {"## Task\nFind": "Deep.", "## Task\nWrite a short": "Sea.", "## Task\nWrite a long": "Sea, sea, sea."}
     writer = Agent(role="Writer", goal="Write", llm=ScriptedChatModel.match(script))
 
@@ -208,10 +213,44 @@ def test_a_task_that_was_reused_is_the_same_and_saves_what_it_had_taken(store_pa
     before, after = run("short"), run("long", reuse=True)
     diff = before.diff(after)
     status = read(diff, "status")
-    assert (status["facts"], status["facts/turn"], status["verse"]) == ("same", "removed", "changed")
+    assert (status["/"], status["facts"], status["facts/turn"]) == ("changed", "reused", "reused")
     assert read(diff, "output_changed")["facts"] == False  # noqa: E712 - numpy's own
-    assert read(diff, "delta_output_tokens")["facts"] == -before.frames.tasks.output_tokens.iloc[0]
+    inside = diff.frame[diff.frame.path.str.startswith("facts")]
+    assert inside[["delta_ms", "delta_input_tokens", "delta_output_tokens", "delta_cost"]].isna().all(axis=None)
+    for name in ("delta_input_tokens", "delta_output_tokens", "delta_cost"):
+        assert read(diff, name)["/"] == read(diff, name)["verse"]
+    assert read(diff, "delta_output_tokens")["/"] > 0
+    assert diff.summary.startswith("2 tasks: 1 changed, 1 reused · tokens +")
+    assert diff.notes == ("Run B has reused facts, which is not compared; neither is the time of what is around it.",)
+    assert "reused facts" in before.diff(after)._repr_mimebundle_()["text/plain"]
     assert [change.where for change in diff.prompts.changes] == ["verse, user prompt"]
+
+
+def test_startups_of_models_are_no_difference():
+    def start(seconds):
+        build = EventBuilder({"plan": (), "draft": ()})
+        with build.task("plan"), build.startup("Starting the local model"):
+            build.wait(seconds)
+        with build.task("draft"), build.turn():
+            build.llm("A text.", seconds=2)
+        return ExecutionTrace.from_events(build.finish())
+
+    first, second = start(30), start(0)
+    diff = first.diff(second)
+    assert read(diff, "delta_ms")["/"] == 0
+    assert "wait" not in {*diff.frame.kind}
+    assert diff.notes == ("Startups of models are left out of all differences in time.",)
+    assert write().diff(write()).notes == ()
+
+
+def test_what_both_runs_reused_is_the_same_and_the_time_around_it_is_compared(store_path):
+    writer = Agent(role="Writer", goal="Write", llm=ScriptedChatModel(replies=["Deep."]))
+    ensemble = Ensemble(name="tides", tasks=[Task.of("Find facts", name="facts", agent=writer)])
+    ensemble.run()
+    diff = ensemble.run(reuse=True).diff(ensemble.run(reuse=True))
+    assert read(diff, "status")["facts"] == "same"
+    assert not diff.frame.delta_ms.isna().any()
+    assert diff.notes == ()
 
 
 def test_a_run_that_goes_on_has_unknown_differences_and_says_so():

@@ -10,7 +10,7 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.models.langchain.script import Reply, ToolUse
+from ensemble_notebook.models.langchain.scripted_model import Reply, ToolUse
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.notebook.picture.chart import make_chart
 from ensemble_notebook.notebook.picture.static_picture import render_chart_html, render_chart_text
@@ -64,8 +64,12 @@ def test_of_one_task_its_calls_are_told_apart() -> None:
 class SlowSource(ModelSource):
     """Takes eight seconds to have a model ready."""
 
+    def __init__(self, words: str = "Loading the model ...") -> None:
+        super().__init__()
+        self._words = words
+
     async def prepare(self, llm: Any, notice: Any) -> Any:
-        notice("Loading the model ...")
+        notice(self._words)
         await asyncio.sleep(8)
         return await super().prepare(llm, notice)
 
@@ -80,6 +84,8 @@ def test_e57_the_time_of_a_startup_is_that_of_no_task_or_call() -> None:
     assert describe(beside) == "2 tasks in 12 s, 13 s of work side by side; 100% of the time: nap"
     two = run(EnsembleDefinition(tasks=(task("cook", handler=works(1)), write())), source=SlowSource())
     assert describe(two) == "2 tasks in 10 s; 80% of the time: startup of a model"
+    server = run(EnsembleDefinition(tasks=(write(),)), source=SlowSource("Starting the MCP server 'x' ..."))
+    assert describe(server) == "1 task in 9.0 s; 89% of the time: startup of an MCP server"
 
 
 def test_a_run_that_failed_says_where() -> None:

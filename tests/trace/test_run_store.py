@@ -1,18 +1,22 @@
 """The run store through runs from Python: what it holds, and what it tells."""
 
 import stat
+from contextlib import closing
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 import pytest
 
 from ensemble_notebook import CaptureMode, Ensemble, RunStatus, ScriptedChatModel, StoreError, Task, config, load_traces
 from ensemble_notebook.trace.frames import Frames
-from ensemble_notebook.trace.store.retention import trim
-from ensemble_notebook.trace.store.run_facts import RunFacts
+from ensemble_notebook.trace.store.run_facts import RunFacts, RunOrigin
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_table import make_run_table
+from ensemble_notebook.trace.store.run_writer import FinishedTask
+from ensemble_notebook.trace.store.store_writer import trim
 from tests.support.store import wait_for_store
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def run(*replies: str, **options):
@@ -62,7 +66,7 @@ def test_run_is_found_by_beginning_name_and_place(store_path):
 
 def test_where_nothing_is_remembered_that_is_said_of_every_word(store_path):
     for word in ("-1", "one", ""):
-        with pytest.raises(StoreError, match="No run is remembered yet in"):
+        with pytest.raises(StoreError, match=f"No run {word!r} is remembered: there is none yet in "):
             RunStore.open().find_run(word)
 
 
@@ -169,3 +173,28 @@ def test_run_that_goes_on_is_never_forgotten(store_path, monkeypatch):
 def test_setting_of_the_store_that_is_none_is_refused(name, value):
     with pytest.raises(ValueError, match=name):
         setattr(config, name, value)
+
+
+def test_runs_alike_are_those_of_the_cell_then_of_the_name_then_those_with_most_of_the_tasks(store_path):
+    def remember(run_id: str, name: str, cell_id: str, *paths: str) -> None:
+        origin = RunOrigin(cell_id=cell_id)
+        writer = RunStore.open().begin(RunFacts(run_id=run_id, name=name, started_at=NOW, origin=origin))
+        for path in paths:
+            writer.add_result(partial(FinishedTask, path, f"{run_id}/{path}", {}, output))
+        writer.close().result(5)
+
+    (output,) = run("One.").task_outputs
+    remember("most", "b", "2", "gather", "brief", "end")
+    remember("some", "b", "2", "gather", "brief")
+    remember("cell", "b", "1", "gather")
+    remember("name", "a", "2", "brief")
+    remember("last cell", "c", "1", "brief")
+    remember("items", "b", "2", "end[0]")
+    remember("rows", "b", "2", "brief/run/write")
+    remember("else", "d", "2", "other")
+    with closing(RunStore.open().open_results()) as results:
+        now = RunFacts(run_id="now", name="a", started_at=NOW, origin=RunOrigin(cell_id="1"))
+        runs = results.list_runs_alike(now, ["gather", "brief", "end"])
+        assert runs == ["last cell", "cell", "name", "most", "some", "rows", "items"]
+        found = [results.find_last(runs, path) for path in ("gather", "brief", "end", "other")]
+    assert [None if each is None else each.run_id for each in found] == ["cell", "last cell", "most", None]

@@ -13,7 +13,7 @@ import pytest
 
 from ensemble_notebook import CaptureMode, Ensemble, ScriptedChatModel, StoreError, Task, Warned, load_traces
 from ensemble_notebook.trace.store import schema
-from ensemble_notebook.trace.store.batch import decode_piece
+from ensemble_notebook.trace.store.run_rows import decode_piece
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_table import make_run_table
 from ensemble_notebook.trace.store.run_writer import FinishedTask
@@ -226,7 +226,7 @@ def test_damaged_events_are_a_clear_error_and_the_other_runs_load(store_path, da
 def test_piece_that_unfolds_without_end_is_refused(store_path, monkeypatch):
     bad = run()
     change(store_path, "UPDATE events SET data = ?", zlib.compress(b" " * 5_000_000 + b"[]"))
-    monkeypatch.setattr("ensemble_notebook.trace.store.batch.LARGEST", 1_000_000)
+    monkeypatch.setattr("ensemble_notebook.trace.store.run_rows.LARGEST", 1_000_000)
     with pytest.raises(StoreError, match="too large"):
         RunStore.open().load_events(bad.run_id)
 
@@ -253,7 +253,7 @@ def test_result_of_another_run_that_is_damaged_is_passed_over(store_path):
         writer.close().result(5)
     store = RunStore.open()
     results = store.open_results()
-    assert results.find("k").run_id == results.find_last("n", "say").run_id == "r1"
+    assert results.find("k").run_id == results.find_last(["r1", "r0"], "say").run_id == "r1"
     change(store_path, "UPDATE results SET data = x'00' WHERE run_id = 'r1'")
     assert results.find("k").run_id == "r0"
     assert results.find("k").output.raw == "Said."

@@ -10,18 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
+from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import find_violations
-from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant, parse_instant
-from ensemble_notebook.trace.codec.record_reader import read_value
+from ensemble_notebook.trace.codec.event_codec import format_duration, format_instant, parse_instant
+from ensemble_notebook.trace.codec.records import read_value
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
 from tests.trace.test_operation_fold import managed, phase_done_twice
-
-pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
 KEY = "sk-" + "a1B2" * 8
 FRAMES = (

@@ -14,7 +14,7 @@ from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
 
 TOLERANCE_MS = 1e-3
-KINDS = ["task", "llm", "attempt", "tool", "guardrail", "memory", "review", "wait"]
+KINDS = ["task", "llm", "attempt", "tool", "guardrail", "memory", "score", "review", "wait"]
 FACTORS = st.sampled_from([1, 1.5, 2, 10, float("inf")])
 
 

@@ -17,9 +17,10 @@ from typing import Any, get_args
 import pytest
 
 import ensemble_notebook
-from ensemble_notebook import Phase, ScriptedChatModel, Task
+from ensemble_notebook import Ensemble, Phase, ScriptedChatModel, Task
 from ensemble_notebook.domain.definitions import enums
 from ensemble_notebook.domain.definitions.definition import get_field_names
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleFields
 from ensemble_notebook.domain.definitions.phase import PhaseFields
 from ensemble_notebook.domain.definitions.task import TaskFields
 
@@ -57,7 +58,6 @@ def pyright_messages() -> Messages:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("messages", [mypy_messages, pyright_messages])
 def test_marked_lines_are_refused_and_all_others_pass(messages):
     marked = {
@@ -73,7 +73,6 @@ def test_marked_lines_are_refused_and_all_others_pass(messages):
     assert {place: found[place] for place, word in marked.items() if word not in found[place]} == {}
 
 
-@pytest.mark.slow
 def test_no_public_name_has_a_part_whose_type_checkers_must_guess():
     written = output_of(*PYRIGHT, sys.executable, "--verifytypes", "ensemble_notebook", "--ignoreexternal")
     symbols: list[dict[str, Any]] = json.loads(written)["typeCompleteness"]["symbols"]
@@ -95,7 +94,11 @@ def is_part_of_one(name: str, homes: set[str]) -> bool:
 
 @pytest.mark.parametrize(
     "fields, kind, others",
-    [(TaskFields, Task, {"description", "expected_output"}), (PhaseFields, Phase, {"name", "tasks"})],
+    [
+        (TaskFields, Task, {"description", "expected_output"}),
+        (PhaseFields, Phase, {"name", "tasks"}),
+        (EnsembleFields, Ensemble, set()),
+    ],
 )
 def test_short_forms_take_the_fields_of_their_class(fields, kind, others):
     assert set(fields.__annotations__) == set(get_field_names(kind)) - others

@@ -17,9 +17,8 @@ from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
 from ensemble_notebook.cell.text.source_text import Place
 from ensemble_notebook.domain.definitions.condition import Condition
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.definition import Definition
-from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.definitions.phase import PhaseReview
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import Problem, ValidationError

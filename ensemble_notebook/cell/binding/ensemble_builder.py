@@ -1,41 +1,38 @@
-"""From sections to definitions: links chains, follows references, checks every rule of the definitions (C1, C5, C10).
+"""From sections to definitions: finds what names in the cell refer to, links chains, checks every rule (C1, C5, C10).
 
 Reads no text; `value_binder` looks up the names of the notebook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from ensemble_notebook.cell.binding.definition_builder import DefinitionBuilder, make_placeholder_task
 from ensemble_notebook.cell.binding.name_resolver import FUNCTIONS, NameResolver
-from ensemble_notebook.cell.binding.references import AgentNames, PhaseNames, TaskNames
-from ensemble_notebook.cell.binding.role_binder import RoleBinder
-from ensemble_notebook.cell.binding.value_binder import ValueBinder
-from ensemble_notebook.cell.language.amounts import CURRENCY
-from ensemble_notebook.cell.language.cell_schema import PHASE, TASK, Key
+from ensemble_notebook.cell.binding.value_binder import RoleBinder, ValueBinder
 from ensemble_notebook.cell.language.spellings import ASYNC_EXECUTION
-from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.language.vocabulary import PHASE, TASK, Key, ValueKind
 from ensemble_notebook.cell.reading.sections import Section, TaskGroup
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.amounts import CURRENCY, DOLLARS, AmountError, check_currency
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.own_prompt import TextOfPrompt
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
 from ensemble_notebook.domain.definitions.templates import find_input_name
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, find_taken_inputs
 from ensemble_notebook.domain.planning.ensemble_texts import find_lacking_inside
 from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.planning.hierarchy_rules import find_resolved_role_problems
 from ensemble_notebook.domain.planning.known_items import list_known_items
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
-from ensemble_notebook.domain.rules.resolved_role_rules import find_resolved_role_problems
 from ensemble_notebook.errors import ValidationError
-
-_DOLLARS: Final = "USD"
+from ensemble_notebook.models.model_kinds import calls_no_tools
 
 E = TypeVar("E", bound=EnsembleDefinition)
 
@@ -127,6 +124,8 @@ class EnsembleBuilder:
             if order.workflow != Workflow.HIERARCHICAL or "workflow" in section.values:
                 fields["workflow"] = order.workflow
         fields["after"] = self._find_references(section, PHASE.keys["after"], self._phase_names.find)
+        if "until" in section.key_values and not fields.get("until"):  # what is wrong with it has been said
+            fields = {name: value for name, value in fields.items() if name not in ("max_rounds", "on_exhausted")}
         return self._definition_builder.make(Phase, section, fields)
 
     def _make_tasks(self, sections: list[Section], order: _TaskOrder) -> tuple[Task, ...]:
@@ -150,6 +149,8 @@ class EnsembleBuilder:
         if (name := self._task_names.get_name(section)) is not None:
             fields["name"] = name
         fields.setdefault("expected_output", STOCK_EXPECTED_OUTPUT)
+        if isinstance(prompt := fields.get("prompt"), str):
+            fields.setdefault("description", TextOfPrompt.of(prompt))
         if isinstance(source := fields.get("for_each"), str):  # its items are one thing, to read it another (E53)
             fields["context"] = tuple(each for each in context if each.name != source)
         if isinstance(ensemble := section.values.get("ensemble"), ScalarNode):
@@ -235,19 +236,19 @@ class EnsembleBuilder:
     def _check_currency(self, top: Section) -> None:
         """Report a budget whose currency is not that of the prices."""
         budget, cost = top.values.get("budget"), top.values.get("cost")
-        paid = cost.values.get("currency", _DOLLARS) if isinstance(cost, Section) else _DOLLARS
+        paid = cost.values.get("currency", DOLLARS) if isinstance(cost, Section) else DOLLARS
         given = budget.values.get(CURRENCY, paid) if isinstance(budget, Section) else paid
-        if given != paid:
-            hint = f"Write the amount in {paid}, or give your prices in {given} under `cost:`."
-            place = top.key_values["budget"].value.place
-            self._report.add_mistake(
-                place, f"this budget is in {quote(given)}, and the prices are in {quote(paid)}.", hint
-            )
+        try:
+            check_currency(given, paid)
+        except AmountError as error:
+            self._report.add_mistake(top.key_values["budget"].value.place, str(error), error.hint)
 
     def _check_rules(self, ensemble: EnsembleDefinition) -> Graph | None:
         try:
             graph, self.warnings = check_ensemble(ensemble)
             list_known_items(graph, self._inputs)
+            if problems := [*find_taken_inputs(ensemble, self._inputs)]:
+                raise ValidationError(problems)
         except ValidationError as error:
             for problem in error.problems:
                 self._definition_builder.report_problem(problem)
@@ -270,16 +271,16 @@ class EnsembleBuilder:
             self._report.add_mistake(section.find_place(name), message, f"Give it one: `inputs: {{{example}}}`.")
 
     def _warn_of_tools(self, graph: Graph) -> None:
-        """Warn of tools, delegation among them, where the model is the local one, which calls none (C4)."""
+        """Warn of tools, delegation among them, where the model is of a kind that calls none (C4)."""
         for llm, owners in (
             *((node.llm, (node.task, node.agent)) for node in graph.all_tasks),
             *((member.llm, (member.agent,)) for member in graph.team),
         ):
-            if isinstance(llm, str) and llm.partition(":")[0].strip() == "local":
+            if calls_no_tools(llm):
                 for owner in owners:
                     self._warn_owner(owner, llm)
-        if graph.managed and graph.tasks[0].llm == "local":
-            message = "the manager delegates by calling a tool, and its model 'local' does not call tools."
+        if graph.managed and calls_no_tools(llm := graph.tasks[0].llm):
+            message = f"the manager delegates by calling a tool, and its model {llm!r} does not call tools."
             self._report.add_notice(self._top.find_place("workflow"), message, is_warning=True)
 
     def _warn_owner(self, owner: Task | Agent | None, llm: str) -> None:
@@ -296,3 +297,134 @@ class EnsembleBuilder:
 
 def _is_async(section: Section) -> bool:
     return section.values.get(ASYNC_EXECUTION) is True
+
+
+# --- What names inside a cell refer to: tasks, also as ``phase.task``, and agents by key or role ----------------------
+#
+# Knows neither the notebook's names nor how definitions are made.
+
+
+_NAME_IT: Final = "A task is called by its key, or by `name:` in a list."
+_KEY_IT: Final = "Write agents as a mapping, and call them by their keys."
+
+
+class TaskNames:
+    """Every named task of a cell, and the name it gets in the ensemble, where names are unique."""
+
+    def __init__(self, groups: Iterable[tuple[str | None, TaskGroup]], report: MistakeReport) -> None:
+        self._by_name: dict[str, list[Section]] = {}
+        self._paths: dict[str, list[Section]] = {}
+        self._path_of: dict[int, str] = {}
+        self._repeated: set[int] = set()
+        for phase, group in groups:
+            self._add_group(phase, group, report)
+
+    def _add_group(self, phase: str | None, group: TaskGroup, report: MistakeReport) -> None:
+        own: dict[str, Section] = {}
+        for section in group.sections:
+            if section.name is None:
+                continue
+            first = own.setdefault(section.name, section)
+            if first is not section:
+                message = (
+                    f"the task name {quote(section.name)} stands twice; the first one is in line {first.place.line}."
+                )
+                report.add_mistake(section.find_place("name"), message, "Give each task its own name.")
+                self._repeated.add(id(section))
+                continue
+            self._by_name.setdefault(section.name, []).append(section)
+            if phase is not None:
+                self._path_of[id(section)] = f"{phase}.{section.name}"
+                self._paths.setdefault(f"{phase}.{section.name}", []).append(section)
+
+    def get_name(self, section: Section) -> str | None:
+        """Get the task's own name, or ``phase.task`` where another phase has a task of the same name."""
+        if id(section) in self._repeated:
+            return None
+        if section.name is None or len(self._by_name.get(section.name, ())) < 2:
+            return section.name
+        return self._path_of.get(id(section), section.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What tasks are called, as the tasks themselves have it."""
+        return tuple(self._by_name)
+
+    def has(self, word: str) -> bool:
+        """Whether a task, or several, can be meant by a word."""
+        return word in self._by_name or word in self._paths
+
+    def find(self, node: ScalarNode) -> str:
+        """Find the unique name of the task that a cell refers to.
+
+        Raises:
+            MisreadError: there is no such task, or several.
+        """
+        word = node.text
+        found = list({id(each): each for each in (*self._by_name.get(word, ()), *self._paths.get(word, ()))}.values())
+        if len(found) > 1:
+            candidates = join_names(quote(self._path_of.get(id(each), word)) for each in found)
+            message = f"there are {len(found)} tasks called {quote(word)}: {candidates}."
+            raise MisreadError(node.place, message, "Write `phase.task`.")
+        if found:
+            return self.get_name(found[0]) or word
+        known = [*self._by_name, *self._paths]
+        hint = f"Tasks here: {join_names(self._by_name)}." if self._by_name else _NAME_IT
+        raise MisreadError(node.place, f"there is no task {quote(word)} in this cell.{suggest_name(word, known)}", hint)
+
+
+class AgentNames:
+    """The agents of a cell by key and, where no key fits, by role."""
+
+    def __init__(self, sections: Iterable[Section]) -> None:
+        self._by_key: dict[str, list[Section]] = {}
+        self._by_role: dict[str, list[Section]] = {}
+        for section in sections:
+            if section.name is not None:
+                self._by_key.setdefault(section.name, []).append(section)
+            if "role" in section.values:
+                self._by_role.setdefault(section.values["role"].strip(), []).append(section)
+
+    def find_by_key(self, word: str) -> Section | None:
+        """Find the one agent of this key, or None."""
+        found = self._by_key.get(word, [])
+        return found[0] if len(found) == 1 else None
+
+    def find(self, node: ScalarNode) -> Section:
+        """Find the agent of this key or role.
+
+        Raises:
+            MisreadError: there is no such agent, or several.
+        """
+        word = node.text
+        found = self._by_key.get(word) or self._by_role.get(word) or []
+        if len(found) == 1:
+            return found[0]
+        if found:
+            lines = join_names(str(each.place.line) for each in found)
+            raise MisreadError(node.place, f"there are {len(found)} agents {quote(word)}, in lines {lines}.", _KEY_IT)
+        hint = (
+            f"Agents here: {join_names(self._by_key)}."
+            if self._by_key
+            else "Add it under `agents:`, or remove this line."
+        )
+        close = suggest_name(word, [*self._by_key, *self._by_role])
+        raise MisreadError(node.place, f"there is no agent {quote(word)} in this cell.{close}", hint)
+
+
+class PhaseNames:
+    """The phases of a cell."""
+
+    def __init__(self, sections: Iterable[Section]) -> None:
+        self._names = dict.fromkeys(str(section.values["name"]) for section in sections)
+
+    def find(self, node: ScalarNode) -> str:
+        """Find the phase of this name.
+
+        Raises:
+            MisreadError: there is none.
+        """
+        if node.text in self._names:
+            return node.text
+        message = f"there is no phase {quote(node.text)} in this cell.{suggest_name(node.text, self._names)}"
+        raise MisreadError(node.place, message, f"Phases here: {join_names(self._names)}.")

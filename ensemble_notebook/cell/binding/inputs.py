@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ensemble_notebook.cell.binding.name_resolver import is_value
+from ensemble_notebook.cell.language.options import is_run_id
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
-from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote
+from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
-from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.nested_ensemble import list_input_texts
 from ensemble_notebook.domain.definitions.templates import (
     ITEM,
     find_input_name,
     find_variables,
-    hide_item,
+    hide_places,
     is_variable_name,
 )
 from ensemble_notebook.domain.value_text import find_text_fault
@@ -52,29 +52,35 @@ class Inputs:
 class TemplateText:
     """A text of the cell that may hold variables, and where it is written.
 
-    `has_item` where it belongs to a task that runs for each item, and ``{item}`` stands for that (E53). `is_source`
-    where it names the input that has the items, which is never written into a text.
+    `places` are names that stand for something else in it: for the item, where it belongs to a task that runs for each
+    of a list (E53), or for what its prompt is filled with (E77). `is_source` where it names the input that has the
+    items, which is never written into a text.
     """
 
     text: str
     key_value: KeyValue
-    has_item: bool = False
+    places: tuple[str, ...] = ()
     is_source: bool = False
 
     @property
     def variables(self) -> Iterator[str]:
         """The names of its variables, in order, with repetitions."""
-        return find_variables(hide_item(self.text) if self.has_item else self.text)
+        return find_variables(hide_places(self.text, self.places))
 
 
 def collect_templates(sections: Iterable[Section], fields: tuple[str, ...]) -> list[TemplateText]:
     """Collect the texts of these fields, in the order of the cell."""
     return [
-        TemplateText(section.values[name], section.key_values[name], has_item="for_each" in section.key_values)
+        TemplateText(section.values[name], section.key_values[name], _list_places(section, name))
         for section in sections
         for name in fields
         if name in section.key_values and isinstance(section.values.get(name), str)
     ]
+
+
+def _list_places(section: Section, name: str) -> tuple[str, ...]:
+    places = section.schema.keys[name].word.places
+    return (*places, ITEM) if "for_each" in section.key_values else places
 
 
 def collect_item_inputs(sections: Iterable[Section]) -> list[TemplateText]:
@@ -144,7 +150,7 @@ def find_inputs(
     if is_strict and ("inputs" in top.values or "inputs" not in top.key_values):
         for name in found.missing:
             place = find_variable_place(first[name], name, report.source)
-            _report_missing(name, place, found, namespace, report, columns)
+            _report_missing(name, place, found, namespace, report, (*columns, *first[name].places), columns)
     return found
 
 
@@ -159,7 +165,7 @@ def _report_fields(
         node = template.key_value.value
         for match in _WITH_FIELD.finditer(report.source.text, node.start, node.end):
             name, path = match[1], match[2]
-            if name == ITEM and template.has_item:
+            if name in template.places:
                 continue
             place = report.source.locate(match.start(), match.end())
             flat = f"{name}_{path.replace('.', '_')}"
@@ -196,9 +202,10 @@ def _report_missing(
     found: Inputs,
     namespace: Mapping[str, Any] | None,
     report: MistakeReport,
+    others: Collection[str],
     columns: Collection[str],
 ) -> None:
-    close = suggest_name(name, [*columns, *(each for each in found.values if each not in found.variables)])
+    close = suggest_name(name, [*others, *(each for each in found.values if each not in found.variables)])
     if not close and namespace is not None and name in namespace:
         close = f" The notebook's {name!r} is a function, a class or a module."
     if name == ITEM:
@@ -233,3 +240,35 @@ def _report_unused(
             report.add_mistake(place, f"no text uses the input {name!r}.{close}", hint)
         elif not is_read_whole:
             report.add_notice(place, f"no text uses the input {name!r}.")
+
+
+_HOW: Final = (
+    "--continue takes the variable of an earlier cell, as `-o` has bound it, or the id of a run, or -1 for the last."
+)
+
+
+def find_continued(name: str, namespace: Mapping[str, Any] | None, report: MistakeReport) -> Any:
+    """Find the output of an earlier run, also by the handle of one in the background; None after a mistake."""
+    names = {} if namespace is None else namespace
+    if name not in names and is_run_id(name):
+        return name
+    found: Any = names.get(name)
+    if hasattr(type(found), "is_done"):
+        if not found.is_done:
+            report.add_mistake(OPTIONS, f"the run of {name!r} is still going on.", f"Wait for it: `{name}.result()`.")
+            return None
+        found = found.output
+    if _is_output(found):
+        return found
+    known = [each for each, value in list(names.items()) if not each.startswith("_") and _is_output(value)]
+    there = f" Outputs here: {join_names(known)}." if known else ""
+    if name not in names:
+        message = f"--continue {name}: there is no variable {name!r} in this notebook.{suggest_name(name, known)}"
+    else:
+        message = f"--continue {name}: {name!r} holds no output of a run, but a value of type {type(found).__name__}."
+    report.add_mistake(OPTIONS, message, f"{_HOW}{there}")
+    return None
+
+
+def _is_output(value: Any) -> bool:
+    return not isinstance(value, type) and callable(getattr(type(value), "get_conversations", None))

@@ -13,12 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ensemble_notebook.cell.binding.imported_names import remember_import
-from ensemble_notebook.cell.language.spellings import write_model_line
-from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.language.vocabulary import GUARDRAIL, ValueKind
 from ensemble_notebook.cell.reading.sections import Section
-from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote
-from ensemble_notebook.cell.text.suggestions import suggest_name
+from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.item_list import Items
@@ -26,13 +23,18 @@ from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.output_type import find_output_type_fault
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.tool import human_input, is_langchain_tool, is_retriever
+from ensemble_notebook.domain.definitions.tool import ToolSource, human_input, is_langchain_tool, is_retriever
 from ensemble_notebook.domain.outputs.secrets import has_secret
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.model_spec import FIELDS, SPEC_FORMS, parse_spec
+from ensemble_notebook.models.model_kinds import (
+    FIELDS,
+    guess_spec,
+    list_bare_words,
+    list_forms,
+    list_short_forms,
+    parse_spec,
+)
 
-_BUILT_IN_MODELS: Final = ("local", "scripted")
-_SPEC: Final = re.compile(r"\s*(local|scripted)\s*$|[^:]*:")
 _DOTTED: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _MOST_ITEMS: Final = 20
 _OF_IPYTHON: Final = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open", "display"})
@@ -123,6 +125,10 @@ class NameResolver:
         """
         self.was_asked = True
         name, what = node.text, label or kind.label
+        first, _, method = name.partition(".")
+        if first == "self" and method and first not in self._namespace:
+            message = f"{quote(name)} is a method of a class of another tool, and a cell names what the notebook has."
+            raise MisreadError(node.place, message, _explain_method(method, what))
         if _DOTTED.fullmatch(name):
             return self._import_name(node) if self._imports else kind.make_placeholder(name)
         if not name.isidentifier():
@@ -182,7 +188,7 @@ class NameResolver:
         self.was_asked = True
         if not self._imports:
             return UnimportedObject("memory" if path is None else path.text)
-        from ensemble_notebook.memory.in_memory_store import InMemoryStore
+        from ensemble_notebook.memory.full_text_store import InMemoryStore
         from ensemble_notebook.memory.sqlite_memory import SqliteMemory
 
         return InMemoryStore() if path is None else _open_path(SqliteMemory, path)
@@ -209,7 +215,7 @@ class NameResolver:
         name = node.text.strip()
         if has_secret(name):
             raise MisreadError(node.place)
-        if _SPEC.match(name):
+        if ":" in name or name.strip() in list_bare_words():
             return _check_spec(name, node)
         self.was_asked = True
         if name in self._namespace:
@@ -222,7 +228,7 @@ class NameResolver:
             return self._import_name(node) if self._imports else name
         if self._is_trusting and name.isidentifier():
             return name
-        known = [*self._find_names(_is_model), *_BUILT_IN_MODELS]
+        known = [*self._find_names(_is_model), *list_bare_words()]
         message = f"there is no model {quote(name)}.{suggest_name(name, known)}"
         raise MisreadError(node.place, message, self._suggest_models(name))
 
@@ -246,10 +252,11 @@ class NameResolver:
     def _suggest_models(self, name: str) -> str:
         models = list(self._find_names(_is_model))
         own = f" Variables with a chat model: {join_names(models)}." if models else ""
-        if line := write_model_line(name):
-            return f"Make it in a cell above: `{line}`, and write my_model here.{own}"
+        if guess := guess_spec(name):
+            return f"{guess}{own}"
         sample = name if len(name) <= 40 else "NAME"
-        return f"Write local, openai:{sample}, or the name of a variable that holds a chat model.{own}"
+        forms = list_short_forms().replace("NAME", sample)
+        return f"Write {forms}, or the name of a variable that holds a chat model.{own}"
 
     def _explain_missing(self, node: ScalarNode, what: str, kind: ObjectKind) -> MisreadError:
         names = list(self._find_names(kind.fits))
@@ -286,6 +293,16 @@ class NameResolver:
         return found
 
 
+def _explain_method(method: str, what: str) -> str:
+    """What to write in place of ``self.check``, which crewAI's decorated classes have."""
+    if what == GUARDRAIL:
+        return (
+            f"Define `def {method}(output): ...` in a cell above, which gives True to let the output pass and a text "
+            f"to object, and write `{method}` here."
+        )
+    return f"Define {what} of the name {method!r} in a cell above, and write `{method}` here."
+
+
 def _open_path(kind: Callable[[str], Any], path: ScalarNode) -> Any:
     try:
         return kind(path.text)
@@ -298,12 +315,7 @@ def _check_spec(text: str, node: ScalarNode) -> str:
     try:
         parse_spec(text)
     except ValidationError as error:
-        line = write_model_line(text.strip())
-        hint = (
-            f"Make it in a cell above: `{line}`, and write my_model here."
-            if line
-            else f"Models are {SPEC_FORMS}, or variables that hold a chat model."
-        )
+        hint = f"Models are {list_forms()}, or variables that hold a chat model."
         raise MisreadError(node.place, error.problems[0].message, hint) from None
     return text
 
@@ -328,7 +340,7 @@ def _is_tool_source(found: Any) -> bool:
     if isinstance(found, list | tuple):
         return bool(found) and all(map(_is_tool_source, found[:_MOST_ITEMS]))
     has_tools = any(is_langchain_tool(each) for cls in type(found).__mro__ for each in vars(cls).values())
-    return has_tools or is_retriever(found) or _is_function(found)
+    return has_tools or is_retriever(found) or isinstance(found, ToolSource) or _is_function(found)
 
 
 def _is_output_class(found: Any) -> bool:
@@ -361,6 +373,7 @@ EXPORTERS: Final = ObjectKind(
 PROMPTS: Final = ObjectKind(
     "an object with system and user", "Prompt strategies", _make_method_test("system"), UnimportedObject
 )
+OBJECTS: Final = ObjectKind("an object", "Objects", is_value, UnimportedObject)
 ENSEMBLES: Final = ObjectKind(
     "an ensemble",
     "Ensembles",
@@ -386,3 +399,23 @@ _OUTPUT_TYPES: Final = ObjectKind(
 
 def _describe_object(found: Any) -> str:
     return f"the class {found.__name__}" if isinstance(found, type) else f"a value of type {type(found).__name__}"
+
+
+# --- The dotted names that cells have imported ------------------------------------------------------------------------
+
+
+_MOST: Final = 1_000
+_imported: Final[dict[str, None]] = {}
+
+
+def remember_import(name: str) -> None:
+    """Remember a name that led to an object."""
+    _imported.pop(name, None)
+    _imported[name] = None
+    if len(_imported) > _MOST:
+        del _imported[next(iter(_imported))]
+
+
+def list_imported() -> Iterator[str]:
+    """List them, the latest first. What they lead to may have changed since."""
+    return iter(list(reversed(_imported)))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ensemble_notebook.cell.binding.definition_builder import DefinitionBuilder
@@ -14,6 +14,7 @@ from ensemble_notebook.cell.binding.name_resolver import (
     EXPORTERS,
     FUNCTIONS,
     LIMITS,
+    OBJECTS,
     PROMPTS,
     STORES,
     TOOLS,
@@ -21,12 +22,13 @@ from ensemble_notebook.cell.binding.name_resolver import (
     ObjectKind,
     Unimported,
 )
-from ensemble_notebook.cell.language.cell_schema import Key
-from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.language.vocabulary import Key, ValueKind
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.definition import Definition
+from ensemble_notebook.domain.definitions.hierarchy import normalize_role
+from ensemble_notebook.domain.definitions.memory import is_path
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.tool import RetrieverTool, is_retriever, list_tool_names
 
@@ -47,12 +49,14 @@ class ValueBinder:
             ValueKind.MODEL: self._bind_model,
             ValueKind.OBJECT: self._bind_object,
             ValueKind.PROMPT: self._bind_prompt,
+            ValueKind.DEPS: self._bind_deps,
             ValueKind.ENSEMBLE: self._bind_ensemble,
             ValueKind.OBJECTS: self._bind_functions,
             ValueKind.TOOLS: self._bind_tools,
             ValueKind.FUNCTIONS: self._bind_functions,
             ValueKind.OUTPUT_TYPE: self._bind_output_type,
             ValueKind.COST: self.make_part,
+            ValueKind.PROMPT_TEXTS: self.make_part,
             ValueKind.RATE: self._bind_limit,
             ValueKind.BUDGET: self._bind_limit,
             ValueKind.REVIEW: self.make_parts,
@@ -112,6 +116,9 @@ class ValueBinder:
 
     def _bind_prompt(self, _: Section, __: Key, value: ScalarNode) -> Any:
         return self._resolver.find(value, PROMPTS)
+
+    def _bind_deps(self, _: Section, __: Key, value: ScalarNode) -> Any:
+        return self._resolver.find(value, OBJECTS)
 
     def _bind_ensemble(self, _: Section, __: Key, value: ScalarNode) -> Any:
         """Find an ensemble, with a placeholder for one that is missing: what its task gives it has no fault by that."""
@@ -178,20 +185,68 @@ class ValueBinder:
     def _bind_store(self, _: Section, __: Key, value: bool | ScalarNode) -> Any:
         if isinstance(value, bool):
             return self._resolver.make_store(None) if value else None
-        if _is_path(value.text, (".db", ".sqlite", ".sqlite3")):
+        if is_path(value.text):
             return self._resolver.make_store(value)
         return self._resolver.find(value, STORES)
 
     def _bind_exporter(self, _: Section, __: Key, value: ScalarNode) -> Any:
-        if _is_path(value.text, (".json",)):
+        if is_path(value.text, (".json",)):
             return self._resolver.make_exporter(value)
         return self._resolver.find(value, EXPORTERS)
 
 
-def _is_path(text: str, endings: tuple[str, ...]) -> bool:
-    """True for a text that means a file or folder and no name of the notebook."""
-    return "/" in text or "\\" in text or text.endswith(endings)
-
-
 def _keep(_: Section, __: Key, value: Any) -> Any:
     return value
+
+
+# Whether there is such a role, and whether the constraints can be met, is the definitions' to say.
+
+
+class RoleBinder:
+    """Binds the kinds of values that name agents as workers.
+
+    Args:
+        find_role: gives the role that a name in the cell means.
+        builder: is told the places.
+        report: gets the mistakes.
+    """
+
+    def __init__(
+        self, find_role: Callable[[ScalarNode], str], definition_builder: DefinitionBuilder, report: MistakeReport
+    ) -> None:
+        self._find_role, self._definition_builder, self._report = find_role, definition_builder, report
+
+    def bind_roles(self, section: Section, key: Key, value: list[ScalarNode]) -> tuple[str, ...]:
+        """Bind a list of names as a list of roles."""
+        found = list(self._drop_repeated(key.name, value))
+        self._definition_builder.note_item_places(
+            section, key.name, {item: node.place for item, (_, node) in enumerate(found)}
+        )
+        return tuple(role for role, _ in found)
+
+    def bind_caps(self, section: Section, key: Key, value: list[tuple[ScalarNode, Any]]) -> dict[str, Any]:
+        """Bind a mapping of names to numbers as one of roles to numbers."""
+        numbers = {id(node): number for node, number in value}
+        found = list(self._drop_repeated(key.name, [node for node, _ in value]))
+        self._definition_builder.note_item_places(section, key.name, {role: node.place for role, node in found})
+        return {role: numbers[id(node)] for role, node in found}
+
+    def bind_stages(self, section: Section, key: Key, value: list[list[ScalarNode]]) -> tuple[tuple[str, ...], ...]:
+        """Bind a list of lists of names as stages of roles."""
+        found = [list(self._drop_repeated(key.name, stage)) for stage in value]
+        self._definition_builder.note_item_places(
+            section, key.name, {role: node.place for stage in found for role, node in stage}
+        )
+        return tuple(tuple(role for role, _ in stage) for stage in found)
+
+    def _drop_repeated(self, name: str, nodes: Iterable[ScalarNode]) -> Iterator[tuple[str, ScalarNode]]:
+        """Yield each role with its node; report an agent that is named twice, by its key and by its role."""
+        seen: dict[str, ScalarNode] = {}
+        for node in nodes:
+            role = self._find_role(node)
+            first = seen.setdefault(normalize_role(role), node)
+            if first is node:
+                yield role, node
+                continue
+            message = f"{quote(node.text)} and {quote(first.text)} in {name!r} are the same agent."
+            self._report.add_mistake(node.place, message, "Remove one of them.")

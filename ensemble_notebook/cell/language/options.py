@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,14 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
-from ensemble_notebook.cell.language.amounts import AmountError, is_amount, read_budget
-from ensemble_notebook.cell.text.text_file import read_text_file
+from ensemble_notebook.cell.text.source_text import read_text_file
+from ensemble_notebook.domain.definitions.amounts import AmountError, is_amount, read_budget, read_history
 from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
 from ensemble_notebook.domain.definitions.templates import is_variable_name
+from ensemble_notebook.domain.planning.map_design import MOST_REPEATS
 from ensemble_notebook.errors import ValidationError, did_you_mean, find_nearest
+from ensemble_notebook.models.model_kinds import list_forms
+from ensemble_notebook.trace.row_files import ROW_FILES, is_row_file
 
 MAGIC: Final = "%%ensemble"
 DEFAULT_OUT: Final = "_ensemble"
@@ -40,6 +44,8 @@ RUN_OPTIONS: Final = (
 )
 """Those of `add_run_options` that are a single value, by their names in `Options`."""
 
+_RUN_ID: Final = re.compile(r"-[1-9]\d{0,5}|(?=.*\d)[0-9a-f]{4,12}")
+
 E = TypeVar("E", bound=StrEnum)
 
 _EXAMPLES: Final = """
@@ -57,10 +63,17 @@ examples:
   %%ensemble -o chat --continue chat           go on with the conversation of an earlier cell
   %%ensemble --only brief                      run this task; reuse what it builds on, skip the rest
   %%ensemble --map df -o results               run once for each row of df; results.frame is a table
+  %%ensemble --map rows.csv --repeat 3         the rows are a file, and each runs three times
+  %%ensemble --map df --score "contains('refund')"   score each run; results.frame has a column for it
   %%ensemble --vary style=short --vary style=long -o both   run it with each value, side by side
   %%ensemble --file team.yaml -i notes=@a.txt  the cell is a file, and so is the value of {notes}
   %%ensemble --record run.yaml                 keep what the models said; --replay run.yaml says it again
 """
+
+
+def is_run_id(word: str) -> bool:
+    """True for what may be the id of a remembered run, a beginning of it, or a place from the end."""
+    return _RUN_ID.fullmatch(word) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +91,14 @@ class Options:
         pace: ``"recorded"`` where a replay takes the time that it took.
         reuse: whether what is unchanged since an earlier run is taken over from there.
         only: the name of the one task that is to run, with what it builds on.
-        continue_from: the variable with the output whose conversations are gone on with.
-        map: the variable that holds the rows, one run for each; None: one run.
-        vary: values that are tried side by side, by the name of an input or ``llm``; several names: every combination.
+        continue_from: the variable with the output whose conversations are gone on with, or the id of a run, or -1.
+        history: how much of these is sent.
+        map: the variable that holds the rows, or the path of a file of them, one run for each; None: one run.
+        repeat: how often each of them runs; None: once.
+        vary: values that are tried side by side, by the name of an input or ``llm``, and then by what each is called
+            (itself, where nobody says); several names: every combination.
+        score: what scores the runs, each ``[NAME=]SCORER``.
+        expected: the column of what a run should come to.
         file: the file that is the cell; the body lies over it.
         is_dry_run: show the plan, call nothing.
         is_definition: bind the ensemble, do not run it.
@@ -104,8 +122,12 @@ class Options:
     reuse: bool = False
     only: str | None = None
     continue_from: str | None = None
+    history: str | None = None
     map: str | None = None
-    vary: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    repeat: int | None = None
+    vary: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    score: tuple[str, ...] = ()
+    expected: str | None = None
     file: Path | None = None
     is_dry_run: bool = False
     is_definition: bool = False
@@ -133,8 +155,8 @@ def parse_options(line: str) -> Options:
     Raises:
         ValidationError: unknown option (with the nearest one), missing or unfit value, unbalanced quote.
     """
-    found = _make_parser().parse_args(_split_line(line), argparse.Namespace(inputs={}, vary={}))
-    return check_replay(Options(**vars(found)))
+    found = _make_parser().parse_args(_split_line(line), argparse.Namespace(inputs={}, vary={}, score=()))
+    return check_together(Options(**vars(found)))
 
 
 def list_options() -> Mapping[str, bool]:
@@ -142,17 +164,46 @@ def list_options() -> Mapping[str, bool]:
     return {name: each.nargs != 0 for each in _make_parser()._actions for name in each.option_strings}
 
 
-def check_replay(options: Options) -> Options:
+def check_definition(options: Options) -> Options:
+    """Give back options of which those about a run are for a cell that runs. What a file's first line says may be more.
+
+    Raises:
+        ValidationError: the cell is to be defined, and not run.
+    """
+    about_runs = {
+        "--map": options.map,
+        "--vary": options.vary,
+        "--repeat": options.repeat,
+        "--score": options.score,
+        "--expected": options.expected,
+        "--record": options.record,
+        "--replay": options.replay,
+        "--reuse": options.reuse,
+        "--only": options.only,
+        "--timeout": options.timeout,
+        "--continue": options.continue_from,
+        "--history": options.history,
+    }
+    given = next((name for name, value in about_runs.items() if value), None)
+    if options.is_definition and given is not None:
+        raise ValidationError(f"{MAGIC}: --define runs nothing: leave out {given} or --define.")
+    return options
+
+
+def check_together(options: Options) -> Options:
     """Give back options whose parts fit together.
 
     Raises:
         ValidationError: an option is about a replay, and there is none.
     """
-    for name, value in (("--map", options.map), ("--vary", options.vary)):
-        if value and options.is_definition:
-            raise ValidationError(f"{MAGIC}: --define runs nothing: leave out {name} or --define.")
+    for name, value in (("--map", options.map), ("--vary", options.vary), ("--repeat", options.repeat)):
         if value and options.continue_from is not None:
             raise ValidationError(f"{MAGIC}: --continue goes on with one run, and {name} runs many: leave out one.")
+    if options.expected is not None and not options.score:
+        raise ValidationError(f"{MAGIC}: --expected is what scorers look at: name one with --score SCORER, too.")
+    is_single = options.map is None and not options.vary and options.repeat is None
+    if options.score and options.is_background and is_single:
+        raise ValidationError(f"{MAGIC}: a single run is scored when it has ended: leave out -b or --score.")
     for name in options.vary:
         if name in options.inputs or (name == "llm" and options.llm is not None):
             option = "--llm" if name == "llm" else f"-i {name}"
@@ -179,7 +230,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="fill {NAME}; may be repeated; NAME=@FILE is the text of a file, NAME=@@x the text @x",
     )
     once = functools.partial(parser.add_argument, action=_Once)
-    once("--llm", metavar="SPEC", help="the ensemble's model: local, openai:NAME, openai:NAME@URL, ...")
+    once("--llm", metavar="SPEC", help=f"the ensemble's model: {list_forms()}")
     once("--workflow", type=_make_choice_reader(Workflow), metavar="NAME", help="sequential, parallel or hierarchical")
     once(
         "--capture",
@@ -255,15 +306,30 @@ class _Input(argparse.Action):
         namespace.inputs = {**inputs, name: value}
 
 
-class _Vary(argparse.Action):
-    """Collects NAME=VALUE, all values of a name."""
+class _Score(argparse.Action):
+    """Collects [NAME=]SCORER."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:
-        name, value = _read_pair(parser, values, option)
-        others = namespace.vary.get(name, ())
-        if value in others:
+        if not values.strip():
+            parser.error(f"{option} wants [NAME=]SCORER")
+        if values in namespace.score:
             parser.error(f"{option} {values} is given twice")
-        namespace.vary = {**namespace.vary, name: (*others, value)}
+        namespace.score = (*namespace.score, values)
+
+
+class _Vary(argparse.Action):
+    """Collects NAME=VALUE and NAME@WORD=VALUE, all values of a name, each with the word that it is called by."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:
+        name, _, word = values.partition("=")[0].partition("@")
+        given = values.replace(f"@{word}", "", 1) if word else values
+        name, value = _read_pair(parser, given, option)
+        others = namespace.vary.get(name, {})
+        if value in others.values():
+            parser.error(f"{option} {values} is given twice")
+        if (word or value) in others:
+            parser.error(f"{option}: two values of {name} are called {word or value!r}")
+        namespace.vary = {**namespace.vary, name: {**others, word or value: value}}
 
 
 def _read_pair(parser: argparse.ArgumentParser, text: str, option: str) -> tuple[str, str]:
@@ -306,23 +372,54 @@ def _make_parser() -> _Parser:
     parser.add_argument(
         "--continue",
         action=_Once,
-        type=_read_variable,
+        type=_read_continued,
         dest="continue_from",
         metavar="NAME",
-        help="go on with the conversations of the run whose output NAME holds, task by task of the same name",
+        help="go on with the conversations of the run whose output NAME holds, or of the remembered run of this id, or "
+        "-1 for the last, task by task of the same name",
+    )
+    parser.add_argument(
+        "--history",
+        action=_Once,
+        type=_read_history,
+        metavar="LIMIT",
+        help="how much of these conversations is sent: '20 turns', '8k tokens', '8k tokens, summarised'",
     )
     parser.add_argument(
         "--map",
         action=_Once,
-        type=_read_variable,
-        metavar="VARIABLE",
-        help="one run for each row of this DataFrame or list of mappings; its columns are the inputs",
+        type=_read_rows_place,
+        metavar="ROWS",
+        help="one run for each row of this DataFrame, list of mappings, or .csv, .jsonl or .parquet file; its columns "
+        "are the inputs",
+    )
+    parser.add_argument(
+        "--repeat",
+        action=_Once,
+        type=read_repeat,
+        metavar="N",
+        help="run each row, or the cell, so many times, as independent samples",
     )
     parser.add_argument(
         "--vary",
         action=_Vary,
         metavar="NAME=VALUE",
-        help="one run for each value of an input, or of llm, side by side; several names: every combination",
+        help="one run for each value of an input, or of llm, side by side; several names: every combination; "
+        "NAME@WORD=VALUE calls it by a word",
+    )
+    parser.add_argument(
+        "--score",
+        action=_Score,
+        metavar="[NAME=]SCORER",
+        help="score each run by a function of the notebook, a ready-made scorer such as \"contains('refund')\", or a "
+        "judge: an ensemble with a typed output; may be repeated",
+    )
+    parser.add_argument(
+        "--expected",
+        action=_Once,
+        type=_read_text,
+        metavar="COLUMN",
+        help="what a run should come to, for --score (without it: expected, target or expected_output)",
     )
     way = parser.add_mutually_exclusive_group()
     way.add_argument(
@@ -353,6 +450,39 @@ def _read_variable(text: str) -> str:
     if not text.isidentifier() or iskeyword(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no name for a variable")
     return text
+
+
+def _read_continued(text: str) -> str:
+    """A variable; or the id of a run, a beginning of it, or its place from the end."""
+    return text if is_run_id(text) else _read_variable(text)
+
+
+def _read_history(text: str) -> str:
+    try:
+        read_history(text)
+    except AmountError as error:
+        raise argparse.ArgumentTypeError(f"{error} {error.hint}") from None
+    return text
+
+
+def _read_rows_place(text: str) -> str:
+    if is_row_file(text):
+        return text
+    if not text.isidentifier() or iskeyword(text):
+        endings = ", ".join(ROW_FILES)
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a name of a variable nor a file of rows ({endings})")
+    return text
+
+
+def read_repeat(text: str) -> int:
+    """How often each row runs.
+
+    Raises:
+        ArgumentTypeError: it is no whole number from 1 to 1,000.
+    """
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= MOST_REPEATS:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MOST_REPEATS:,}, got {text!r}")
+    return int(text)
 
 
 def _read_text(text: str) -> str:

@@ -5,11 +5,14 @@ Only words of our own are changed; the table has every remedy that names a field
 
 from __future__ import annotations
 
+import copy
 import re
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from ensemble_notebook.errors import EnsembleError
 from ensemble_notebook.errors.origin import iterate_causes
+
+E = TypeVar("E", bound=BaseException)
 
 _REMEDIES: Final = (
     (r"Raise max_iterations\b", "Raise `max_iterations: ...` under the agent"),
@@ -26,6 +29,10 @@ _REMEDIES: Final = (
     ),
     (r"cost=CostConfiguration\(\.\.\.\)", "`cost: {input_rate: ..., output_rate: ...}`"),
     (r"set allow_unknown_cost=True\b", "write `budget: {allow_unknown_cost: true, ...}`"),
+    (
+        r"ERROR\.result\.score\((.+), replace=True\)\.",
+        r"`%ensemble score NAME \1 --replace`, where NAME is the variable after -o.",
+    ),
     (r"limit max_tokens instead\b", "limit `budget: {max_tokens: ...}` instead"),
 )
 
@@ -37,8 +44,20 @@ def to_cell_words(text: str) -> str:
     return text
 
 
-def use_cell_words(error: BaseException) -> None:
-    """Have an error of a run, and our own errors behind it, give their remedies in YAML."""
-    for each in iterate_causes(error):
-        if isinstance(each, EnsembleError):
-            each.args = tuple(to_cell_words(part) if isinstance(part, str) else part for part in each.args)
+def in_cell_words(error: E) -> E:
+    """The error of a run as a cell shows it: it and our own errors behind it give their remedies in YAML.
+
+    Returns:
+        A copy, since the run keeps the error in Python's words; the error itself where nothing is said otherwise.
+    """
+    shown: list[BaseException] = []
+    for each in reversed(list(iterate_causes(error))):
+        cause = shown[-1] if shown else None
+        args = tuple(to_cell_words(part) if isinstance(part, str) else part for part in each.args)
+        if isinstance(each, EnsembleError) and (
+            args != each.args or (cause is not None and cause is not each.__cause__)
+        ):
+            is_suppressed, each = each.__suppress_context__, copy.copy(each)
+            each.args, each.__cause__, each.__suppress_context__ = args, cause, is_suppressed
+        shown.append(each)
+    return cast("E", shown[-1])

@@ -11,10 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ensemble_notebook.cell.language.cell_schema import SCHEMAS, SectionSchema
+from ensemble_notebook.cell.language.vocabulary import SCHEMAS, SectionSchema
+from ensemble_notebook.models.model_kinds import list_named_words
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
-_MODEL_NAME: Final = re.compile(r"[\w.:/-]{1,60}")
+_LOOP: Final = (
+    "A phase is done again until a task in it says so: `until: {check: {field: ok, equals: true}}` and `max_rounds: 5` "
+    "under the phase."
+)
 _FOREIGN: Final[Mapping[str, str]] = {
     "output_file": "The text of a task is report['task'].raw after the run; write it to a file there.",
     "create_directory": "The text of a task is report['task'].raw after the run; write it to a file there.",
@@ -24,20 +28,8 @@ _FOREIGN: Final[Mapping[str, str]] = {
     "function_calling_llm": "An agent has one model, `llm`.",
     "manager_agent": "The manager is made for you: `workflow: hierarchical`, and `manager:` names its model.",
     "max_execution_time": "A task has a `timeout`, in seconds.",
+    **dict.fromkeys(("cycle", "goto", "loop", "repeat", "while"), _LOOP),
 }
-_CHAT_MODELS: Final[Mapping[str, tuple[str, str]]] = {
-    "claude": ("langchain_anthropic", "ChatAnthropic"),
-    "anthropic": ("langchain_anthropic", "ChatAnthropic"),
-    "gemini": ("langchain_google_genai", "ChatGoogleGenerativeAI"),
-    "google": ("langchain_google_genai", "ChatGoogleGenerativeAI"),
-    "mistral": ("langchain_mistralai", "ChatMistralAI"),
-    "command": ("langchain_cohere", "ChatCohere"),
-    "cohere": ("langchain_cohere", "ChatCohere"),
-    "deepseek": ("langchain_deepseek", "ChatDeepSeek"),
-    "grok": ("langchain_xai", "ChatXAI"),
-    "groq": ("langchain_groq", "ChatGroq"),
-}
-"""What the names of models begin with -> the module and the class of LangChain that speak to them."""
 ASYNC_EXECUTION: Final = "async_execution"
 
 
@@ -76,6 +68,11 @@ def list_familiar_words(schema: SectionSchema) -> tuple[str, ...]:
     return (*schema.familiar_words, *own)
 
 
+def find_misnamed(schema: SectionSchema, word: str) -> str | None:
+    """Find the key that a word of another place stands for here: an agent is called by its role."""
+    return "role" if schema.name == "agent" and word == "name" else None
+
+
 def find_foreign_hint(key: str) -> str | None:
     """Find what to do about a key of another tool that has no counterpart here."""
     return _FOREIGN.get(_to_snake_case(key))
@@ -89,17 +86,7 @@ def find_other_schema(schema: SectionSchema, key: str) -> SectionSchema | None:
 def read_model_spelling(text: str) -> str:
     """Read a model as it is spelled here: ``openai/gpt-4o`` is ``openai:gpt-4o``."""
     provider, slash, name = text.partition("/")
-    return f"openai:{name}" if slash and provider == "openai" and name else text
-
-
-def write_model_line(name: str) -> str | None:
-    """Write the line of Python that makes a model of another provider; None where the name does not tell which."""
-    family = next((word for word in _CHAT_MODELS if name.lower().startswith(word)), None)
-    if family is None or not _MODEL_NAME.fullmatch(name):
-        return None
-    module, kind = _CHAT_MODELS[family]
-    model = re.split(r"[:/]", name)[-1]
-    return f"from {module} import {kind}; my_model = {kind}(model={model!r})"
+    return f"{provider}:{name}" if slash and name and provider in list_named_words() else text
 
 
 def find_invisible_character(text: str) -> str | None:

@@ -1,16 +1,22 @@
 """The words of the cell language, one row each: what it takes, what it means, how other tools spell it (C2, C3).
 
 The one place in this layer where a key is written down: reading, making, completion and messages go by its row. Names
-and defaults of fields come from the definitions, in `cell_schema`. Reads no text.
+and defaults of fields come from the definitions, further below. Reads no text.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import Enum
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final, cast
 
+from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.definition import Definition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import (
     CaptureMode,
     ErrorStrategy,
@@ -21,8 +27,14 @@ from ensemble_notebook.domain.definitions.enums import (
     ReviewTiming,
     Workflow,
 )
-from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
-from ensemble_notebook.models.model_parameters import SCHEMA_MODES
+from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
+from ensemble_notebook.domain.definitions.own_prompt import PROMPT_PLACES, SYSTEM_PLACES, TEXT_PLACES, PromptTexts
+from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
+from ensemble_notebook.domain.definitions.review import Review
+from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
+from ensemble_notebook.models.model_kinds import list_short_forms
+from ensemble_notebook.models.model_spec import SCHEMA_MODES
 
 
 class ValueKind(Enum):
@@ -42,12 +54,13 @@ class ValueKind(Enum):
     WORKER = "the name of an agent, or the keys of one"
     NAMES = "a name, or a list of names"
     PROMPT = "the name of an object with system and user"
+    DEPS = "the name of any object of this notebook"
     OBJECT = "the name of a function or object of this notebook"
     OBJECTS = "the name of a function or object of this notebook, or a list of such names"
     TOOLS = "the name of a tool, a list of tools or a retriever of this notebook, or a list of such names"
     ENSEMBLE = "the name of an ensemble of this notebook"
     FUNCTIONS = "the name of a function of this notebook, or a list of them"
-    MODEL = "a model: local, openai:NAME, or a variable that holds a chat model"
+    MODEL = f"a model: {list_short_forms()}, or a variable that holds a chat model"
     OUTPUT_TYPE = "a class of this notebook, fields such as {title: str, score: int}, or a JSON schema"
     AGENTS = "a mapping of names to agents"
     TASKS = "a list or a mapping of tasks"
@@ -56,6 +69,7 @@ class ValueKind(Enum):
     EXTRAS = "a mapping of fields to values"
     TEXTS = "a text, or a list of texts"
     COST = "a mapping with input_rate and output_rate"
+    PROMPT_TEXTS = "a mapping with correction, revision or guardrail"
     RATE = "a rate such as 60/min, or a mapping with requests and period"
     BUDGET = "limits such as $0.50 or 20k tokens, or a mapping of them"
     WHEN = "a mapping of a task to what it must have said"
@@ -71,6 +85,8 @@ class ValueKind(Enum):
     STAGES = "a list of lists of agents"
     ITEM_SOURCE = 'a task of the cell, a list or DataFrame of this notebook, "{input}", or a list'
 
+
+GUARDRAIL: Final = "a guardrail"
 
 _NEED_A_LABEL: Final = (ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.TOOLS, ValueKind.FUNCTIONS)
 
@@ -88,8 +104,9 @@ class Word:
         is_nullable: True when an explicit ``null`` means something.
         has_variables: True for a text whose ``{name}`` is filled in.
         is_filled: True for a mapping in whose texts it is.
+        places: the names that stand for something else in such a text, and are no variables (E77).
         choices: the words that it takes, where they are a closed set.
-        unless: the key beside which it may be left out even if the definition requires it.
+        unless: the keys beside which it may be left out even if the definition requires it.
         short: a shorter word for the same.
         familiar: what other tools call it.
 
@@ -104,8 +121,9 @@ class Word:
     is_nullable: bool = False
     has_variables: bool = False
     is_filled: bool = False
+    places: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
-    unless: str = ""
+    unless: tuple[str, ...] = ()
     short: str = ""
     familiar: tuple[str, ...] = ()
 
@@ -137,7 +155,14 @@ AGENT_WORDS: Final[Words] = {
     "allow_delegation": Word(ValueKind.FLAG, "whether it may hand work to the other agents"),
     "verbose": Word(ValueKind.FLAG, "log prompts and replies"),
     "max_iterations": Word(ValueKind.WHOLE, "tool calls for one task", familiar=("max_iter",)),
-    "response_format": Word(ValueKind.TEXT, "instructions about the form of replies"),
+    "response_format": Word(ValueKind.TEXT, "instructions about the form of replies", has_variables=True),
+    "system_prompt": Word(
+        ValueKind.TEXT,
+        "its whole system prompt, in place of ours, with {role}, {goal} and {background}; an empty one is none",
+        has_variables=True,
+        places=SYSTEM_PLACES,
+    ),
+    "history": Word(ValueKind.TEXT, "how much of an earlier conversation is sent: 20 turns, or 8k tokens, summarised"),
     "rate_limit": Word(ValueKind.RATE, "how often its model may be asked, e.g. 60/min", familiar=("max_rpm",)),
     "max_retries": Word(
         ValueKind.WHOLE, "tries again after a passing failure of the model", familiar=("max_retry_limit",)
@@ -147,15 +172,21 @@ AGENT_WORDS: Final[Words] = {
 TASK_WORDS: Final[Words] = {
     "description": Word(
         ValueKind.TEXT,
-        "what is to be done; {name} is filled in; with an ensemble it may be left out",
+        "what is to be done; {name} is filled in; with a prompt or an ensemble it may be left out",
         has_variables=True,
-        unless="ensemble",
+        unless=("prompt", "ensemble"),
     ),
     "expected_output": Word(
         ValueKind.TEXT,
         "what the result looks like; {name} is filled in",
         default=STOCK_EXPECTED_OUTPUT,
         has_variables=True,
+    ),
+    "prompt": Word(
+        ValueKind.TEXT,
+        "the whole text that the model is sent, in place of ours; {context} or {context.TASK} is what it reads",
+        has_variables=True,
+        places=PROMPT_PLACES,
     ),
     "agent": Word(ValueKind.AGENT, "who does it"),
     "context": Word(ValueKind.NAMES, "the tasks whose outputs it reads"),
@@ -178,11 +209,11 @@ TASK_WORDS: Final[Words] = {
     "max_output_retries": Word(ValueKind.WHOLE, "corrections asked for until the reply fits"),
     "when": Word(ValueKind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
     "fallback": Word(ValueKind.WORKER, "the agent who takes over when the first one has finally failed"),
-    "input_guardrails": Word(ValueKind.FUNCTIONS, "functions that may stop it before it starts", label="a guardrail"),
+    "input_guardrails": Word(ValueKind.FUNCTIONS, "functions that may stop it before it starts", label=GUARDRAIL),
     "output_guardrails": Word(
         ValueKind.FUNCTIONS,
         "functions that may refuse its output",
-        label="a guardrail",
+        label=GUARDRAIL,
         familiar=("guardrail", "guardrails"),
     ),
     "max_guardrail_retries": Word(
@@ -196,6 +227,7 @@ TASK_WORDS: Final[Words] = {
     ),
     "review": Word(ValueKind.REVIEW, "when a person is asked: before, during or after it", familiar=("human_input",)),
     "memory": Word(ValueKind.MEMORIES, "what it reads before and writes after"),
+    "history": Word(ValueKind.TEXT, "how much of an earlier conversation is sent, in place of its agent's"),
     "rate_limit": Word(ValueKind.RATE, "how often its model may be asked, e.g. 60/min"),
     "for_each": Word(ValueKind.ITEM_SOURCE, "run once for each item of it, with {item} or {item.field} in the texts"),
     "max_items": Word(ValueKind.WHOLE, "the most items it may run for; more are refused"),
@@ -212,6 +244,13 @@ PHASE_WORDS: Final[Words] = {
     "after": Word(ValueKind.NAMES, "the phases that come before"),
     "when": Word(ValueKind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
     "review": Word(ValueKind.PHASE_REVIEW, "who looks at its outputs, and may send it back"),
+    "until": Word(ValueKind.WHEN, "do it again until, e.g. {check: {field: ok, equals: true}}; any of a list may hold"),
+    "max_rounds": Word(ValueKind.WHOLE, "how often it is done at most, the first time included; beside until"),
+    "on_exhausted": Word(
+        ValueKind.CHOICE,
+        "fail, or keep: go on with the last outputs if until never holds",
+        choices=tuple(OnExhausted),
+    ),
 }
 CELL_WORDS: Final[Words] = {
     "tasks": Word(ValueKind.TASKS, "a list is a chain, a mapping a graph"),
@@ -226,6 +265,7 @@ CELL_WORDS: Final[Words] = {
         familiar=("process",),
     ),
     "error_strategy": Word(ValueKind.CHOICE, "fail_fast, continue_on_error or partial", choices=tuple(ErrorStrategy)),
+    "fallback_is_warning": Word(ValueKind.FLAG, "whether a run that a fallback saved is completed_with_warnings"),
     "manager_llm": Word(ValueKind.MODEL, "the model of the manager"),
     "manager_max_iterations": Word(ValueKind.WHOLE, "delegations that the manager may make"),
     "manager_prompt": Word(ValueKind.PROMPT, "an object that writes the manager's prompts"),
@@ -249,8 +289,31 @@ CELL_WORDS: Final[Words] = {
     "review_policy": Word(ValueKind.CHOICE, "never, after_every_task or after_last_task", choices=tuple(ReviewPolicy)),
     "cost": Word(ValueKind.COST, "own prices, in place of the public ones"),
     "inputs": Word(ValueKind.INPUTS, "values for {name}"),
+    "texts": Word(ValueKind.PROMPT_TEXTS, "what a model is told of a reply that is not good enough, in place of ours"),
+    "deps": Word(ValueKind.DEPS, "an object for functions that take a RunContext, as its deps"),
     "verbose": Word(ValueKind.FLAG, "log prompts and replies of everyone"),
     "name": Word(ValueKind.TEXT, "what this ensemble is called"),
+}
+TEXTS_WORDS: Final[Words] = {
+    "correction": Word(
+        ValueKind.TEXT,
+        "where a reply is not of its output type; has {error}, and may have {output_format}",
+        has_variables=True,
+        places=TEXT_PLACES["correction"],
+    ),
+    "revision": Word(
+        ValueKind.TEXT,
+        "where a review sends a task back; has {feedback}, and may have {attempt} and {previous}",
+        has_variables=True,
+        places=TEXT_PLACES["revision"],
+    ),
+    "guardrail": Word(
+        ValueKind.TEXT,
+        "the same where a guardrail does",
+        default="the revision",
+        has_variables=True,
+        places=TEXT_PLACES["guardrail"],
+    ),
 }
 COST_WORDS: Final[Words] = {
     "input_rate": Word(ValueKind.PRICE, "for one token that is read"),
@@ -311,3 +374,186 @@ MODEL_WORDS: Final[Words] = {
         ValueKind.CHOICE, "how it is told of output types: auto, native, or prompt", choices=SCHEMA_MODES
     ),
 }
+
+
+# --- The places of a cell and the keys that are valid there, with their defaults --------------------------------------
+#
+# Puts the vocabulary together with the definitions, from which names and defaults come. Reads no text.
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key where it is valid.
+
+    Attributes:
+        name: as it is written.
+        word: its row in the vocabulary.
+        default: what holds without it; None where there is nothing to say.
+        is_required: True when it can't be left out.
+    """
+
+    name: str
+    word: Word
+    default: Any = None
+    is_required: bool = False
+
+    @property
+    def kind(self) -> ValueKind:
+        """What it takes."""
+        return self.word.kind
+
+    @property
+    def meaning(self) -> str:
+        """Half a sentence."""
+        return self.word.meaning
+
+
+@dataclass(frozen=True)
+class SectionSchema:
+    """A place in a cell where certain keys are valid.
+
+    Attributes:
+        name: what the place is, e.g. ``"agent"``.
+        label: the same with its article, for messages.
+        keys: the valid ones, in the order of the definition.
+        definition: what is made of it; None for places that are read only.
+        key_groups: words that hold several keys at once, e.g. ``manager``.
+    """
+
+    name: str
+    label: str
+    keys: Mapping[str, Key]
+    definition: type[Definition] | None = None
+    key_groups: Mapping[str, KeyGroup] = field(default_factory=lambda: MappingProxyType({}))
+
+    @functools.cached_property
+    def short_words(self) -> Mapping[str, str]:
+        """Shorter words for keys: ``constraints`` is ``hierarchical_constraints``."""
+        return {key.word.short: name for name, key in self.keys.items() if key.word.short}
+
+    @functools.cached_property
+    def familiar_words(self) -> Mapping[str, str]:
+        """Other tools' words for keys (C3)."""
+        return {word: name for name, key in self.keys.items() for word in key.word.familiar}
+
+    @functools.cached_property
+    def template_keys(self) -> tuple[str, ...]:
+        """The keys whose texts may hold template variables."""
+        return tuple(name for name, key in self.keys.items() if key.word.has_variables)
+
+    @functools.cached_property
+    def filled_keys(self) -> tuple[str, ...]:
+        """The keys whose mappings hold such texts."""
+        return tuple(name for name, key in self.keys.items() if key.word.is_filled)
+
+    @functools.cached_property
+    def words(self) -> tuple[str, ...]:
+        """What can be written here, each key under its shortest word."""
+        shortest = {name: word for word, name in self.short_words.items()}
+        shortest |= {name: word for word, key_group in self.key_groups.items() for name in key_group.fields.values()}
+        return tuple(dict.fromkeys(shortest.get(name, name) for name in self.keys))
+
+    @functools.cached_property
+    def known(self) -> frozenset[str]:
+        """Everything that can be written here."""
+        return frozenset((*self.keys, *self.short_words, *self.key_groups))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroup:
+    """A word whose mapping holds several keys of the place around it.
+
+    Attributes:
+        schema: its own place, with the keys under the words that they have there.
+        fields: those words -> the keys around it.
+        lead: the word that a single value stands for.
+        meaning: half a sentence.
+    """
+
+    schema: SectionSchema
+    fields: Mapping[str, str]
+    lead: str
+    meaning: str
+
+
+WORDS_OF: Final[Mapping[type[Definition], Words]] = {
+    Agent: AGENT_WORDS,
+    Task: TASK_WORDS,
+    Phase: PHASE_WORDS,
+    EnsembleDefinition: CELL_WORDS,
+    PromptTexts: TEXTS_WORDS,
+    CostConfiguration: COST_WORDS,
+    RateLimit: RATE_WORDS,
+    Budget: BUDGET_WORDS,
+    Condition: CONDITION_WORDS,
+    Review: REVIEW_WORDS,
+    PhaseReview: PHASE_REVIEW_WORDS,
+    HierarchicalConstraints: CONSTRAINT_WORDS,
+}
+
+
+def _make_keys(cls: type[Definition]) -> dict[str, Key]:
+    """Put the words together with the defaults of a definition's fields."""
+    words, made = WORDS_OF[cls], cast("Any", cls)
+    return {each.name: _make_key(each, words[each.name]) for each in fields(made) if each.name in words}
+
+
+def _make_key(definition_field: Field[Any], word: Word) -> Key:
+    if word.default:
+        return Key(definition_field.name, word, word.default)
+    default = definition_field.default
+    is_required = default is MISSING and definition_field.default_factory is MISSING
+    return Key(definition_field.name, word, None if default in (MISSING, INHERIT) else default, is_required)
+
+
+def _make_schema(name: str, label: str, cls: type[Definition]) -> SectionSchema:
+    return SectionSchema(name, label, _make_keys(cls), cls)
+
+
+def _make_key_group(name: str, meaning: str, lead: str, words: Mapping[str, str], keys: Mapping[str, Key]) -> KeyGroup:
+    own = {word: replace(keys[key], name=word) for word, key in words.items()}
+    return KeyGroup(SectionSchema(name, f"`{name}`", own), words, lead, meaning)
+
+
+def _make_cell_schema() -> SectionSchema:
+    keys = _make_keys(EnsembleDefinition)
+    manager = {"llm": "manager_llm", "max_iterations": "manager_max_iterations", "prompt": "manager_prompt"}
+    review = {"policy": "review_policy", "handler": "review_handler"}
+    return SectionSchema(
+        "cell",
+        "a cell",
+        keys,
+        EnsembleDefinition,
+        {
+            "manager": _make_key_group("manager", "the manager of workflow hierarchical", "llm", manager, keys),
+            "review": _make_key_group("review", "after which tasks a person is asked", "policy", review, keys),
+        },
+    )
+
+
+AGENT: Final = _make_schema("agent", "an agent", Agent)
+TASK: Final = _make_schema("task", "a task", Task)
+PHASE: Final = _make_schema("phase", "a phase", Phase)
+CELL: Final = _make_cell_schema()
+TEXTS: Final = _make_schema("texts", "the texts", PromptTexts)
+COST: Final = _make_schema("cost", "a cost", CostConfiguration)
+RATE: Final = _make_schema("rate", "a rate limit", RateLimit)
+BUDGET: Final = _make_schema("budget", "a budget", Budget)
+CONDITION: Final = _make_schema("condition", "a condition", Condition)
+REVIEW: Final = _make_schema("review", "a review", Review)
+PHASE_REVIEW: Final = _make_schema("phase review", "the review of a phase", PhaseReview)
+CONSTRAINTS: Final = _make_schema("constraints", "a set of constraints", HierarchicalConstraints)
+MODEL: Final = SectionSchema(
+    "llm",
+    "a model",
+    {name: Key(name, word, is_required=name == "model") for name, word in MODEL_WORDS.items()},
+)
+SCHEMAS: Final = (
+    *(CELL, PHASE, AGENT, TASK, TEXTS, COST, RATE, BUDGET, CONDITION, REVIEW, PHASE_REVIEW, CONSTRAINTS, MODEL),
+    *(key_group.schema for key_group in CELL.key_groups.values()),
+)
+WORDS: Final = frozenset().union(*(schema.known for schema in (CELL, PHASE, AGENT, TASK)))
+PHASE_KEYS: Final = frozenset({"tasks", "after", "workflow", "when"})
+"""No task is called so: where one of them stands, a phase is written with its keys."""
+TASK_NAMES: Final = frozenset({"review", "prompt", "texts", "history"})
+"""Keys that often name a task, too."""

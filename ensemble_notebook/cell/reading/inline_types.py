@@ -1,125 +1,127 @@
 """The shape of an output, written in a cell: ``{title: str, score: int}`` or a JSON schema (C4).
 
-Nodes in, a JSON schema of type object out. Resolves no names, and knows no keys of the language.
+Nodes in, a JSON schema of type object out. What types there are is known by `output_type`; here each mistake gets its
+place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
-from ensemble_notebook.cell.reading.json_schema import check_schema, is_schema
-from ensemble_notebook.cell.reading.values import expect_value, read_data, to_plain_value
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote
-from ensemble_notebook.cell.text.suggestions import suggest_name
+from ensemble_notebook.cell.reading.values import describe_node, expect_value, read_data
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
-
-TYPE_WORDS: Final[Mapping[str, str | None]] = {
-    **dict.fromkeys(("str", "string", "text"), "string"),
-    **dict.fromkeys(("int", "integer"), "integer"),
-    **dict.fromkeys(("float", "number"), "number"),
-    **dict.fromkeys(("bool", "boolean"), "boolean"),
-    "any": None,
-}
-NULL_WORDS: Final = ("null", "None", "none")
-_BAR: Final = "|"
-_SHOWN: Final = (
-    "Types are: str, int, float, bool, any, [str] for a list, {name: str} for fields, `yes | no` for one of these "
-    "words; `str?` may be missing."
-)
+from ensemble_notebook.domain.definitions.output_type import Path, Verbatim, is_json_schema, read_type_fields
 
 
 def read_inline_type(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
     """Read a JSON schema, or fields as one; report what is wrong in it, and leave it out."""
-    if not is_schema(node):
-        return _read_type_fields(node, label, report)
-    check_schema(node, label, report)
-    found: dict[str, Any] = read_data(node, label)
+    if is_json_schema({key.text: _outline(each) for key, each in node.pairs}):
+        check_schema(node, label, report)
+        found: dict[str, Any] = read_data(node, label)
+        return found
+
+    def place_mistake(path: Path, message: str, hint: str) -> None:
+        report.add_mistake(_find_node(node, path).place, message, hint)
+
+    fields = _read_fields(node, report)
+    if node.pairs and not fields:  # none of them can be read, which has been reported
+        return {"type": "object"}
+    return read_type_fields(fields, label, place_mistake)
+
+
+def _outline(node: Node) -> Any:
+    """As much of a value as tells a schema from fields."""
+    return node.text if isinstance(node, ScalarNode) else {} if isinstance(node, MappingNode) else None
+
+
+def _read_fields(node: MappingNode, report: MistakeReport) -> dict[str, Any]:
+    """The texts of the fields; what has no value is reported, and left out."""
+    found = {}
+    for key, each in node.pairs:
+        try:
+            found[key.text] = _read_text(each, f"the field {quote(key.text)}", report)
+        except MisreadError as misread:
+            report.add_misread(misread)
     return found
 
 
-def is_type(text: str) -> bool:
-    """True for the type of a field alone, such as ``str`` or ``yes | no``."""
-    return text.strip().removesuffix("?") in TYPE_WORDS or _BAR in text
-
-
-def _read_type_fields(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
-    """Make the schema of an object with these fields; those without ``?`` are required, all others refused."""
-    properties: dict[str, Any] = {}
-    required = []
-    if not node.pairs:
-        report.add_mistake(node.place, f"{label} has no fields.", "Write {title: str, score: int}.")
-    for key, each in node.pairs:
-        try:
-            schema, is_optional = _read_field_type(each, f"the field {quote(key.text)}", report)
-        except MisreadError as misread:
-            report.add_misread(misread)
-            continue
-        properties[key.text] = schema
-        required += [] if is_optional else [key.text]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _read_field_type(node: Node, label: str, report: MistakeReport) -> tuple[dict[str, Any], bool]:
-    """Read the schema of one field, and whether the field may be missing."""
+def _read_text(node: Node, label: str, report: MistakeReport) -> Any:
     expect_value(node, label)
     if isinstance(node, ScalarNode):
-        return _read_scalar_type(node, label)
+        return node.text if node.is_plain else Verbatim(node.text)
     if isinstance(node, MappingNode):
-        return _read_type_fields(node, label, report), False
-    if not isinstance(node, ListNode) or len(node.items) != 1:
-        raise MisreadError(node.place, f"{label} is a list: write the one type of its items in it.", _SHOWN)
-    items, is_optional = _read_field_type(node.items[0], f"an item of {label}", report)
-    if is_optional:
-        raise MisreadError(node.items[0].place, "an item of a list can't be missing.", "Remove the '?'.")
-    return {"type": "array", "items": items}, False
+        fields = _read_fields(node, report)
+        if node.pairs and not fields:
+            raise MisreadError(node.place)
+        return fields
+    assert isinstance(node, ListNode)
+    return [_read_text(item, f"an item of {label}", report) for item in node.items]
 
 
-def _read_scalar_type(node: ScalarNode, label: str) -> tuple[dict[str, Any], bool]:
-    text = node.text.strip()
-    word = text.removesuffix("?")
-    if _BAR in text:
-        return _read_alternatives(node, label, word, is_optional=word != text), word != text
-    if word not in TYPE_WORDS:
-        message = f"{label} takes a type, and {quote(text)} is none.{suggest_name(word, TYPE_WORDS)}"
-        raise MisreadError(node.place, message, _SHOWN)
-    kind, is_optional = TYPE_WORDS[word], word != text
-    if kind is None:
-        return {}, is_optional
-    return {"type": [kind, "null"] if is_optional else kind}, is_optional
+def _find_node(node: Node, path: Path) -> Node:
+    for step in path:
+        if isinstance(node, MappingNode):
+            node = next(each for key, each in node.pairs if key.text == step)
+        elif isinstance(node, ListNode):
+            node = node.items[int(step)]
+    return node
 
 
-def _read_alternatives(node: ScalarNode, label: str, text: str, *, is_optional: bool) -> dict[str, Any]:
-    """Read ``int | str``, a union of types, or ``billing | other``, of which the value is one (C6a)."""
-    parts = [part.strip() for part in text.split(_BAR)]
-    types = [part for part in parts if part in TYPE_WORDS or part in NULL_WORDS]
-    if "" in parts:
-        raise MisreadError(node.place, f"{label} has a '{_BAR}' with nothing beside it.", f"Remove it. {_SHOWN}")
-    if marked := next((part for part in parts if part.endswith("?")), None):
-        message = f"{label} has a '?' behind {quote(marked)}, and it belongs behind the last word."
-        raise MisreadError(node.place, message, _SHOWN)
-    if repeated := next((part for part in parts if parts.count(part) > 1), None):
-        raise MisreadError(node.place, f"{label} has {quote(repeated)} twice.", "Remove one of them.")
-    if types and len(types) < len(parts):
-        others = [part for part in parts if part not in types]
-        message = f"{label} mixes types ({join_names(types)}) and words ({join_names(others)})."
-        close = next(filter(None, (suggest_name(each, TYPE_WORDS) for each in others)), "")
-        raise MisreadError(node.place, message + close, "Of words alone it is one of them, of types alone any of them.")
-    if types:
-        return _make_union(types, is_optional=is_optional)
-    words = [_read_word(node, part) for part in parts]
-    kind: dict[str, Any] = {}
-    if all(isinstance(word, str) for word in words):  # native schemas of some servers want a type beside an enum
-        kind = {"type": ["string", "null"] if is_optional else "string"}
-    return {**kind, "enum": [*words, None] if is_optional else words}
+# Knows no key of the cell language.
+
+JSON_TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
+SCHEMA_KEYWORDS: Final = frozenset(
+    {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems"}
+)
+SCHEMA_LIST_KEYWORDS: Final = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
+SCHEMA_MAPPING_KEYWORDS: Final = frozenset(
+    {"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
+)
+VALUE_KEYWORDS: Final = frozenset(
+    {
+        *("type", "enum", "const", "title", "description", "default", "examples", "required", "format", "pattern"),
+        *("minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties"),
+        *("dependentRequired", "unevaluatedProperties", "contentEncoding", "contentMediaType", "deprecated"),
+        *("readOnly", "writeOnly", "$schema", "$id", "$ref", "$anchor", "$comment", "$dynamicRef", "$dynamicAnchor"),
+    }
+)
+_KEYWORDS: Final = sorted(SCHEMA_KEYWORDS | SCHEMA_LIST_KEYWORDS | SCHEMA_MAPPING_KEYWORDS | VALUE_KEYWORDS)
 
 
-def _make_union(names: list[str], *, is_optional: bool) -> dict[str, Any]:
-    """Make the schema of any of these types; ``any`` among them allows everything."""
-    kinds = ["null" if name in NULL_WORDS else TYPE_WORDS[name] for name in names] + (["null"] if is_optional else [])
-    return {} if None in kinds else {"type": list(dict.fromkeys(kinds))}
+def check_schema(node: Node, label: str, report: MistakeReport) -> None:
+    """Report the keywords and types that JSON schemas do not have, in this one and in those inside it."""
+    if isinstance(node, ScalarNode) and node.text in ("true", "false"):
+        return
+    if not isinstance(node, MappingNode):
+        message = f"{label} takes a JSON schema, and this is {describe_node(node)}."
+        report.add_mistake(node.place, message, "Write e.g. {type: string}.")
+        return
+    for key, each in node.pairs:
+        if key.text not in _KEYWORDS and not key.text.startswith("x-"):
+            message = f"{quote(key.text)} is no keyword of JSON schemas.{suggest_name(key.text, _KEYWORDS)}"
+            report.add_mistake(key.place, message, "Keywords of your own begin with x-.")
+        elif key.text == "type":
+            _check_types(each, report)
+        for name, inner in _find_inner_schemas(key.text, each):
+            check_schema(inner, quote(name), report)
 
 
-def _read_word(node: ScalarNode, text: str) -> Any:
-    """Read one of the words as YAML does where it stands alone: ``1 | 2`` are numbers, not texts."""
-    return to_plain_value(ScalarNode(node.start, node.end, node.place, text, is_plain=node.is_plain))
+def _find_inner_schemas(keyword: str, node: Node) -> Iterator[tuple[str, Node]]:
+    """Find the schemas that a keyword holds, with what they are called."""
+    if keyword in SCHEMA_KEYWORDS:
+        yield keyword, node
+    elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(node, ListNode):
+        yield from ((keyword, item) for item in node.items)
+    elif keyword in SCHEMA_MAPPING_KEYWORDS and isinstance(node, MappingNode):
+        yield from ((key.text, each) for key, each in node.pairs)
+
+
+def _check_types(node: Node, report: MistakeReport) -> None:
+    for each in node.items if isinstance(node, ListNode) else [node]:
+        if not isinstance(each, ScalarNode) or each.text not in JSON_TYPES:
+            word = each.text if isinstance(each, ScalarNode) else describe_node(each)
+            message = f"{quote(word)} is no type of JSON.{suggest_name(word, JSON_TYPES)}"
+            report.add_mistake(each.place, message, f"Types are: {join_names(JSON_TYPES)}.")

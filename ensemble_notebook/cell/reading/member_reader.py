@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from ensemble_notebook.cell.language import cell_schema
-from ensemble_notebook.cell.language.cell_schema import SectionSchema
-from ensemble_notebook.cell.language.spellings import read_spelling
-from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.language import vocabulary
+from ensemble_notebook.cell.language.spellings import find_misnamed, read_spelling
+from ensemble_notebook.cell.language.vocabulary import SectionSchema, ValueKind
 from ensemble_notebook.cell.reading.part_reader import PartReader
 from ensemble_notebook.cell.reading.sections import KeyValue, Section, TaskGroup
 from ensemble_notebook.cell.reading.values import describe_node, expect_value, read_text
@@ -37,7 +36,7 @@ def read_section(root: Node | None, report: MistakeReport) -> Section | None:
             report.add_mistake(report.source.top, "this cell is empty.", _SMALLEST)
         return None
     reader = _CellReader(report)
-    top = Section(cell_schema.CELL, "the cell", report.source.top)
+    top = Section(vocabulary.CELL, "the cell", report.source.top)
     if isinstance(root, ListNode):
         top.key_values["tasks"] = KeyValue(root.place, root)
         top.values["tasks"] = reader.read_group(root, "the cell")
@@ -89,7 +88,7 @@ class _CellReader(PartReader):
         return [self._read_agent(name, each, number) for number, (name, each) in enumerate(members, start=1)]
 
     def _read_agent(self, key: ScalarNode | None, node: Node, number: int) -> Section:
-        section = self._read_member(cell_schema.AGENT, key, node, number)
+        section = self._read_member(vocabulary.AGENT, key, node, number)
         if not isinstance(node, MappingNode):
             if isinstance(node, ScalarNode):
                 _refuse_glued_key(node)
@@ -104,7 +103,7 @@ class _CellReader(PartReader):
         self.read_fields(node, section)
         if "role" not in section.key_values and section.name is not None:
             section.values["role"] = section.name
-        elif "role" not in section.key_values:
+        elif "role" not in section.key_values and not any(map(_is_misnamed_role, node.pairs)):
             self.report.add_mistake(
                 section.place, f"{section.label} needs the key 'role'.", "Add `role: ...`, who this is."
             )
@@ -113,7 +112,7 @@ class _CellReader(PartReader):
         """Read the name of an agent, or an agent that is written where it is used."""
         if not isinstance(node, MappingNode):
             return self.read_name(node, label, wanted=ValueKind.WORKER.value)
-        section = Section(cell_schema.AGENT, label, _find_first_place(node))
+        section = Section(vocabulary.AGENT, label, _find_first_place(node))
         self._read_agent_fields(node, section)
         return section
 
@@ -134,7 +133,7 @@ class _CellReader(PartReader):
         return TaskGroup(sections, is_list=False)
 
     def _read_task(self, key: ScalarNode | None, node: Node, number: int) -> Section:
-        section = self._read_member(cell_schema.TASK, key, node, number)
+        section = self._read_member(vocabulary.TASK, key, node, number)
         if isinstance(node, MappingNode):
             if key is None and (name := self._find_misplaced_name(node)) is not None:
                 message = f"{section.label} stands in a list, where {quote(name.text)} can't name it."
@@ -160,11 +159,9 @@ class _CellReader(PartReader):
         if not node.pairs:
             return None
         first, text = node.pairs[0]
-        is_told = {"description", "ensemble"} & {
-            read_spelling(cell_schema.TASK, key.text).name for key, _ in node.pairs
-        }
+        is_told = {"description", "ensemble"} & {read_spelling(vocabulary.TASK, key.text).name for key, _ in node.pairs}
         is_name = isinstance(text, ScalarNode | MappingNode) and " " not in first.text.strip()
-        return first if is_name and not is_told and self.is_unlike_any_key(cell_schema.TASK, first.text) else None
+        return first if is_name and not is_told and self.is_unlike_any_key(vocabulary.TASK, first.text) else None
 
     def _name_task(self, section: Section, key: ScalarNode | None) -> None:
         name = section.values.pop("name", None)
@@ -182,7 +179,7 @@ class _CellReader(PartReader):
         return [self._read_phase(name, each, number) for number, (name, each) in enumerate(mapping.pairs, start=1)]
 
     def _read_phase(self, key: ScalarNode, node: Node, number: int) -> Section:
-        section = self._read_member(cell_schema.PHASE, key, node, number)
+        section = self._read_member(vocabulary.PHASE, key, node, number)
         section.values["name"] = key.text
         if isinstance(node, MappingNode) and any(_is_phase_key(name, each) for name, each in node.pairs):
             self.read_fields(node, section)
@@ -252,9 +249,14 @@ class _CellReader(PartReader):
         self.report.add_notice(top.key_values["tasks"].key, message, is_warning=True)
 
 
+def _is_misnamed_role(pair: tuple[ScalarNode, Node]) -> bool:
+    """True where a role is written under another word, which has been reported."""
+    return find_misnamed(vocabulary.AGENT, pair[0].text) is not None
+
+
 def _refuse_stray_key(key: ScalarNode | None, node: ScalarNode) -> None:
     """Refuse a word of the language as the name of a task: it is a line that has lost its indentation."""
-    if key is None or key.text not in cell_schema.WORDS or _is_task_name(key, node):
+    if key is None or key.text not in vocabulary.WORDS or _is_task_name(key, node):
         return
     message = f"{key.text!r} is a word of the cell language and can't name a task that is just a text."
     hint = f"Look at its indentation; for a task of this name write `{key.text}: {{description: ...}}`."
@@ -263,22 +265,22 @@ def _refuse_stray_key(key: ScalarNode | None, node: ScalarNode) -> None:
 
 def _is_task_name(key: ScalarNode, node: ScalarNode) -> bool:
     """True for a key that names a task here: a description has a space, what such a key takes has none."""
-    return key.text in cell_schema.TASK_NAMES and " " in node.text.strip()
+    return key.text in vocabulary.TASK_NAMES and " " in node.text.strip()
 
 
 def _is_phase_key(key: ScalarNode, node: Node) -> bool:
     """True where a phase is written with its keys; else its tasks stand there."""
     if key.text != "review":
-        return key.text in cell_schema.PHASE_KEYS
+        return key.text in vocabulary.PHASE_KEYS
     if isinstance(node, MappingNode):
-        return any(name.text in cell_schema.PHASE_REVIEW.keys for name, _ in node.pairs)
+        return any(name.text in vocabulary.PHASE_REVIEW.keys for name, _ in node.pairs)
     return isinstance(node, ScalarNode) and not _is_task_name(key, node)
 
 
 def _refuse_glued_key(node: ScalarNode) -> None:
     """Refuse `goal:Find`, which is a text for YAML, and was hardly meant as one."""
     word = node.text.partition(":")[0]
-    if node.is_plain and word in cell_schema.WORDS and ":" in node.text:
+    if node.is_plain and word in vocabulary.WORDS and ":" in node.text:
         column = node.place.column + len(word)
         place = replace(node.place, column=column, end_column=column + 1)
         raise MisreadError(

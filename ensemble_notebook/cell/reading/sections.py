@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ensemble_notebook.cell.language.cell_schema import SectionSchema
+from ensemble_notebook.cell.language.vocabulary import SectionSchema
 from ensemble_notebook.cell.text.source_text import Place
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node
 

@@ -12,15 +12,9 @@ from typing import Any, Final
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
 from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.cell.text.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.domain.value_text import FLAGS, PlainValueError, read_plain_value
 
-_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
-_BASED: Final = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NULLS: Final = ("", "~", "null", "Null", "NULL")
-_TRUE: Final = ("true", "True", "TRUE")
-_FALSE: Final = ("false", "False", "FALSE")
 _OLD_FLAGS: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
-_LONGEST_NUMBER: Final = 40
 _NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _SWALLOWED: Final = re.compile(r"[ \t]+#(?=[^\s#])[^\n]*")
 
@@ -31,35 +25,12 @@ def to_plain_value(node: ScalarNode) -> Any:
     Raises:
         MisreadError: the number is written in a way that tools read differently.
     """
-    text = node.text
     if not node.is_plain:
-        return text
-    if text in _NULLS:
-        return None
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    return _to_number(node) if text[0] in "+-.0123456789" else text
-
-
-def _to_number(node: ScalarNode) -> Any:
-    text = node.text
-    if text.lower() in (".nan", ".inf", "+.inf", "-.inf"):
-        return float(text.lower().replace(".", ""))
-    is_number = _INTEGER.fullmatch(text) or _FLOAT.fullmatch(text) or _BASED.fullmatch(text)
-    if not is_number:
-        return text
-    if len(text) > _LONGEST_NUMBER:
-        raise MisreadError(
-            node.place, f"a number with {len(text)} characters is too long.", "Put it in quotes if it is a text."
-        )
-    if re.match(r"[-+]?0[0-9]", text):
-        message = f"{text} starts with a zero: some read it as octal, some as decimal."
-        raise MisreadError(
-            node.place, message, f'Write "{text}" for the text, or {text.lstrip("+-0") or "0"} for the number.'
-        )
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    return int(text, 0) if _BASED.fullmatch(text) else float(text)
+        return node.text
+    try:
+        return read_plain_value(node.text)
+    except PlainValueError as error:
+        raise MisreadError(node.place, str(error), error.hint) from None
 
 
 def expect_value(node: Node, label: str) -> None:
@@ -121,7 +92,7 @@ def is_name(text: str) -> bool:
 
 def is_flag(node: ScalarNode) -> bool:
     """True for true and false, in the spellings of YAML 1.2."""
-    return node.is_plain and node.text in (*_TRUE, *_FALSE)
+    return node.is_plain and node.text in FLAGS
 
 
 def read_flag(node: Node, label: str) -> bool:

@@ -6,14 +6,14 @@ Knows nothing of what can be wrong.
 from __future__ import annotations
 
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ensemble_notebook.cell.text.source_frame import SourceFrame, make_frame
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.errors import Problem, ValidationError
+from ensemble_notebook.errors import Problem, ValidationError, find_nearest
 
 MOST_MISTAKES: Final = 100
 _SHOWN: Final = 20
@@ -213,3 +213,93 @@ def _wrap(text: str, indent: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+# --- A line of a cell with a caret under a place in it. Draws plain text, and knows no mistakes -----------------------
+
+
+_WIDTH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFrame:
+    """A line, or a window of a long one. Keys are masked, and controls hidden.
+
+    Attributes:
+        line: its number.
+        before, marked, after: its text; nothing is marked where a key in it was masked.
+    """
+
+    line: int
+    before: str
+    marked: str
+    after: str
+
+    @property
+    def gutter(self) -> str:
+        """The number of the line and a rule."""
+        return f"{self.line or ' '} | "
+
+    @property
+    def caret_gutter(self) -> str:
+        """What stands below the number of the line and its rule."""
+        return f"{' ' * (len(self.gutter) - 2)}| "
+
+    @property
+    def carets(self) -> str:
+        """What stands below the marked text; empty where nothing is marked."""
+        return "^" * max(1, _measure_width(self.marked)) if self.marked else ""
+
+    def draw(self, indent: str) -> list[str]:
+        """The line, and the line with the carets."""
+        text = f"{self.gutter}{self.before}{self.marked}{self.after}".rstrip()
+        lines = (
+            [text, f"{self.caret_gutter}{' ' * _measure_width(self.before)}{self.carets}"] if self.carets else [text]
+        )
+        return [f"{indent}{each}" for each in lines]
+
+
+def make_frame(source: SourceText, place: Place) -> SourceFrame:
+    """Make the frame of a place in a cell."""
+    text = source.get_text(place)
+    masked = mask(text)
+    if masked != text:  # columns of the masked line differ, so its place can't be shown
+        return SourceFrame(place.line, _replace_unprintable(masked[:_WIDTH]), "", "")
+    first = max(0, place.column - 1 - _WIDTH // 2) if len(text) > _WIDTH else 0
+    window = _replace_unprintable(text[first : first + _WIDTH])
+    start, end = place.column - 1 - first, place.end_column - 1 - first
+    return SourceFrame(place.line, window[:start], window[start:end] or " ", window[end:])
+
+
+def _replace_unprintable(text: str) -> str:
+    return "".join(
+        each if each.isprintable() else " " if each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in text
+    )
+
+
+def _measure_width(text: str) -> int:
+    """Measure the columns that a text takes in a monospaced font."""
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
+    )
+
+
+# --- Suggests a known word for an unknown one in a cell, in bounded time ----------------------------------------------
+
+
+_LONGEST_WORD: Final = 80
+_MOST_WORDS: Final = 500
+
+
+def find_nearest_name(word: str, known: Iterable[str]) -> str | None:
+    """Find the known name closest to `word`, or None where none is close."""
+    if len(word) > _LONGEST_WORD:
+        return None
+    names = [name for name in known if len(name) <= _LONGEST_WORD]
+    return find_nearest(word, names[:_MOST_WORDS])
+
+
+def suggest_name(word: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` for the nearest known name, or nothing."""
+    close = find_nearest_name(word, known)
+    return "" if close is None else f" Did you mean {close!r}?"

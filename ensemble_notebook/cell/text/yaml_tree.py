@@ -6,12 +6,21 @@ the cell show at once (C10). Knows no key of the language.
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from ensemble_notebook.cell.text.line_layout import LineParts
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
-from ensemble_notebook.cell.text.yaml_nodes import MOST_CHARACTERS, Node, NodeComposer
-from ensemble_notebook.cell.text.yaml_pitfalls import Pitfall, describe_tab_indent, explain_error, find_unprintable
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
+from ensemble_notebook.cell.text.source_text import SourceText
+from ensemble_notebook.cell.text.yaml_nodes import (
+    MOST_CHARACTERS,
+    BrokenNode,
+    Node,
+    NodeComposer,
+    ScalarNode,
+    describe_brace_pitfall,
+)
 
 _MOST_ATTEMPTS: Final = 25
 _MOST_READ: Final = 400_000
@@ -115,3 +124,344 @@ class _TreeReader:
                 break
             first = self._source.line_start(number)
             self._text[first : first + len(text)] = " " * len(text)
+
+
+# --- The layout of the lines of a cell --------------------------------------------------------------------------------
+#
+# Knows neither mistakes nor keys.
+
+
+_LINE: Final = re.compile(
+    r"""(?P<lead>[ ]*(?:-[ ]+)*)
+        (?:(?P<key>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'\[{\#&*!|>%@`,][^\n]*?):(?=[ ]|$)[ ]*)?
+        (?P<value>[^\n]*)""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LineParts:
+    """One line as ``- key: value``; offsets into the text."""
+
+    line: int
+    indent: int
+    key: str | None
+    value_start: int
+    value: str
+
+
+def read_line_parts(source: SourceText, line: int) -> LineParts:
+    """Take a line apart, by its look alone."""
+    text = source.line(line)
+    match = _LINE.match(text)
+    if match is None:
+        return LineParts(line, 0, None, source.line_start(line), text)
+    column = match.start("key") if match["key"] is not None else max(match["lead"].rfind("-"), 0)
+    return LineParts(
+        line, column, match["key"], source.line_start(line) + match.start("value"), match["value"].rstrip()
+    )
+
+
+def find_open_levels(source: SourceText, line: int) -> Iterator[tuple[int, int]]:
+    """Find the levels that are open above a line, the innermost first: indentation, and a line that has it."""
+    least = None
+    for number in range(line - 1, 0, -1):
+        text = source.line(number)
+        indent = len(text) - len(text.lstrip(" "))
+        if text.strip() and not text.lstrip().startswith("#") and (least is None or indent < least):
+            yield indent, number
+            least = indent
+        if least == 0:
+            return
+
+
+# --- Explains why a text is not valid YAML, for people who have not learned YAML --------------------------------------
+#
+# From the parser's error and the text it makes a message with a place and, if the rest can still be read, says which
+# value to treat as broken. Knows no key of the language.
+
+
+_NOT_PRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_QUOTE: Final = "Put the whole value in quotes."
+
+
+@dataclass(frozen=True, slots=True)
+class Pitfall:
+    """What went wrong, and how the rest can still be read.
+
+    Attributes:
+        mistake: for the report.
+        entry: its value may be read as broken.
+        tab: offset of a tab that may be read as a space.
+    """
+
+    mistake: MisreadError
+    entry: LineParts | None = None
+    tab: int | None = None
+
+
+def find_unprintable(source: SourceText) -> Iterator[tuple[int, MisreadError]]:
+    """Find the characters that no text may hold: each offset with its mistake."""
+    for match in _NOT_PRINTABLE.finditer(source.text):
+        message = f"the character U+{ord(match[0]):04X} can't stand in a cell."
+        hint = "It is invisible here: delete it, and type what is around it again."
+        yield match.start(), MisreadError(source.locate(match.start()), message, hint)
+
+
+def explain_error(error: Exception, source: SourceText, last: Node | None, open_flow: int | None) -> Pitfall:
+    """Explain an error of the YAML parser.
+
+    Args:
+        error: what the parser raised.
+        source: the text, as it was written.
+        last: the node that was read before it.
+        open_flow: where the outermost unfinished [...] or {...} starts.
+    """
+    pitfall = _explain_problem(error, source, last)
+    if open_flow is None:
+        return pitfall
+    return replace(pitfall, entry=read_line_parts(source, source.line_number(open_flow)))
+
+
+def _explain_problem(error: Exception, source: SourceText, last: Node | None) -> Pitfall:
+    problem, context = str(getattr(error, "problem", "") or ""), str(getattr(error, "context", "") or "")
+    at = _get_offset(getattr(error, "problem_mark", None), source)
+    if at is None:
+        return _explain_unknown(error, source, last)
+    if directive := _explain_directive(source):
+        return directive
+    opened = _get_offset(getattr(error, "context_mark", None), source)
+    start = at if opened is None else opened
+    if "quoted scalar" in context and ("end of stream" in problem or "document separator" in problem):
+        return _explain_unclosed_quote(source, start)
+    if "cannot start any token" in problem:
+        return _explain_bad_start(source, at)
+    if "mapping values are not allowed" in problem:
+        return _explain_colon(source, at, last)
+    if "could not find expected ':'" in problem:
+        return _explain_no_colon(source, start)
+    if "flow" in context:
+        return _explain_flow(source, at, start, problem)
+    if "expected <block end>" in problem:
+        return _explain_block(source, at, last, problem)
+    if "<document start>" in problem:
+        return _explain_outside(source, at)
+    return _explain_other(source, at, start, problem)
+
+
+def _get_offset(mark: Any, source: SourceText) -> int | None:
+    return None if mark is None else min(int(mark.index), len(source.text))
+
+
+def _explain_value(source: SourceText, entry: LineParts, message: str, hint: str = _QUOTE) -> Pitfall:
+    """Explain a mistake about the whole value of an entry."""
+    return Pitfall(
+        MisreadError(source.locate(entry.value_start, entry.value_start + len(entry.value)), message, hint), entry
+    )
+
+
+def _explain_unclosed_quote(source: SourceText, start: int) -> Pitfall:
+    line = source.line_number(start)
+    mark = source.text[start : start + 1]
+    place = source.locate(start, source.line_end(line))
+    hint = f"End the text with {mark}. Inside '...' an apostrophe is written twice: ''."
+    return Pitfall(
+        MisreadError(place, f"the quote {mark} that starts here is never closed.", hint), read_line_parts(source, line)
+    )
+
+
+def _explain_bad_start(source: SourceText, at: int) -> Pitfall:
+    line, character = source.line_number(at), source.text[at : at + 1]
+    entry = read_line_parts(source, line)
+    if character == "\t":
+        if source.text[source.line_start(line) : at].strip():
+            hint = "Replace the tab with a space."
+            return Pitfall(MisreadError(source.locate(at), "there is a tab where YAML wants a space.", hint), tab=at)
+        return Pitfall(describe_tab_indent(source, line), tab=source.line_start(line))
+    message = f"a value can't start with {character!r} in YAML."
+    return (
+        _explain_value(source, entry, message)
+        if entry.value_start == at
+        else Pitfall(MisreadError(source.locate(at), message, _QUOTE), entry)
+    )
+
+
+def describe_tab_indent(source: SourceText, line: int) -> MisreadError:
+    """Describe the mistake of a line that is indented with a tab."""
+    text = source.line(line)
+    start = source.line_start(line)
+    place = source.locate(start, start + len(text) - len(text.lstrip()))
+    return MisreadError(place, "this line is indented with a tab; YAML wants spaces.", "Use two spaces for each level.")
+
+
+def _explain_colon(source: SourceText, at: int, last: Node | None) -> Pitfall:
+    """Explain a colon where no key can stand: inside a value, or on a line that continues a value."""
+    line = source.line_number(at)
+    entry = read_line_parts(source, line)
+    if entry.key is not None and entry.value_start <= at:
+        if entry.value.startswith("{"):
+            return _explain_value(source, entry, *describe_brace_pitfall(entry.value))
+        message = "': ' inside a value that is not in quotes: YAML takes it for a second key."
+        return Pitfall(MisreadError(source.locate(at), message, _QUOTE), entry)
+    above = read_line_parts(source, source.line_number(last.start)) if last is not None else entry
+    if above.line < line:
+        if glued := _explain_glued(source, above):
+            return glued
+        if above.key is None:
+            return Pitfall(_explain_keyless(source, above.line))
+    return Pitfall(_explain_misplaced(source, line))
+
+
+def _explain_no_colon(source: SourceText, start: int) -> Pitfall:
+    """Explain a line that is neither a key with its value nor a list item."""
+    line = source.line_number(start)
+    return _explain_glued(source, read_line_parts(source, line)) or Pitfall(_explain_keyless(source, line))
+
+
+def _explain_glued(source: SourceText, entry: LineParts) -> Pitfall | None:
+    """`key:value` or `-item` without the space."""
+    text = source.line(entry.line)
+    match = re.match(r"[ ]*(?:-[ ]+)*(?:(?P<key>[A-Za-z_]+):(?!//)(?=\S)|(?P<dash>-)(?=[^\s\-\d]))", text)
+    if match is None or entry.key is not None:
+        return None
+    start = source.line_start(entry.line)
+    at = start + match.end()
+    what, sample = ("':'", f"{match['key']}: ...") if match["key"] else ("'-'", "- ...")
+    mistake = MisreadError(source.locate(at - 1), f"a space is missing after {what}.", f"Write `{sample}`.")
+    return Pitfall(mistake, LineParts(entry.line, entry.indent, match["key"], at + 1, text[match.end() + 1 :].rstrip()))
+
+
+def _explain_keyless(source: SourceText, line: int) -> MisreadError:
+    hint = "Write `key: value` or `- item`; indent the line deeper if it goes on with the text above."
+    return MisreadError(source.locate_line(line), "this line has no ': ' and is no list item.", hint)
+
+
+def _explain_misplaced(source: SourceText, line: int) -> MisreadError:
+    levels = [f"column {indent + 1} (line {number})" for indent, number in find_open_levels(source, line)]
+    hint = "Lines that belong together start in the same column."
+    if levels:
+        hint = f"Lines that belong together start in the same column; it could be {' or '.join(levels[:4])}."
+    return MisreadError(source.locate_line(line), "the indentation of this line fits no line above it.", hint)
+
+
+def _explain_flow(source: SourceText, at: int, opened: int, problem: str) -> Pitfall:
+    """Inside [...] or {...}."""
+    line, first = source.line_number(at), source.line_number(opened)
+    entry, bracket = read_line_parts(source, first), source.text[opened : opened + 1]
+    if brace := _explain_inner_brace(source, at):
+        return Pitfall(brace, entry)
+    is_inside = line == first or read_line_parts(source, line).indent > entry.indent
+    if is_inside and at < source.line_end(line) and "stream end" not in problem:
+        found = source.text[at : at + 1]
+        if found == ":":
+            message = "': ' inside a value that is not in quotes: YAML takes it for a second key."
+        else:
+            message = f"YAML can't go on here: a comma or a closing bracket is missing before {found!r}, or a value is."
+        return Pitfall(MisreadError(source.locate(at), message, "Inside [...] and {...}, put texts in quotes."), entry)
+    if bracket not in ("[", "{"):
+        bracket, opened = entry.value[:1], entry.value_start
+    closing = {"[": "]", "{": "}"}.get(bracket, "bracket")
+    place = source.locate(opened)
+    return Pitfall(
+        MisreadError(place, f"the {bracket!r} that is opened here is never closed.", f"Add the {closing}."), entry
+    )
+
+
+def _explain_inner_brace(source: SourceText, at: int) -> MisreadError | None:
+    """Explain the mistake of `{topic}` followed by more text, inside [...] or {...}."""
+    before = source.text[:at].rstrip()
+    if not before.endswith("}") or (start := before.rfind("{")) < source.line_start(source.line_number(at)):
+        return None
+    return MisreadError(source.locate(start, len(before)), *describe_brace_pitfall(before[start:]))
+
+
+def _explain_block(source: SourceText, at: int, last: Node | None, problem: str) -> Pitfall:
+    """Something follows a finished value, or a line stands at no level."""
+    line = source.line_number(at)
+    entry = read_line_parts(source, line)
+    if last is not None and _is_long_quote(source, last, line):
+        return _explain_unclosed_quote(source, last.start)
+    if entry.value_start < at:
+        return _explain_after_value(source, at, entry)
+    if isinstance(last, ScalarNode) and last.is_block and "scalar" in problem:
+        hint = "Indent every line of the text at least as deep as its first one."
+        return Pitfall(
+            MisreadError(source.locate_line(line), "this line is indented less than the text it belongs to.", hint)
+        )
+    if "'?'" in problem or "'-'" in problem:
+        hint = "A level holds either `key: value` lines or `- item` lines."
+        return Pitfall(MisreadError(source.locate_line(line), "list items and keys are mixed on one level here.", hint))
+    if "scalar" in problem and entry.key is None:
+        return _explain_no_colon(source, at)
+    return Pitfall(_explain_misplaced(source, line))
+
+
+def _is_long_quote(source: SourceText, node: Node, line: int) -> bool:
+    """A quoted text that began above this line and ended in it: most likely its own last quote is gone."""
+    is_quoted = isinstance(node, ScalarNode | BrokenNode) and source.text[node.start : node.start + 1] in ("'", '"')
+    return is_quoted and source.line_number(node.start) < line <= source.line_number(node.end)
+
+
+def _explain_after_value(source: SourceText, at: int, entry: LineParts) -> Pitfall:
+    """Text behind a value that had ended."""
+    start, rest = entry.value[:1], source.locate(at, source.line_end(entry.line))
+    if start == "{":
+        return _explain_value(source, entry, *describe_brace_pitfall(entry.value))
+    if start == "*":
+        return _explain_value(source, entry, "a value that starts with '*' is an alias for YAML, and cells have none.")
+    if start in ("'", '"'):
+        other = "Inside '...' an apostrophe is written twice: ''." if start == "'" else 'Inside "..." write \\" for ".'
+        return Pitfall(MisreadError(rest, f"there is more text after the closing {start}.", other), entry)
+    if start == "[":
+        return Pitfall(MisreadError(rest, "there is more text after the closing ].", _QUOTE), entry)
+    return Pitfall(MisreadError(rest, "YAML can't read this part of the line.", _QUOTE), entry)
+
+
+def _explain_directive(source: SourceText) -> Pitfall | None:
+    """Explain a '%' in front of everything: a second magic, mostly."""
+    text = source.text.lstrip()
+    if not text.startswith("%"):
+        return None
+    place = source.locate_line(source.line_number(len(source.text) - len(text)))
+    message = "a line that starts with '%' is a directive for YAML, and cells have none."
+    return Pitfall(MisreadError(place, message, "Put magics above %%ensemble; put texts in quotes."))
+
+
+def _explain_outside(source: SourceText, at: int) -> Pitfall:
+    """Something behind the end of the whole."""
+    text = source.text.lstrip()
+    start = len(source.text) - len(text)
+    line = source.line_number(at)
+    if text.startswith("{") and line == source.line_number(start):
+        return _explain_value(source, read_line_parts(source, line), *describe_brace_pitfall(text))
+    return Pitfall(_explain_misplaced(source, line))
+
+
+def _explain_other(source: SourceText, at: int, start: int, problem: str) -> Pitfall:
+    entry = read_line_parts(source, source.line_number(start))
+    if "sequence entries" in problem:
+        hint = "Start the list on the next line, or write it in brackets: [a, b]."
+        return _explain_value(source, entry, "a list can't start on the line of its key.", hint)
+    if "mapping keys" in problem:
+        return _explain_value(source, entry, "a value can't start with '? ' in YAML.")
+    if "escape" in problem or "hexdecimal" in problem or "hexadecimal" in problem:
+        hint = "Write \\\\ for a backslash, or use '...', where it is an ordinary character."
+        return Pitfall(
+            MisreadError(source.locate(max(at - 1, 0), at + 1), 'inside "..." this is no escape.', hint), entry
+        )
+    if entry.value[:1] in ("|", ">"):
+        hint = f"Start the text on the next line, or put it in quotes if {entry.value[0]} belongs to it."
+        return _explain_value(source, entry, f"after {entry.value[0]!r} the line must end.", hint)
+    if "node content" in problem:
+        return _explain_value(source, entry, f"a value can't start with {source.text[at : at + 1]!r} in YAML.")
+    return Pitfall(MisreadError(source.locate(at), f"this is no YAML: {quote(problem, 100)}", _QUOTE), entry)
+
+
+def _explain_unknown(error: Exception, source: SourceText, last: Node | None) -> Pitfall:
+    """Explain that the parser itself gave up, e.g. on a character number that does not exist."""
+    line = source.line_number(last.end if last is not None else 0)
+    message = f"YAML can't be read from here on ({type(error).__name__})."
+    return Pitfall(
+        MisreadError(source.locate_line(line), message, "Look for odd escapes such as \\U00110000 and for stray signs.")
+    )

@@ -10,29 +10,26 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ensemble_notebook.cell.language import cell_schema
-from ensemble_notebook.cell.language.cell_schema import AGENT, CELL, PHASE, TASK
-from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.language import vocabulary
+from ensemble_notebook.cell.language.vocabulary import AGENT, CELL, PHASE, TASK, ValueKind
 from ensemble_notebook.cell.reading.values import is_name
-from ensemble_notebook.cell.text.suggestions import suggest_name
-from ensemble_notebook.cell.writing.object_names import ObjectNames
+from ensemble_notebook.cell.text.mistakes import suggest_name
+from ensemble_notebook.cell.writing.object_names import ObjectNames, find_names
 from ensemble_notebook.cell.writing.value_writer import SectionWriter, Spot, ValueWriter, write_names
 from ensemble_notebook.cell.writing.yaml_text import Block, BlockList, write_yaml
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.condition import Condition, write_pattern
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.hierarchy import normalize_role
-from ensemble_notebook.domain.definitions.pattern_search import write_pattern
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_input_name, find_variables
 from ensemble_notebook.domain.outputs.secrets import has_secret
-from ensemble_notebook.domain.planning.agent_derivation import make_role_slug
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.ensemble_texts import find_texts_by_variable
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph, make_role_slug
 from ensemble_notebook.domain.planning.team import list_agents
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.errors import Problem, ValidationError
 
 _FIRST: Final = ("name", "llm", "workflow")
@@ -45,14 +42,14 @@ def write_cell(ensemble: EnsembleDefinition, namespace: Mapping[str, Any] | None
 
     Args:
         ensemble: a valid one.
-        namespace: the notebook's variables, by which objects are named; None if they are not known: then functions and
-            classes are written by their own names.
+        namespace: the notebook's variables, by which objects are named; None for those that its cell was read with.
+            Where there are none, functions and classes are written by their own names.
 
     Raises:
         ValidationError: the ensemble can't run, or holds something that a cell can't express: an object without a name,
             a key, an input that is not plain data. Names the place, and the remedy.
     """
-    text = write_yaml(CellWriter(ensemble, namespace).write())
+    text = write_yaml(CellWriter(ensemble, find_names(ensemble) if namespace is None else namespace).write())
     if has_secret(text):
         raise ValidationError("This ensemble holds what looks like a key, and keys never stand in a cell.")
     return text
@@ -133,7 +130,7 @@ class CellWriter:
         fields = self._values.write_section(phase, PHASE, label, ("name", "tasks", "workflow"))
         if is_given:
             fields["workflow"] = node.workflow.value
-        is_clear = isinstance(tasks, list) or not tasks.keys() & {*cell_schema.PHASE_KEYS, "review"}
+        is_clear = isinstance(tasks, list) or not tasks.keys() & {*vocabulary.PHASE_KEYS, "review"}
         if not fields and is_clear:
             return phase.name, tasks
         return phase.name, Block({**fields, "tasks": tasks})
@@ -183,12 +180,12 @@ class CellWriter:
         if node.context != tuple(each for each in default if each != node.item_source):
             names = [self._graph.tasks[each].name for each in node.context]
             fields = _insert(fields, "context", write_names(names, self._find_spot(node.task, TASK, "context")))
-        is_short = fields.keys() == {"description"} and self._local_names.get(node.index) not in cell_schema.WORDS
+        is_short = fields.keys() == {"description"} and self._local_names.get(node.index) not in vocabulary.WORDS
         return fields["description"] if is_short else fields
 
     # references
 
-    def _find_spot(self, owner: Any, schema: cell_schema.SectionSchema, name: str) -> Spot:
+    def _find_spot(self, owner: Any, schema: vocabulary.SectionSchema, name: str) -> Spot:
         return Spot(f"{schema.name} {getattr(owner, 'name', None) or ''}".strip(), owner, schema.keys[name])
 
     def _write_after(self, _: Any, spot: Spot) -> Any:
@@ -218,12 +215,12 @@ class CellWriter:
 
     def _write_conditions(self, _: Sequence[Condition], spot: Spot) -> Any:
         node = self._nodes.get(id(spot.owner)) or self._phases[id(spot.owner)]
-        found = [self._graph.conditions[each] for each in node.when]
+        found = [self._graph.conditions[each] for each in getattr(node, spot.key.name)]
         written = [{self._graph.tasks[each.source].name: self._write_test(each.condition, spot)} for each in found]
         return written[0] if len(written) == 1 else written
 
     def _write_test(self, condition: Condition, spot: Spot) -> Any:
-        fields = self._values.write_section(condition, cell_schema.CONDITION, f"{spot.key.name} of {spot.label}")
+        fields = self._values.write_section(condition, vocabulary.CONDITION, f"{spot.key.name} of {spot.label}")
         if condition.matches is not None:
             fields["matches"] = write_pattern(condition.matches)
         equals = fields.get("equals")
@@ -236,9 +233,9 @@ class CellWriter:
     # reviews of phases
 
     def _write_phase_review(self, review: PhaseReview, spot: Spot) -> Any:
-        fields = self._values.write_section(review, cell_schema.PHASE_REVIEW, f"review of {spot.label}")
+        fields = self._values.write_section(review, vocabulary.PHASE_REVIEW, f"review of {spot.label}")
         by = fields["by"]
-        is_short = fields.keys() == {"by"} and not (isinstance(by, dict) and by.keys() & cell_schema.PHASE_REVIEW.keys)
+        is_short = fields.keys() == {"by"} and not (isinstance(by, dict) and by.keys() & vocabulary.PHASE_REVIEW.keys)
         return by if is_short else fields
 
     def _write_reviewer(self, by: Any, spot: Spot) -> Any:
@@ -250,7 +247,7 @@ class CellWriter:
         if node is not None and node.context:
             names = [self._graph.tasks[each].name for each in node.context]
             fields = _insert(fields, "context", write_names(names, spot))
-        text = fields["description"]
+        text = fields.get("description", "")
         return text if fields.keys() == {"description"} and text == text.strip() and not is_name(text) else fields
 
     # inputs
@@ -296,8 +293,8 @@ class CellWriter:
 
 def _insert(fields: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
     """Put a key behind those that begin a task."""
-    first = {each: fields[each] for each in ("name", "description", "expected_output", "agent") if each in fields}
-    return first | {name: value} | fields
+    first = ("name", "description", "expected_output", "prompt", "agent")
+    return {each: fields[each] for each in first if each in fields} | {name: value} | fields
 
 
 def _group_keys(fields: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,13 @@ Reads three files as text. Nothing of the project is imported or run.
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ensemble_notebook.cell.language.cell_schema import AGENT, CELL, TASK, SectionSchema
 from ensemble_notebook.cell.language.spellings import (
     ASYNC_EXECUTION,
     Spelling,
@@ -18,23 +19,25 @@ from ensemble_notebook.cell.language.spellings import (
     read_model_spelling,
     read_spelling,
 )
-from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.language.vocabulary import AGENT, CELL, GUARDRAIL, TASK, SectionSchema, ValueKind
 from ensemble_notebook.cell.reading.values import read_data
 from ensemble_notebook.cell.text.mistakes import MistakeReport
-from ensemble_notebook.cell.text.source_text import SourceText
-from ensemble_notebook.cell.text.text_file import read_text_file
+from ensemble_notebook.cell.text.source_text import SourceText, read_text_file
 from ensemble_notebook.cell.text.yaml_nodes import MappingNode
 from ensemble_notebook.cell.text.yaml_tree import read_tree
-from ensemble_notebook.cell.writing.crewai_code import Fields, ProjectCode, read_crewai_code
 from ensemble_notebook.cell.writing.yaml_text import Block, BlockList, Comment, write_yaml
 from ensemble_notebook.domain.definitions.templates import find_variables
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.model_spec import parse_spec
+from ensemble_notebook.models.model_kinds import parse_spec
 
 _FILES: Final = ("agents.yaml", "tasks.yaml")
 _OPENAI: Final = re.compile(r"(?:chatgpt|gpt|o\d)[-.\w]*")
 """What a crew names without a provider is OpenAI's."""
+_GUARDRAIL: Final = (
+    "a guardrail here is a function of the notebook, which gets the output, and returns True to let it pass and a text "
+    "to object, where crewAI returns (True, ...) and (False, text)."
+)
 _OBJECTS: Final = (
     *(ValueKind.TOOLS, ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.FUNCTIONS),
     *(ValueKind.OUTPUT_TYPE, ValueKind.PROMPT),
@@ -163,12 +166,15 @@ def _add_field(
     elif key is None:
         notes.append(f"{label} is left out. {find_foreign_hint(word) or 'A cell has no such key.'}")
     elif key.kind in _OBJECTS:
-        names = value if isinstance(value, list) else [value]
-        if all(isinstance(name, str) and name in namespace for name in names):
-            made[key.name] = value
+        given = value if isinstance(value, list) else [value]
+        names = [str(name).removeprefix("self.") for name in given]  # methods of the crew become functions
+        if all(name in namespace for name in names):
+            made[key.name] = names if isinstance(value, list) else names[0]
         else:
-            shown = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value
+            shown = f"[{', '.join(names)}]" if isinstance(value, list) else names[0]
             made[f"# {key.name}"] = Comment(f"{key.name}: {shown}  (define it in a cell above)")
+            if key.word.label == GUARDRAIL:
+                notes.append(f"{label}: {_GUARDRAIL}")
     elif key.kind is ValueKind.MODEL:
         model = _read_model(value, namespace)
         if model is None:
@@ -216,3 +222,109 @@ def _check_model(spec: Any) -> Any:
 def _list_variables(*groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
     texts = [text for group in groups for fields in group.values() for text in fields.values() if isinstance(text, str)]
     return list(dict.fromkeys(name for text in texts for name in find_variables(text)))
+
+
+# --- What the crew.py of a crewAI project says, read from its syntax tree. Nothing of it is imported or run -----------
+
+
+_PARTS: Final = ("agent", "task", "crew")
+_KNOWN: Final = frozenset({*_PARTS, "CrewBase"})
+_OWN: Final = frozenset({"self.agents", "self.tasks"})  # all that the decorators have collected
+
+Fields = dict[str, Any]
+
+
+class _Member(str):
+    """A method of the class that makes an agent or a task: ``self.research_task()``."""
+
+    __slots__ = ()
+
+
+@dataclass
+class ProjectCode:
+    """What the code says beside the files.
+
+    Attributes:
+        agents, tasks: the keywords of each by its name in the files, else that of its method; in order of the code.
+        ensemble: the keywords of the crew, by field.
+        others: methods with other decorators: ``prepare (@before_kickoff)``.
+    """
+
+    agents: dict[str, Fields] = field(default_factory=dict)
+    tasks: dict[str, Fields] = field(default_factory=dict)
+    ensemble: Fields = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+
+
+def read_crewai_code(file: Path) -> ProjectCode:
+    """Read what crew.py says. Texts, numbers and the like are values, all other expressions their source.
+
+    Raises:
+        ValidationError: it is no Python.
+    """
+    try:
+        tree = ast.parse(read_text_file(file))
+        code, names = ProjectCode(), dict[str, str]()
+        functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        for function in sorted(functions, key=lambda each: each.lineno):
+            _read_function(function, code, names)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise ValidationError(f"{file} can't be read as Python: {error}.") from None
+    for fields in (*code.agents.values(), *code.tasks.values(), code.ensemble):
+        for key, value in fields.items():
+            fields[key] = _name_members(value, names)
+    return code
+
+
+def _read_function(function: ast.FunctionDef | ast.AsyncFunctionDef, code: ProjectCode, names: dict[str, str]) -> None:
+    """The agents, tasks or crew that a method makes."""
+    decorators = [ast.unparse(each).rpartition(".")[2] for each in function.decorator_list]
+    code.others += [f"{function.name} (@{each})" for each in decorators if each.partition("(")[0] not in _KNOWN]
+    for kind, call in _find_calls(function):
+        fields = {each.arg: _read_value(each.value) for each in call.keywords if each.arg is not None}
+        config = next((each.value for each in call.keywords if each.arg == "config"), None)
+        fields.pop("config", None)
+        if kind == "crew":
+            code.ensemble |= {
+                key: value for key, value in fields.items() if not (isinstance(value, str) and value in _OWN)
+            }
+            continue
+        name = function.name
+        if isinstance(config, ast.Subscript) and isinstance(config.slice, ast.Constant):
+            name = str(config.slice.value)
+        names[function.name] = name
+        (code.agents if kind == "agent" else code.tasks)[name] = fields
+
+
+def _find_calls(function: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            kind = ast.unparse(node.func).rpartition(".")[2]
+            if kind in ("Agent", "Task", "Crew"):
+                yield kind.lower(), node
+
+
+def _read_value(node: ast.expr) -> Any:
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_read_value(each) for each in node.elts]
+    called = node.func if isinstance(node, ast.Call) and not (node.args or node.keywords) else None
+    if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "self":
+        return _Member(called.attr)
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Process":
+        return node.attr
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "LLM" and node.keywords and not node.args:
+        if len(node.keywords) > 1 and all(isinstance(each.value, ast.Constant) for each in node.keywords):
+            return {str(each.arg): _read_value(each.value) for each in node.keywords}
+        if len(node.keywords) == 1:
+            node = node.keywords[0].value  # a model by its name alone
+    try:
+        return ast.literal_eval(node)
+    except (TypeError, ValueError):
+        return ast.unparse(node)
+
+
+def _name_members(value: Any, names: dict[str, str]) -> Any:
+    """The same with agents and tasks by their names."""
+    if isinstance(value, list):
+        return [_name_members(each, names) for each in value]
+    return names.get(value, str(value)) if isinstance(value, _Member) else value

@@ -7,14 +7,22 @@ can be said of the data of a cell: forms, keys and kinds of values. Names, refer
 from __future__ import annotations
 
 import json
+import re
 from enum import Enum, StrEnum
 from typing import Any, Final
 
-from ensemble_notebook.cell.language import cell_schema
-from ensemble_notebook.cell.language.cell_schema import Key, KeyGroup, SectionSchema
+from ensemble_notebook.cell.language import vocabulary
 from ensemble_notebook.cell.language.spellings import ASYNC_EXECUTION
-from ensemble_notebook.cell.language.vocabulary import ValueKind
-from ensemble_notebook.cell.writing.editor_types import Form, make_type_forms
+from ensemble_notebook.cell.language.vocabulary import Key, KeyGroup, SectionSchema, ValueKind
+from ensemble_notebook.cell.reading.inline_types import (
+    JSON_TYPES,
+    SCHEMA_KEYWORDS,
+    SCHEMA_LIST_KEYWORDS,
+    SCHEMA_MAPPING_KEYWORDS,
+    VALUE_KEYWORDS,
+)
+from ensemble_notebook.domain.definitions.output_type import NULL_WORDS, TYPE_WORDS
+from ensemble_notebook.models.model_kinds import list_examples
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -48,7 +56,7 @@ def _one_or_list(form: Form) -> Form:
 _AGENT_WITH_ROLE: Final[Form] = {**_refer("agent"), "required": ["role"]}
 _FORMS: Final[dict[ValueKind, Form]] = {
     **dict.fromkeys((ValueKind.TEXT, ValueKind.CHOICE), _TEXT),
-    **dict.fromkeys((ValueKind.AGENT, ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.ENSEMBLE), _TEXT),
+    **dict.fromkeys((ValueKind.AGENT, ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.DEPS, ValueKind.ENSEMBLE), _TEXT),
     **dict.fromkeys((ValueKind.NUMBER, ValueKind.SHARE, ValueKind.SECONDS), _NUMBER),
     **dict.fromkeys((ValueKind.PRICE, ValueKind.AMOUNT), _NUMBER),
     ValueKind.WHOLE: _WHOLE,
@@ -59,7 +67,7 @@ _FORMS: Final[dict[ValueKind, Form]] = {
     **dict.fromkeys((ValueKind.NAMES, ValueKind.OBJECTS, ValueKind.TOOLS, ValueKind.ROLES), _NAMES),
     **dict.fromkeys((ValueKind.FUNCTIONS, ValueKind.MEMORIES), _ONE_OR_MORE),
     ValueKind.WORKER: _any_of(_TEXT, _AGENT_WITH_ROLE),
-    ValueKind.MODEL: _any_of({**_TEXT, "examples": ["local", "openai:gpt-4o-mini"]}, _refer("llm")),
+    ValueKind.MODEL: _any_of({**_TEXT, "examples": [*list_examples()]}, _refer("llm")),
     ValueKind.OUTPUT_TYPE: _refer("output_type"),
     ValueKind.AGENTS: _any_of(
         {"type": "object", "additionalProperties": _refer("agent")},
@@ -68,6 +76,7 @@ _FORMS: Final[dict[ValueKind, Form]] = {
     ValueKind.TASKS: _any_of(_refer("chain"), _refer("graph")),
     ValueKind.PHASES: {"type": "object", "minProperties": 1, "additionalProperties": _refer("phase_or_tasks")},
     ValueKind.COST: _refer("cost"),
+    ValueKind.PROMPT_TEXTS: _refer("texts"),
     ValueKind.RATE: _any_of({**_TEXT, "examples": ["60/min", "2 per second"]}, _refer("rate")),
     ValueKind.BUDGET: _any_of({**_TEXT, "examples": ["$0.50", "$0.50, 20k tokens, 50 calls"]}, _refer("budget")),
     ValueKind.WHEN: _one_or_list(_refer("conditions")),
@@ -87,9 +96,9 @@ FAMILIAR_FORMS: Final[dict[str, Form]] = {"max_rpm": _NUMBER, "human_input": _FL
 
 def make_editor_schema() -> dict[str, Any]:
     """Make the schema of a whole cell, draft 2020-12, of plain values."""
-    groups = {_get_group_name(group): group.schema for group in cell_schema.CELL.key_groups.values()}
+    groups = {_get_group_name(group): group.schema for group in vocabulary.CELL.key_groups.values()}
     grouped = [id(schema) for schema in groups.values()]
-    own = {_get_name(schema): schema for schema in cell_schema.SCHEMAS if id(schema) not in grouped}
+    own = {_get_name(schema): schema for schema in vocabulary.SCHEMAS if id(schema) not in grouped}
     return {
         "$schema": DIALECT,
         "title": _TITLE,
@@ -189,7 +198,7 @@ def _make_spelling_forms(schema: SectionSchema, place: str) -> Form:
             "description": f"Read as {name}.",
             "deprecated": True,
         }
-    if schema is cell_schema.TASK:
+    if schema is vocabulary.TASK:
         patterns[_make_pattern(ASYNC_EXECUTION, is_own=False)] = {**_FLAG, "deprecated": True}
     return patterns
 
@@ -207,9 +216,9 @@ def _to_camel_case(word: str) -> str:
 
 def _make_requirements(schema: SectionSchema) -> Form:
     """Say which keys can't be left out, in whichever spelling they are written."""
-    if schema is cell_schema.CELL:
+    if schema is vocabulary.CELL:
         return {"oneOf": [{"required": ["tasks"]}, {"required": ["phases"]}]}
-    if schema is cell_schema.CONDITION:
+    if schema is vocabulary.CONDITION:
         return {
             "if": {"required": ["field"]},
             "then": {"minProperties": 2, "maxProperties": 2},
@@ -217,7 +226,7 @@ def _make_requirements(schema: SectionSchema) -> Form:
         }
     form: Form = {}
     for key in schema.keys.values():
-        spellings = [key.name, _to_camel_case(key.name), *filter(None, [key.word.unless])]
+        spellings = [key.name, _to_camel_case(key.name), *key.word.unless]
         ways = list(dict.fromkeys(spellings))
         if key.is_required and len(ways) == 1:
             form.setdefault("required", []).append(key.name)
@@ -231,13 +240,13 @@ def _make_requirements(schema: SectionSchema) -> Form:
 
 def _make_graph_form() -> Form:
     """Tasks by name; a word of the language with a text is a line that has lost its indentation."""
-    stray = sorted(cell_schema.WORDS - cell_schema.TASK_NAMES)
+    stray = sorted(vocabulary.WORDS - vocabulary.TASK_NAMES)
     return {
         "type": "object",
         "minProperties": 1,
         "patternProperties": {
             f"^({'|'.join(stray)})$": _refer("task"),
-            f"^({'|'.join(sorted(cell_schema.TASK_NAMES))})$": _any_of(
+            f"^({'|'.join(sorted(vocabulary.TASK_NAMES))})$": _any_of(
                 {"type": "string", "pattern": r"\S\s+\S"}, _refer("task")
             ),
         },
@@ -247,13 +256,13 @@ def _make_graph_form() -> Form:
 
 def _make_phase_form() -> Form:
     """A phase with its keys, if one of them stands there, else its tasks."""
-    review_keys = [{"required": [name]} for name in cell_schema.PHASE_REVIEW.keys]
+    review_keys = [{"required": [name]} for name in vocabulary.PHASE_REVIEW.keys]
     review = _any_of(
         {"type": "object", "anyOf": review_keys},
         {"type": "string", "not": {"pattern": r"\S\s+\S"}},
         {"type": ["boolean", "number"]},
     )
-    has_keys = [{"required": [name]} for name in sorted(cell_schema.PHASE_KEYS)]
+    has_keys = [{"required": [name]} for name in sorted(vocabulary.PHASE_KEYS)]
     return _any_of(
         _refer("chain"),
         {
@@ -273,10 +282,89 @@ def _make_conditions_form() -> Form:
 
 def _make_gate_form() -> Form:
     """`review` of a task: true is its default, false is no word, since without the key there is none."""
-    return _any_of({"const": True}, _make_value_form(cell_schema.REVIEW.keys["timing"]), _refer("review"))
+    return _any_of({"const": True}, _make_value_form(vocabulary.REVIEW.keys["timing"]), _refer("review"))
 
 
 def _make_phase_review_form() -> Form:
-    keys = [{"required": [name]} for name in cell_schema.PHASE_REVIEW.keys]
+    keys = [{"required": [name]} for name in vocabulary.PHASE_REVIEW.keys]
     mapping = {"type": "object", "if": {"anyOf": keys}, "then": _refer("phase_review"), "else": _refer("task")}
     return _any_of(_TEXT, mapping)
+
+
+# Says of the data of a cell what `inline_types` says of its nodes.
+
+Form = dict[str, Any]
+"""A JSON schema."""
+
+_WORDS: Final = "|".join(map(re.escape, TYPE_WORDS))
+_MEMBERS: Final = "|".join(map(re.escape, (*TYPE_WORDS, *NULL_WORDS)))
+_CHOICE: Final = rf"(?!\s*({_MEMBERS})\s*(\||\??\s*$))\s*[^|\s][^|]*"
+_ONE_TYPE: Final = rf"^\s*({_WORDS})\??\s*$"
+_UNION: Final = rf"^\s*({_MEMBERS})(\s*\|\s*({_MEMBERS}))+\??\s*$"
+_ENUM: Final = rf"^{_CHOICE}(\|{_CHOICE})+$"
+_ONE_NAME: Final = rf"^(?!\s*({_WORDS})\??\s*$)[^|]*$"
+
+
+def make_type_forms() -> dict[str, Form]:
+    """Make the forms of an output type, by the names under which they refer to each other."""
+    return {
+        "output_type": {"anyOf": [{"type": "string", "pattern": _ONE_NAME}, _make_inline_form()]},
+        "fields": {"type": "object", "minProperties": 1, "additionalProperties": _refer("field_type")},
+        "field_type": {"anyOf": [_make_word_form(), _refer("fields"), _make_list_form()]},
+        "json_schema": _make_schema_form(),
+    }
+
+
+def _make_inline_form() -> Form:
+    """A mapping that can only be meant as a JSON schema is one; every other one has fields."""
+    is_schema = [
+        {"properties": {"type": {"const": "object"}}, "required": ["type"]},
+        {"properties": {"properties": {"type": "object"}}, "required": ["properties"]},
+        {"not": {"propertyNames": {"pattern": "^[^$]"}}},
+    ]
+    return {
+        "type": "object",
+        "if": {"anyOf": is_schema},
+        "then": _refer("json_schema"),
+        "else": _refer("fields"),
+    }
+
+
+def _make_word_form() -> Form:
+    return {
+        "type": "string",
+        "description": "A type, such as str, int?, or yes | no for one of these words.",
+        "anyOf": [
+            {"enum": list(TYPE_WORDS)},
+            *({"pattern": each} for each in (_ONE_TYPE, _UNION, _ENUM)),
+        ],
+    }
+
+
+def _make_list_form() -> Form:
+    item = {"allOf": [_refer("field_type"), {"not": {"type": "string", "pattern": r"\?\s*$"}}]}
+    return {
+        "type": "array",
+        "description": "A list of this type.",
+        "items": item,
+        "minItems": 1,
+        "maxItems": 1,
+    }
+
+
+def _make_schema_form() -> Form:
+    """A JSON schema whose words are checked; the values of most of them are the server's to judge."""
+    inner = _refer("json_schema")
+    types = {"enum": list(JSON_TYPES)}
+    return {
+        "type": ["object", "boolean"],
+        "properties": {
+            **dict.fromkeys(sorted(VALUE_KEYWORDS), True),
+            **dict.fromkeys(sorted(SCHEMA_KEYWORDS), inner),
+            **{word: {"items": inner} for word in sorted(SCHEMA_LIST_KEYWORDS)},
+            **{word: {"additionalProperties": inner} for word in sorted(SCHEMA_MAPPING_KEYWORDS)},
+            "type": {"anyOf": [types, {"type": "array", "items": types}]},
+        },
+        "patternProperties": {"^x-": True},
+        "additionalProperties": False,
+    }

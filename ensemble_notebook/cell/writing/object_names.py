@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import sys
 import types
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Final
 
-from ensemble_notebook.cell.binding.imported_names import list_imported
+from ensemble_notebook.cell.binding.name_resolver import list_imported
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.item_list import Items, list_items
 from ensemble_notebook.domain.definitions.tool import RetrieverTool, human_input
@@ -23,6 +24,19 @@ HUMAN_INPUT: Final = human_input.__name__
 
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _OF_IPYTHON: Final = re.compile(r"_+(\d*|i+\d*|[iod]h|exit_code|ensemble)")
+
+
+_given: Final[weakref.WeakKeyDictionary[EnsembleDefinition, Mapping[str, Any]]] = weakref.WeakKeyDictionary()
+
+
+def remember_names(ensemble: EnsembleDefinition, namespace: Mapping[str, Any]) -> None:
+    """Remember the variables by which a cell has named the objects of an ensemble, as long as that lives."""
+    _given[ensemble] = namespace
+
+
+def find_names(ensemble: EnsembleDefinition) -> Mapping[str, Any] | None:
+    """Find the variables that `remember_names` was given for an ensemble; None where it was given none."""
+    return _given.get(ensemble)
 
 
 class ObjectNames:

@@ -5,33 +5,37 @@ Every kind of value has a writer here, or in `cell_writer` if it refers to membe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
-from ensemble_notebook.cell.language import cell_schema
-from ensemble_notebook.cell.language.amounts import AmountError, read_budget, read_rate
-from ensemble_notebook.cell.language.cell_schema import Key, SectionSchema
-from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.language import vocabulary
+from ensemble_notebook.cell.language.vocabulary import Key, SectionSchema, ValueKind
+from ensemble_notebook.cell.reading.inline_types import read_inline_type
+from ensemble_notebook.cell.text.mistakes import CellError, MistakeReport
+from ensemble_notebook.cell.text.source_text import SourceText
+from ensemble_notebook.cell.text.yaml_nodes import MappingNode
+from ensemble_notebook.cell.text.yaml_tree import read_tree
 from ensemble_notebook.cell.writing.object_names import ObjectNames
-from ensemble_notebook.cell.writing.type_writer import write_output_type
-from ensemble_notebook.cell.writing.written_fields import list_written
-from ensemble_notebook.cell.writing.yaml_text import Digits
+from ensemble_notebook.cell.writing.yaml_text import Digits, write_flow
+from ensemble_notebook.domain.definitions.amounts import AmountError, read_budget, read_rate
 from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.memory import STORE_ENDINGS
+from ensemble_notebook.domain.definitions.own_prompt import TextOfPrompt
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.outputs.secrets import has_secret
 from ensemble_notebook.errors import Problem, ValidationError
+from ensemble_notebook.models.model_kinds import list_bare_words
 
 _UNITS: Final = {1.0: "s", 60.0: "min", 3600.0: "h", 86400.0: "day"}
 _SIGNS: Final = {"USD": "$", "EUR": "€", "GBP": "£"}
 _SCALARS: Final = (str, int, float, bool, type(None))
 _LONGEST_NUMBER: Final = 30
-_BUILT_IN_MODELS: Final = ("local", "scripted")
-_STORE_ENDINGS: Final = (".db", ".sqlite", ".sqlite3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +82,15 @@ class SectionWriter:
             ValueKind.EXTRAS: self.write_data,
             ValueKind.INPUTS: self.write_data,
             **dict.fromkeys((ValueKind.PRICE, ValueKind.AMOUNT), _write_decimal),
-            **dict.fromkeys((ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.ENSEMBLE), self._write_object),
+            **dict.fromkeys(
+                (ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.DEPS, ValueKind.ENSEMBLE), self._write_object
+            ),
             **dict.fromkeys((ValueKind.OBJECTS, ValueKind.FUNCTIONS), self._write_objects),
             ValueKind.TOOLS: self._write_tools,
             ValueKind.MODEL: self._write_model,
             ValueKind.OUTPUT_TYPE: self._write_output_type,
             ValueKind.COST: self._write_part,
+            ValueKind.PROMPT_TEXTS: self._write_part,
             ValueKind.CONSTRAINTS: self._write_part,
             ValueKind.RATE: self._write_rate,
             ValueKind.BUDGET: self._write_budget,
@@ -164,13 +171,13 @@ class SectionWriter:
         if isinstance(value, Mapping):
             return self._write_model_mapping(value, spot)
         name = self._name(value, spot)
-        if name in _BUILT_IN_MODELS:
+        if name in list_bare_words():
             message = f"The {spot.shown} is in a variable {name!r}, and in a cell that word is a model of its own."
             raise spot.refuse(f"{message} Bind it to another name.")
         return name
 
     def _write_model_mapping(self, value: Mapping[str, Any], spot: Spot) -> dict[str, Any]:
-        keys = cell_schema.MODEL.keys
+        keys = vocabulary.MODEL.keys
         if unknown := [name for name in value if name not in keys]:
             raise spot.refuse(f"The {spot.shown} has {unknown[0]!r}, which a model in a cell has not.")
         return {name: self.write_data(each, spot) for name, each in value.items()}
@@ -189,7 +196,7 @@ class SectionWriter:
     # parts with keys of their own
 
     def _write_part(self, value: Definition, spot: Spot) -> dict[str, Any]:
-        schema = next(each for each in cell_schema.SCHEMAS if each.definition is type(value))
+        schema = next(each for each in vocabulary.SCHEMAS if each.definition is type(value))
         return self.write_section(value, schema, f"{spot.key.name} of {spot.label}")
 
     def _write_rate(self, value: RateLimit, spot: Spot) -> Any:
@@ -255,13 +262,12 @@ class SectionWriter:
     # files
 
     def _write_store(self, value: Any, spot: Spot) -> Any:
-        from ensemble_notebook.memory.in_memory_store import InMemoryStore
-        from ensemble_notebook.memory.retention import Retention
+        from ensemble_notebook.memory.full_text_store import InMemoryStore, Retention
         from ensemble_notebook.memory.sqlite_memory import SqliteMemory
 
         if self.names.look_up(value) is None and getattr(value, "retention", None) == Retention():
             if type(value) is SqliteMemory:
-                return _write_path(value.path, _STORE_ENDINGS)
+                return _write_path(value.path, STORE_ENDINGS)
             if type(value) is InMemoryStore:
                 return True
         return self._name(value, spot)
@@ -321,3 +327,106 @@ def _write_decimal(value: Decimal, _: Spot) -> Digits:
 
 def _keep(value: Any, _: Spot) -> Any:
     return value
+
+
+# The written form is read back and used only if it gives the same schema.
+
+_NAMES: Final = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "null"}
+_OBJECT: Final = {"type", "properties", "required", "additionalProperties"}
+
+
+def write_output_type(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Write a JSON schema as a cell has it; None where a cell can't say it."""
+    for written in (_write_fields(schema), _to_plain(schema)):
+        if isinstance(written, dict) and _read(written) == _order(_to_plain(schema)):
+            return written
+    return None
+
+
+def _read(written: dict[str, Any]) -> Any:
+    """What a cell would read, in its order; None where it would not read it."""
+    report = MistakeReport(SourceText(write_flow(written)))
+    try:
+        with report:
+            node = read_tree(report)
+            found = read_inline_type(node, "it", report) if isinstance(node, MappingNode) else None
+    except CellError:
+        return None
+    return _order(found)
+
+
+def _order(schema: Any) -> Any:
+    """The same with the order of mappings in it, which models see."""
+    if isinstance(schema, Mapping):
+        return [(name, _order(each)) for name, each in schema.items()]
+    return [_order(each) for each in schema] if isinstance(schema, list) else (type(schema), schema)
+
+
+def _to_plain(schema: Any) -> Any:
+    if isinstance(schema, Mapping):
+        return {name: _to_plain(each) for name, each in schema.items()}
+    return [_to_plain(each) for each in schema] if isinstance(schema, list | tuple) else schema
+
+
+def _write_fields(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Write an object as its fields; None where it is none that fields could mean."""
+    properties = schema.get("properties")
+    if set(schema) != _OBJECT or not isinstance(properties, Mapping) or not properties:
+        return None
+    written = {}
+    for name, each in properties.items():
+        kind = _write_type(each) if isinstance(each, Mapping) else None
+        if kind is None:
+            return None
+        is_optional = name not in schema["required"]
+        if is_optional and not isinstance(kind, str):
+            return None
+        written[name] = _mark_optional(kind) if is_optional else kind
+    return written
+
+
+def _mark_optional(kind: str) -> str:
+    parts = [part for part in kind.split(" | ") if part != "null"]
+    return f"{' | '.join(parts)}?"
+
+
+def _write_type(schema: Mapping[str, Any]) -> Any:
+    if not schema:
+        return "any"
+    if isinstance(schema.get("enum"), list):
+        words = [each for each in schema["enum"] if each is not None]
+        return " | ".join(each if isinstance(each, str) else write_flow(each) for each in words)
+    if set(schema) == {"type", "items"} and schema["type"] == "array":
+        items = _write_type(schema["items"]) if isinstance(schema["items"], Mapping) else None
+        return None if items is None else [items]
+    if set(schema) == {"type"}:
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        names = [_NAMES.get(each) if isinstance(each, str) else None for each in kinds]
+        return " | ".join(each for each in names if each is not None) if all(names) else None
+    return _write_fields(schema)
+
+
+# It goes by the vocabulary, so that a new word is written once it has a row there.
+
+_PLAIN: Final = (str, int, float, bool, Enum)
+_COLLECTIONS: Final = (tuple, dict, MappingProxyType)
+
+
+def list_written(definition: Definition, schema: SectionSchema) -> Iterator[tuple[Key, Any]]:
+    """List the keys of a definition that have to be written, with their values, in the order of the definition."""
+    for key in schema.keys.values():
+        value = getattr(definition, key.name)
+        if not _is_default(definition, key, value):
+            yield key, value
+
+
+def _is_default(definition: Definition, key: Key, value: Any) -> bool:
+    """Whether a value is what holds without its key."""
+    kind: Any = type(definition)
+    field = kind.__dataclass_fields__[key.name]
+    default = key.default if field.default is MISSING else field.default
+    if value is default or isinstance(value, TextOfPrompt):
+        return True
+    if default is None or default == ():
+        return type(value) in _COLLECTIONS and not value
+    return isinstance(default, _PLAIN) and isinstance(value, _PLAIN) and value == default

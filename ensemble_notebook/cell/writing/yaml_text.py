@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.cell.language import vocabulary
 from ensemble_notebook.cell.reading.values import to_plain_value
 from ensemble_notebook.cell.text.mistakes import MisreadError
 from ensemble_notebook.cell.text.source_text import OPTIONS
@@ -152,7 +152,7 @@ def _is_plain(text: str, *, is_inside: bool, is_key: bool) -> bool:
         return False
     if is_inside and _UNSAFE_IN_FLOW.search(text):
         return False
-    if text.lower() in _OLD_FLAGS or (not is_key and text.partition(":")[0] in cell_schema.WORDS and ":" in text):
+    if text.lower() in _OLD_FLAGS or (not is_key and text.partition(":")[0] in vocabulary.WORDS and ":" in text):
         return False
     return _is_read_as_text(text) and not (is_key and "{" in text)
 

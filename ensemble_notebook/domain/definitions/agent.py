@@ -6,8 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.definitions.definition import Definition, definition
-from ensemble_notebook.domain.definitions.limits import RateLimit
+from ensemble_notebook.domain.definitions.definition import (
+    Converted,
+    Definition,
+    converted,
+    definition,
+    show_value,
+)
+from ensemble_notebook.domain.definitions.limits import AnyRateLimit, RateLimit, normalize_rate_limit
+from ensemble_notebook.domain.definitions.run_context import find_foreign_context
 from ensemble_notebook.domain.definitions.tool import TOOL_NAME, list_tool_names, name_retrievers
 
 
@@ -61,12 +68,18 @@ class Agent(Definition):
         llm: a LangChain chat model, or a spec: ``"openai:gpt-4o-mini"``, or a mapping with ``model`` and its
             parameters. Leave it out to use the ensemble's model.
         background: further text for the system prompt.
-        tools: functions, LangChain tools or retrievers, `AgentTool` objects, or objects with ``@tool`` methods.
+        tools: functions, LangChain tools or retrievers, `AgentTool` objects, or objects with ``@tool`` methods; one
+            of them, or a list.
         allow_delegation: whether it may delegate work to the other agents.
         verbose: whether its prompts and replies are logged, at INFO.
         max_iterations: the most tool calls per task, at least 1.
         response_format: instructions about the form of replies, added to the system prompt.
-        rate_limit: limits the model requests of this agent; None: no limit of its own.
+        system_prompt: stands in place of the system prompt that is made of the texts above, which it may have as
+            ``{role}``, ``{goal}`` and ``{background}``; an empty text sends none (E77).
+        history: how much of an earlier conversation its model is sent: ``"20 turns"``, ``"8k tokens"``, or
+            ``"8k tokens, summarised"``; None: all of it (E78).
+        rate_limit: limits the model requests of this agent: a `RateLimit`, ``"60/min"``, or a mapping of its fields;
+            None: no limit of its own.
         max_retries: how often a model request is retried after a transient failure, at least 0.
         llm_timeout: seconds that one model request may take; None: no limit.
 
@@ -78,12 +91,14 @@ class Agent(Definition):
     goal: str
     llm: Llm | Inherit = INHERIT
     background: str | None = None
-    tools: Sequence[object] = ()
+    tools: Converted[tuple[object, ...], object] = converted(default=())
     allow_delegation: bool = False
     verbose: bool = False
     max_iterations: int = 25
     response_format: str = ""
-    rate_limit: RateLimit | None = None
+    system_prompt: str | None = None
+    history: str | None = None
+    rate_limit: Converted[RateLimit | None, AnyRateLimit | None] = converted(default=None)
     max_retries: int = 2
     llm_timeout: float | None = 60.0
 
@@ -93,14 +108,17 @@ class Agent(Definition):
         self._require_text("goal")
         self._check_llm()
         self._require_integer("max_iterations", least=1)
-        self._make_tuple("tools")
-        self._set("tools", name_retrievers(self.tools))
-        check_tools(self, self.tools)
+        normalize_tools(self)
         self._check_optional_text("background")
         self._require_bool("allow_delegation")
         self._require_bool("verbose")
         self._require_text("response_format", may_be_blank=True)
-        self._check_optional_type("rate_limit", RateLimit)
+        self._check_optional_text("system_prompt")
+        if self.system_prompt is not None and self.response_format.strip():
+            message = "An Agent has a system_prompt or a response_format, not both: write the one into the other."
+            raise self._refuse("response_format", message)
+        self._check_history()
+        normalize_rate_limit(self)
         self._require_integer("max_retries", least=0)
         self._check_optional_seconds("llm_timeout")
 
@@ -111,6 +129,29 @@ class Agent(Definition):
             raise self._refuse("llm", "Agent llm must not be None. Leave it out to use the ensemble's model.")
         if wrong := find_llm_fault(self.llm):
             raise self._refuse("llm", f"Agent llm {wrong}.")
+
+
+def normalize_tools(owner: Definition) -> None:
+    """Make the `tools` of a definition a tuple: a single tool is a list of one, and lists inside are opened (C6a).
+
+    Raises:
+        ValidationError: names the entry by index and type.
+    """
+    given: Any = getattr(owner, "tools")  # noqa: B009 - the base of all definitions has none
+    if given == ():
+        return
+    if isinstance(given, str):
+        message = f"{owner._label} tools takes a tool or a list of tools, got the text {show_value(given)}."
+        raise owner._refuse("tools", f"{message} Pass the function or object itself.")
+    if not isinstance(given, list | tuple) and list_tool_names(given) is not None:
+        given = (given,)
+    owner._set("tools", given)
+    owner._make_tuple("tools")
+    tools: list[Any] = []
+    for each in getattr(owner, "tools"):  # noqa: B009
+        tools += each if isinstance(each, list | tuple) else [each]
+    owner._set("tools", name_retrievers(tools))
+    check_tools(owner, getattr(owner, "tools"))  # noqa: B009
 
 
 def check_tools(owner: Definition, tools: Sequence[Any]) -> None:
@@ -134,6 +175,9 @@ def _find_tool_problem(index: int, entry: Any, seen: dict[str, int]) -> str | No
             f"Tool at index {index} ({kind}) is no tool. Expected a function, a LangChain tool, an object with "
             f"name, description and execute(text), an object with @tool methods, or a retriever."
         )
+    for each in (entry, *(getattr(entry, name, None) for name in ("func", "coroutine", "execute"))):
+        if fault := find_foreign_context(each):
+            return f"Tool at index {index} ({names[0]}) {fault}"
     for name in names:
         if not TOOL_NAME.fullmatch(name):
             return f"Tool at index {index} ({kind}) is named {name!r}; use letters, digits and underscores only."

@@ -1,16 +1,22 @@
-"""Conditions: whether a task or phase runs depends on what another task said (E33)."""
+"""Conditions: whether a task or phase runs depends on what another task said (E33), by a pattern or a field of it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field as make_field
-from typing import Any, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
-from ensemble_notebook.domain.definitions.output_field import is_same_scalar, to_scalar_text
-from ensemble_notebook.domain.definitions.pattern_search import describe_pattern, is_found, read_pattern
+from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition, show_value
+from ensemble_notebook.domain.definitions.output_type import is_same_scalar, to_scalar_text
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.errors import DeadlineExceededError, find_nearest
+
+if TYPE_CHECKING:
+    import regex
+
+_LONGEST_WORD: Final = 80
 
 
 class ConditionSource(Definition):
@@ -144,18 +150,166 @@ class Condition(Definition):
         return f"Condition({self.source!r}, {path}{self.test})"
 
 
-def normalize_conditions(owner: Definition) -> None:
-    """Make the `when` of a task or phase a tuple of conditions; None becomes an empty one.
+AnyCondition = Condition | Mapping[Any, Any]
+"""The forms of a condition; the mapping is one of a task, or its name, to the test of its output."""
+
+_ANY_CONDITION: Final = "Condition('triage', contains='urgent') or {'triage': {'contains': 'urgent'}}"
+
+
+def read_short_test(text: str) -> Mapping[str, Any] | None:
+    """Read the test that a text alone stands for: the default, or the whole output; None where it could be both."""
+    if text == "default":
+        return {"default": True}
+    is_close = len(text) <= _LONGEST_WORD and find_nearest(text, ["default"]) is not None
+    return None if is_close else {"equals": text}
+
+
+def normalize_conditions(owner: Definition, field: str = "when") -> None:
+    """Make the `when` of a task or phase, or another field like it, a tuple of conditions; None becomes an empty one.
 
     Raises:
-        ValidationError: something in it is no condition.
+        ValidationError: something in it has none of the forms of a condition.
     """
-    when: Any = getattr(owner, "when")  # noqa: B009 - both kinds of owner have one, their common base has not
-    if when is None or isinstance(when, Condition):
-        owner._set("when", () if when is None else (when,))
-    owner._make_tuple("when")
-    for index, each in enumerate(getattr(owner, "when")):  # noqa: B009
-        if not isinstance(each, Condition):
-            example = "when=Condition('triage', contains='urgent')"
-            message = f"{owner._label} when takes conditions, such as {example}; got {type(each).__name__}."
-            raise owner._refuse("when", message, item=index)
+    given: Any = getattr(owner, field)
+    if given is None or given == ():
+        owner._set(field, ())
+        return
+    items = given if isinstance(given, list | tuple) else [given]
+    found = (each for index, item in enumerate(items) for each in _read_conditions(owner, field, item, index))
+    owner._set(field, tuple(found))
+
+
+def _read_conditions(owner: Definition, field: str, value: Any, index: int) -> Iterator[Condition]:
+    """Read the conditions on one task, of which any may hold."""
+    if isinstance(value, Condition):
+        yield value
+        return
+    if not isinstance(value, Mapping):
+        message = f"{owner._label} {field} must be conditions, such as {_ANY_CONDITION}; got {show_value(value)}."
+        raise owner._refuse(field, message, item=index)
+    if len(value) != 1:
+        message = f"{owner._label} {field}: a condition is about one task, and this one about {len(value)}. "
+        raise owner._refuse(field, f"{message}Write a list, [{{a: x}}, {{b: y}}]: any of them may hold.", item=index)
+    ((source, tests),) = value.items()
+    if isinstance(tests, list | tuple) and not tests:
+        raise owner._refuse(field, f"{owner._label} {field}: the condition on {source!r} has no test.", item=index)
+    for test in tests if isinstance(tests, list | tuple) else [tests]:
+        fields = read_short_test(test) if isinstance(test, str) else test
+        if fields is None:
+            message = f"{owner._label} {field}: {test!r} is no test. Did you mean 'default'? "
+            raise owner._refuse(field, f"{message}For the output itself, write {{'equals': {test!r}}}.", item=index)
+        if isinstance(fields, Mapping):
+            fields = {**fields, "source": source}
+        yield owner._to_part(field, fields, Condition, f"tests such as {_ANY_CONDITION}", item=index)
+
+
+# --- Searches for users' regular expressions in a text, within limits -------------------------------------------------
+#
+# Some expressions take exponential time for some texts, such as ``(a+)+$``. `re` can't be interrupted and blocks the
+# whole process meanwhile. `regex` reads the same expressions, has a timeout, and releases the GIL. Compiling has no
+# timeout in either, so expressions that would take seconds to compile are refused by their size: long ones, and those
+# whose repetitions are long when written out (``(a{1000}){1000}``).
+
+
+SEARCH_LIMIT_S: Final = 1.0
+_FLAGS: Final = {"ASCII": "a", "DOTALL": "s", "IGNORECASE": "i", "MULTILINE": "m", "VERBOSE": "x"}
+LONGEST_PATTERN: Final = 2_000
+LARGEST_PATTERN: Final = 100_000
+_LONGEST_SHOWN: Final = 100
+# What one part of an expression may be, beside a single character.
+_PART: Final = re.compile(r"\((?:\?(?:[:=!>]|<[=!]))?|\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
+
+
+def read_pattern(given: object) -> re.Pattern[str]:
+    """An expression, as a text or already compiled, that can be searched for.
+
+    Raises:
+        ValueError: it is none, or too large; says which, as the end of a sentence about it.
+    """
+    text = given.pattern if isinstance(given, re.Pattern) else given
+    if not isinstance(text, str):
+        raise ValueError(f"is none: it is no text, but {type(text).__name__}")
+    if len(text) > LONGEST_PATTERN:
+        raise ValueError(
+            f"is too long: it has {len(text):,} characters, and may have {LONGEST_PATTERN:,}; use a predicate"
+        )
+    if (size := _measure_size(text)) > LARGEST_PATTERN:
+        told = f"is too large: it stands for {size:,} characters, and may stand for {LARGEST_PATTERN:,}"
+        raise ValueError(f"{told}; repeat less in its repetitions, or use a predicate")
+    try:
+        pattern = given if isinstance(given, re.Pattern) else re.compile(text)
+        _translate(pattern)
+    except RecursionError:
+        raise ValueError("is none: it is nested too deeply") from None
+    except Exception as error:  # besides `re.error` and OverflowError, what `regex` can't read
+        raise ValueError(f"is none: {error}") from error
+    return pattern
+
+
+def _measure_size(text: str) -> int:
+    """How many characters an expression has at least, when all that it repeats is written out."""
+    sizes = [0]  # of the groups that are open
+    last = 0  # of the part that a repetition would repeat
+    for part in _PART.finditer(text):
+        if part[0].startswith("("):
+            sizes.append(0)
+            last = 0
+        elif part[0] == ")" and len(sizes) > 1:
+            last = sizes.pop()
+            sizes[-1] += last
+        elif part[1] is not None:
+            more = last * (max(1, int(part[1][:9])) - 1)
+            sizes[-1] += more
+            last += more
+        elif part[0] not in "*+?|":
+            last = 1
+            sizes[-1] += 1
+    return sum(sizes)
+
+
+def is_found(pattern: re.Pattern[str], text: str, owner: str = "condition") -> bool:
+    """Whether a text holds the expression.
+
+    Args:
+        pattern: is searched for.
+        text: in which it is.
+        owner: what searches, for the message.
+
+    Raises:
+        DeadlineExceededError: that can't be told within a second.
+    """
+    try:
+        return _translate(pattern).search(text, timeout=SEARCH_LIMIT_S, concurrent=True) is not None
+    except TimeoutError:
+        raise DeadlineExceededError(
+            owner,
+            SEARCH_LIMIT_S,
+            f"a search for {describe_pattern(pattern.pattern)} in a text of {len(text):,} characters",
+            "Write it without a repetition inside a repetition, or use a function.",
+        ) from None
+
+
+def write_pattern(pattern: re.Pattern[str]) -> str:
+    """An expression as one text that means the same, with its flags in it."""
+    if re.compile(pattern.pattern).flags == pattern.flags:
+        return pattern.pattern
+    letters = "".join(letter for name, letter in _FLAGS.items() if pattern.flags & getattr(re, name))
+    return f"(?{letters}){pattern.pattern}"
+
+
+def describe_pattern(pattern: object) -> str:
+    """An expression as it is shown: as it is written, and cut where it is long."""
+    text = repr(pattern)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+@cache
+def _translate(pattern: re.Pattern[str]) -> regex.Pattern[str]:
+    """The same expression for `regex`, whose flags have other numbers."""
+    import regex
+
+    flags = 0
+    for name in _FLAGS:
+        if pattern.flags & getattr(re, name):
+            flags |= getattr(regex, name)
+    return regex.compile(pattern.pattern, flags)

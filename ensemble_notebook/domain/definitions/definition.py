@@ -13,7 +13,10 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, dataclass_transform, overload
 
+from ensemble_notebook.domain.definitions.amounts import AmountError, read_history
+from ensemble_notebook.domain.definitions.run_context import find_foreign_context
 from ensemble_notebook.domain.outputs.secrets import mask_repr
+from ensemble_notebook.domain.value_text import find_data_url_fault
 from ensemble_notebook.errors import (
     DescribedObject,
     Pickled,
@@ -25,12 +28,15 @@ from ensemble_notebook.errors import (
 )
 
 D = TypeVar("D")
+P = TypeVar("P", bound="Definition")
 E = TypeVar("E", bound=Enum)
 Kept = TypeVar("Kept", covariant=True)
 Given = TypeVar("Given", contravariant=True)
 
 PlainValue = str | int | float | bool
+TextReader = Callable[[str], Mapping[str, Any]]
 _SHOW: Final = "show"
+_LONGEST_SHOWN: Final = 60
 # The fields that hold models, tools, functions and other live objects, and what they are called.
 _LIVE: Final = {
     "llm": "model",
@@ -46,6 +52,7 @@ _LIVE: Final = {
     "manager_prompt": "manager prompt",
     "trace_exporter": "exporter",
     "memory": "memory",
+    "deps": "object",
 }
 
 
@@ -89,7 +96,7 @@ def definition(cls: type[D]) -> type[D]:
     @functools.wraps(init)
     def checked(self: Any, /, *args: Any, **values: Any) -> None:
         placed = dict(zip(places, args, strict=False))
-        values = made.complete_fields(values)
+        values = type(self)._complete_fields(values)
         if problems := find_field_problems(made, args[len(placed) :], values, placed):
             raise ValidationError(problems)
         init(self, **placed, **values)
@@ -206,6 +213,14 @@ def get_label(cls: type) -> str:
     return cls.__name__.removesuffix("Definition")
 
 
+def show_value(value: object) -> str:
+    """Show a value in a message: texts and numbers as they are, cut where they are long, all else by its type."""
+    if not isinstance(value, str | int | float):
+        return type(value).__name__
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
 def is_seconds(value: object) -> bool:
     """True for a duration: a finite number of seconds > 0."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
@@ -222,7 +237,7 @@ class Definition(Pickled):
         return state | {name: describe_parts(word, state[name]) for name, word in _LIVE.items() if name in state}
 
     @classmethod
-    def complete_fields(cls, values: dict[str, Any]) -> dict[str, Any]:
+    def _complete_fields(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Add to the arguments of the constructor what follows from others, where they leave it out."""
         return values
 
@@ -240,7 +255,8 @@ class Definition(Pickled):
         shown = []
         for each in fields(cast("Any", self)):
             value = getattr(self, each.name)
-            if value is each.default or value == ():
+            is_default = type(value) is type(each.default) and value == each.default  # a pickle has its own 300.0
+            if is_default or value == ():
                 continue
             value = describe_parts(_LIVE[each.name], value, DescribedObject) if each.name in _LIVE else value
             shown.append(f"{each.name}={dict(value) if isinstance(value, MappingProxyType) else value!r}")
@@ -263,11 +279,12 @@ class Definition(Pickled):
             raise self._refuse(field, f"{label} must be text, got {type(value).__name__}.")
         if not value.strip() and not may_be_blank:
             raise self._refuse(field, f"{label} must not be blank.")
+        if fault := find_data_url_fault(value):
+            raise self._refuse(field, f"{label} {fault}")
 
     def _check_optional_text(self, field: str) -> None:
-        value = getattr(self, field)
-        if value is not None and not isinstance(value, str):
-            raise self._refuse(field, f"{self._label} {field} must be text, got {type(value).__name__}.")
+        if getattr(self, field) is not None:
+            self._require_text(field, may_be_blank=True)
 
     def _require_bool(self, field: str) -> None:
         value = getattr(self, field)
@@ -284,10 +301,25 @@ class Definition(Pickled):
         if value is not None and not is_seconds(value):
             raise self._refuse(field, f"{self._label} {field} must be seconds > 0 or None, got {value!r}.")
 
-    def _make_tuple(self, field: str) -> None:
-        """Copy a sequence to a tuple; a text or a single object where a sequence belongs is refused."""
+    def _check_history(self) -> None:
+        """The field `history` is None, or says how much of an earlier conversation is sent (E78)."""
+        value: Any = getattr(self, "history")  # noqa: B009 - the base of all definitions has none
+        if value is None:
+            return
+        try:
+            if not isinstance(value, str):
+                raise AmountError(f"it is a text, got {type(value).__name__}.", "Write '20 turns' or '8k tokens'.")
+            read_history(value)
+        except AmountError as error:
+            raise self._refuse("history", f"{self._label} history: {error} {error.hint}") from None
+
+    def _make_tuple(self, field: str, *single: type) -> None:
+        """Copy a sequence to a tuple; an object of the `single` types stands for a list of one (C6a)."""
         value = getattr(self, field)
         if type(value) is tuple:  # most are, by default; the question below takes long
+            return
+        if single and isinstance(value, single):
+            self._set(field, (value,))
             return
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise self._refuse(field, f"{self._label} {field} must be a list or tuple, got {type(value).__name__}.")
@@ -300,11 +332,46 @@ class Definition(Pickled):
             wanted = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
             raise self._refuse(field, f"{self._label} {field} must be {wanted}, got {type(value).__name__}.")
 
+    def _make_part(self, field: str, kind: type[P], example: str, read: TextReader | None = None) -> None:
+        """Accept None, or a part in any of the forms that `_to_part` takes."""
+        value = getattr(self, field)
+        if value is not None:
+            self._set(field, self._to_part(field, value, kind, example, read))
+
+    def _to_part(
+        self,
+        field: str,
+        value: Any,
+        kind: type[P],
+        example: str,
+        read: TextReader | None = None,
+        item: int | None = None,
+    ) -> P:
+        """Make a part of what it may be given as: itself, a mapping of its fields, or a text that `read` makes one of.
+
+        `example` says in a message what may stand there.
+        """
+        if isinstance(value, kind):
+            return value
+        try:
+            if isinstance(value, str) and read is not None:
+                value = read(value)
+            if isinstance(value, Mapping):
+                return kind(**{str(name): each for name, each in value.items()})
+        except AmountError as error:
+            raise self._refuse(field, f"{self._label} {field}: {error} {error.hint}", item) from None
+        except ValidationError as error:
+            problems = [Problem(f"{self._label} {field}: {each.message}", self, field, item) for each in error.problems]
+            raise ValidationError(problems) from None
+        raise self._refuse(field, f"{self._label} {field} must be {example}, got {show_value(value)}.", item)
+
     def _check_optional_function(self, field: str, example: str) -> None:
         """The field is None or can be called, as in `example`."""
         value = getattr(self, field)
         if value is not None and (not callable(value) or isinstance(value, type)):
             raise self._refuse(field, f"{self._label} {field} must be a function {example}, got {value!r}.")
+        if value is not None:
+            self._refuse_foreign_context(field, value)
 
     def _make_functions(self, field: str, example: str) -> None:
         """Check that each entry can be called, as in `example`; a single function becomes a tuple of one."""
@@ -315,6 +382,13 @@ class Definition(Pickled):
             if not callable(each) or isinstance(each, type):
                 message = f"{self._label} {field}[{index}] must be a function {example}, got {each!r}."
                 raise self._refuse(field, message, item=index)
+            self._refuse_foreign_context(field, each, index)
+
+    def _refuse_foreign_context(self, field: str, function: Any, item: int | None = None) -> None:
+        """Refuse a function that wants the `RunContext` of another package, such as pydantic-ai's (E79)."""
+        if fault := find_foreign_context(function):
+            name = getattr(function, "__name__", type(function).__name__)
+            raise self._refuse(field, f"{self._label} {field}: {name} {fault}", item)
 
     def _make_enum(self, field: str, kind: type[E]) -> None:
         """Accept a member or its name in any case; name the nearest one otherwise."""

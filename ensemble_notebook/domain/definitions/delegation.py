@@ -13,6 +13,35 @@ from ensemble_notebook.domain.definitions.enums import DelegationPriority, Deleg
 from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.errors import ValidationError
 
+_REQUIRED: Final = {
+    "agent_role": "Role of the agent that is to do it.",
+    "task_description": "What is to be done, with all that the agent has to know; it sees nothing else.",
+}
+_TEXTS: Final = {name: {"type": "string", "description": text} for name, text in _REQUIRED.items()}
+_EARLIER_PARAMETERS: Final = {"type": "object", "properties": _TEXTS, "required": [*_REQUIRED]}
+DELEGATION_PARAMETERS: Final[Mapping[str, Any]] = _EARLIER_PARAMETERS | {
+    "properties": {
+        **_TEXTS,
+        "scope": {"type": "object", "description": "Facts that the agent is given beside the task, by name."},
+        "priority": {
+            "type": "string",
+            "enum": [each.value for each in DelegationPriority],
+            "description": "How urgent it is; normal where it is left out.",
+        },
+    }
+}
+"""The JSON schema of what an agent gives to a delegation tool."""
+
+
+def update_parameters(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters of a tool; of a delegation tool of an earlier version, which had no optional ones, those of now.
+
+    A recording or a stored run in which an agent had such a tool answers to the tool of now: whatever was asked then
+    can be asked now.
+    """
+    return DELEGATION_PARAMETERS if parameters == _EARLIER_PARAMETERS else parameters
+
+
 _KINDS: Final = {
     "agent_role": str,
     "task_description": str,
@@ -31,8 +60,8 @@ class DelegationRequest(Record):
         task_id: UUID4; the response has the same one.
         agent_role: role of the worker.
         task_description: what the worker is to do.
-        scope: extra context for the worker's prompt; policies may add to it.
-        priority: a hint for policies and views.
+        scope: facts for the worker's prompt, by name: from the agent that asks, and from policies.
+        priority: a hint for policies and views, from the agent that asks.
         expected_output_schema: what the answer should look like, as text; None for the stock one.
         max_output_retries: corrections of an answer that does not match the schema, if that is a JSON schema.
         metadata: for policies and listeners.
@@ -69,7 +98,8 @@ class DelegationResponse(Record):
         worker_role: who was asked.
         raw_output: the worker's text; None if there is none.
         parsed_output: the typed value; None if there is none.
-        artifacts: values attached by policies or listeners.
+        artifacts: what the worker's tools gave as structured results, by their names, further ones of a tool as
+            ``name#2``, ``name#3``; and its typed answer as ``parsed_output``.
         errors: why it failed; empty on success.
         metadata: of the request.
         duration: from the request to the response.

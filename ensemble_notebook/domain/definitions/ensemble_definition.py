@@ -6,14 +6,21 @@ The public ``Ensemble``, which also runs, derives from it.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, TypedDict
 
 from ensemble_notebook.domain.definitions.agent import Agent, Llm, find_llm_fault
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
+from ensemble_notebook.domain.definitions.amounts import DOLLARS
+from ensemble_notebook.domain.definitions.definition import (
+    Converted,
+    Definition,
+    converted,
+    definition,
+    show_value,
+)
 from ensemble_notebook.domain.definitions.delegation import DelegationPolicy, PolicyFunction
 from ensemble_notebook.domain.definitions.enums import (
     CaptureMode,
@@ -26,8 +33,19 @@ from ensemble_notebook.domain.definitions.enums import (
     WorkflowName,
 )
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagerPrompt
-from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.limits import (
+    ANY_COST,
+    AnyBudget,
+    AnyCost,
+    AnyRateLimit,
+    Budget,
+    CostConfiguration,
+    RateLimit,
+    normalize_budget,
+    normalize_rate_limit,
+)
 from ensemble_notebook.domain.definitions.memory import MemoryStore, VectorStore, is_vector_store
+from ensemble_notebook.domain.definitions.own_prompt import PromptTexts
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
@@ -43,6 +61,48 @@ class TraceExporter(Protocol):
         """Keep it, send it, show it."""
 
 
+AnyPolicy = DelegationPolicy | PolicyFunction
+Exporter = TraceExporter | Callable[[Any], object]
+Memory = MemoryStore | VectorStore
+FilePath = str | os.PathLike[str]
+
+
+class EnsembleFields(TypedDict, total=False):
+    """The fields of an ensemble, as `Ensemble.replace` takes them; see ``TaskFields``."""
+
+    tasks: Sequence[Task]
+    phases: Sequence[Phase]
+    agents: Sequence[Agent]
+    llm: Llm | None
+    workflow: Workflow | WorkflowName
+    error_strategy: ErrorStrategy | ErrorStrategyName
+    fallback_is_warning: bool
+    manager_llm: Llm | None
+    manager_max_iterations: int
+    manager_prompt: ManagerPrompt | None
+    hierarchical_constraints: HierarchicalConstraints | Mapping[str, Any] | None
+    delegation_policies: Sequence[AnyPolicy] | AnyPolicy
+    max_delegation_depth: int
+    listeners: Sequence[Listener] | Listener
+    capture_mode: CaptureMode | CaptureModeName | None
+    trace_exporter: Exporter | FilePath | None
+    rate_limit: AnyRateLimit | None
+    budget: AnyBudget | None
+    max_concurrency: int | None
+    memory: Memory | FilePath | bool | None
+    review_handler: ReviewHandler | None
+    review_policy: ReviewPolicy | ReviewPolicyName
+    cost: AnyCost | None
+    inputs: Mapping[str, Any]
+    texts: PromptTexts | Mapping[str, str] | None
+    deps: object
+    verbose: bool
+    name: str | None
+
+
+_ANY_CONSTRAINTS: Final = "HierarchicalConstraints, or a mapping such as {'required_workers': ['Writer']}"
+
+
 @definition
 class EnsembleDefinition(Definition):
     """What runs together. See ``Ensemble`` for the fields."""
@@ -55,23 +115,28 @@ class EnsembleDefinition(Definition):
     error_strategy: Converted[ErrorStrategy, ErrorStrategy | ErrorStrategyName] = converted(
         default=ErrorStrategy.FAIL_FAST
     )
+    fallback_is_warning: bool = True
     manager_llm: Llm | None = None
     manager_max_iterations: int = 20
     manager_prompt: ManagerPrompt | None = None
-    hierarchical_constraints: HierarchicalConstraints | None = None
-    delegation_policies: Sequence[DelegationPolicy | PolicyFunction] = ()
+    hierarchical_constraints: Converted[
+        HierarchicalConstraints | None, HierarchicalConstraints | Mapping[str, Any] | None
+    ] = converted(default=None)
+    delegation_policies: Converted[tuple[AnyPolicy, ...], Sequence[AnyPolicy] | AnyPolicy] = converted(default=())
     max_delegation_depth: int = 3
-    listeners: Sequence[Listener] = ()
+    listeners: Converted[tuple[Listener, ...], Sequence[Listener] | Listener] = converted(default=())
     capture_mode: Converted[CaptureMode | None, CaptureMode | CaptureModeName | None] = converted(default=None)
-    trace_exporter: TraceExporter | Callable[[Any], object] | None = None
-    rate_limit: RateLimit | None = None
-    budget: Budget | None = None
+    trace_exporter: Converted[Exporter | None, Exporter | FilePath | None] = converted(default=None)
+    rate_limit: Converted[RateLimit | None, AnyRateLimit | None] = converted(default=None)
+    budget: Converted[Budget | None, AnyBudget | None] = converted(default=None)
     max_concurrency: int | None = None
-    memory: MemoryStore | VectorStore | None = None
+    memory: Converted[Memory | None, Memory | FilePath | bool | None] = converted(default=None)
     review_handler: ReviewHandler | None = None
     review_policy: Converted[ReviewPolicy, ReviewPolicy | ReviewPolicyName] = converted(default=ReviewPolicy.NEVER)
-    cost: CostConfiguration | None = None
+    cost: Converted[CostConfiguration | None, AnyCost | None] = converted(default=None)
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    texts: Converted[PromptTexts | None, PromptTexts | Mapping[str, str] | None] = converted(default=None)
+    deps: object = None
     verbose: bool = False
     name: str | None = None
 
@@ -87,7 +152,8 @@ class EnsembleDefinition(Definition):
             raise self._refuse("manager_llm", f"Ensemble manager_llm {wrong}.")
         self._make_enum("workflow", Workflow)
         self._make_enum("error_strategy", ErrorStrategy)
-        self._check_optional_type("hierarchical_constraints", HierarchicalConstraints)
+        self._require_bool("fallback_is_warning")
+        self._make_part("hierarchical_constraints", HierarchicalConstraints, _ANY_CONSTRAINTS)
         self._require_integer("max_delegation_depth", least=1)
         for method in ("system", "user"):
             self._check_with_method("manager_prompt", method, "system(workers) and user(tasks)")
@@ -96,8 +162,9 @@ class EnsembleDefinition(Definition):
         if self.capture_mode is not None:
             self._make_enum("capture_mode", CaptureMode)
         self._check_exporter()
-        self._check_optional_type("rate_limit", RateLimit)
-        self._check_optional_type("budget", Budget)
+        normalize_rate_limit(self)
+        self._make_part("cost", CostConfiguration, ANY_COST)
+        normalize_budget(self, DOLLARS if self.cost is None else self.cost.currency)
         if not is_vector_store(self.memory):
             for method in ("store", "retrieve"):
                 self._check_with_method("memory", method, "store(scope, entry) and retrieve(scope, query, limit)")
@@ -105,8 +172,8 @@ class EnsembleDefinition(Definition):
         self._make_enum("review_policy", ReviewPolicy)
         if self.max_concurrency is not None:
             self._require_integer("max_concurrency", least=1)
-        self._check_optional_type("cost", CostConfiguration)
         self._check_inputs()
+        self._make_part("texts", PromptTexts, "PromptTexts, or a mapping such as {'correction': 'Again: {error}'}")
         self._require_bool("verbose")
         self._check_optional_text("name")
 
@@ -115,6 +182,8 @@ class EnsembleDefinition(Definition):
         for index, each in enumerate(getattr(self, name)):
             if not isinstance(each, kind):
                 message = f"Ensemble {name}[{index}] must be a {kind.__name__}, got {type(each).__name__}."
+                if kind is Task and isinstance(each, str):
+                    message += f" Write Task(description={show_value(each)})."
                 raise self._refuse(name, message, item=index)
 
     def _check_empty_agents(self) -> None:
@@ -135,6 +204,9 @@ class EnsembleDefinition(Definition):
             raise self._refuse(name, f"Ensemble {name} must be an object with {wanted}, got {type(value).__name__}.")
 
     def _check_policies(self) -> None:
+        given: Any = self.delegation_policies
+        if callable(getattr(given, "evaluate", None) or given):
+            self._set("delegation_policies", (given,))
         self._make_tuple("delegation_policies")
         for index, each in enumerate(self.delegation_policies):
             if not callable(getattr(each, "evaluate", None) or each) or isinstance(each, type):
@@ -145,6 +217,9 @@ class EnsembleDefinition(Definition):
                 raise self._refuse("delegation_policies", message, item=index)
 
     def _check_listeners(self) -> None:
+        given: Any = self.listeners
+        if callable(getattr(given, "on_event", None) or given):
+            self._set("listeners", (given,))
         self._make_tuple("listeners")
         for index, each in enumerate(self.listeners):
             call = getattr(each, "on_event", None) or each

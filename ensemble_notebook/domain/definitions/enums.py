@@ -49,6 +49,7 @@ class ExitReason(StrEnum):
 
     COMPLETED = "completed"
     USER_EXIT_EARLY = "user_exit_early"
+    NOBODY_TO_ASK = "nobody_to_ask"
     TIMEOUT = "timeout"
     ERROR = "error"
     INTERRUPTED = "interrupted"

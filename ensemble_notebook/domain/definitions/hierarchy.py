@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.definition import Definition, definition
+from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
 from ensemble_notebook.domain.definitions.tool import TaskInput
 
 MANAGER_ROLE: Final = "Manager"
@@ -56,7 +56,7 @@ class ManagerPrompt(Protocol):
 class HierarchicalConstraints(Definition):
     """What the manager of a hierarchical ensemble may and must do (E25).
 
-    Roles are compared without case and surrounding space.
+    Roles are compared without case and surrounding space. A single role may stand where a list of roles may.
 
     Args:
         required_workers: roles; each must complete at least one delegation.
@@ -70,11 +70,11 @@ class HierarchicalConstraints(Definition):
         ValidationError: a field is not of this form. Numbers and roles are checked with the ensemble.
     """
 
-    required_workers: Sequence[str] = ()
-    allowed_workers: Sequence[str] = ()
+    required_workers: Converted[tuple[str, ...], Sequence[str] | str] = converted(default=())
+    allowed_workers: Converted[tuple[str, ...], Sequence[str] | str] = converted(default=())
     max_calls_per_worker: Mapping[str, int] = field(default_factory=dict)
     global_max_delegations: int = 0
-    required_stages: Sequence[Sequence[str]] = ()
+    required_stages: Converted[tuple[tuple[str, ...], ...], Sequence[Sequence[str] | str]] = converted(default=())
 
     def __post_init__(self) -> None:
         """Check the forms; numbers and roles are checked with the ensemble, all at once."""
@@ -89,13 +89,11 @@ class HierarchicalConstraints(Definition):
         self._set("required_stages", tuple(self._copy_roles("required_stages", each) for each in self.required_stages))
 
     def _copy_roles(self, name: str, value: Any) -> tuple[str, ...]:
+        if isinstance(value, str):
+            return (value,)
         if isinstance(value, set | frozenset):
             value = sorted(value, key=str)
-        if (
-            isinstance(value, str)
-            or not isinstance(value, Sequence)
-            or not all(isinstance(each, str) for each in value)
-        ):
+        if not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
             raise self._refuse(name, f"HierarchicalConstraints {name} must be a list of roles, got {value!r}.")
         return tuple(value)
 

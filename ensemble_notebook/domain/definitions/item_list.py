@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.output_field import get_parts
-from ensemble_notebook.domain.json_text import read_json
-from ensemble_notebook.domain.value_text import is_missing, is_table
+from ensemble_notebook.domain.definitions.output_type import get_parts
+from ensemble_notebook.domain.value_text import is_missing, is_table, read_json
 from ensemble_notebook.errors import EnsembleError
 
 _QUOTED: Final = 200

@@ -1,4 +1,4 @@
-"""Limits of a run: how often models are asked (E37), and how much may be spent (E36).
+"""Limits of a run: how often models are asked (E37), how much may be spent (E36), and what tokens cost (T10).
 
 Definitions only; the engine keeps the counts.
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from ensemble_notebook.domain.definitions.amounts import CURRENCY, DOLLARS, check_currency, read_budget, read_rate
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition, is_seconds
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
+from ensemble_notebook.errors import SuggestsNames
 
 
 @definition
@@ -138,8 +141,44 @@ class Budget(Definition):
         return {name: max(limit - limit.__class__(spent.get_amount(name)), 0) for name, limit in self.limits.items()}
 
 
+# The forms in which they may be given (C2).
+AnyRateLimit = RateLimit | str | Mapping[str, Any]
+AnyBudget = Budget | str | Mapping[str, Any]
+
+_ANY_RATE: Final = "a RateLimit, a text such as '60/min', or a mapping such as {'requests': 60, 'period': 60}"
+_ANY_BUDGET: Final = "a Budget, a text such as '$0.50, 20k tokens', or a mapping such as {'max_cost': 0.5}"
+
+
+def normalize_rate_limit(owner: Definition) -> None:
+    """Make the `rate_limit` of a definition a `RateLimit`; its bucket is that of this definition alone.
+
+    Raises:
+        ValidationError: it has none of the forms of a rate limit.
+    """
+    owner._make_part("rate_limit", RateLimit, _ANY_RATE, read_rate)
+
+
+def normalize_budget(owner: Definition, currency: str) -> None:
+    """Make the `budget` of a definition a `Budget`.
+
+    Args:
+        owner: the definition.
+        currency: of the prices.
+
+    Raises:
+        ValidationError: it has none of the forms of a budget, or its amount is in another currency.
+    """
+
+    def read(text: str) -> Mapping[str, Any]:
+        found = read_budget(text)
+        check_currency(found.pop(CURRENCY, currency), currency)
+        return found
+
+    owner._make_part("budget", Budget, _ANY_BUDGET, read)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spending:
+class Spending(SuggestsNames):
     """What has been spent of a budget, or is held for calls that are running.
 
     Attributes:
@@ -179,3 +218,62 @@ _spending_finders: Final[list[Callable[[Budget], Spending | None]]] = []
 def register_spending_finder(find: Callable[[Budget], Spending | None]) -> None:
     """Let `Budget.remaining` call `find` for what is spent of a budget; the accounts are in a layer above."""
     _spending_finders.append(find)
+
+
+# --- What tokens cost. Decimals throughout: no rounding drift ---------------------------------------------------------
+
+
+@definition
+class CostConfiguration(Definition):
+    """Your own rates. They replace the public price list for every model of the run.
+
+    Args:
+        input_rate: the price of one input token, in `currency`; Decimal, int, float or text, at least 0.
+        output_rate: the price of one output token.
+        currency: code of the currency, such as ``"EUR"``.
+
+    Raises:
+        ValidationError: a field has a wrong value.
+    """
+
+    input_rate: Converted[Decimal, Decimal | float | str]
+    output_rate: Converted[Decimal, Decimal | float | str]
+    currency: str = DOLLARS
+
+    def __post_init__(self) -> None:
+        """Make both rates exact decimals >= 0."""
+        for name in ("input_rate", "output_rate"):
+            value = getattr(self, name)
+            try:
+                rate = Decimal(str(value))
+            except InvalidOperation:
+                rate = Decimal(-1)
+            if isinstance(value, bool) or not rate.is_finite() or rate < 0:
+                raise self._refuse(name, f"CostConfiguration {name} must be a price per token >= 0, got {value!r}.")
+            self._set(name, rate)
+        self._require_text("currency")
+
+
+AnyCost = CostConfiguration | Mapping[str, Any]
+
+ANY_COST: Final = "a CostConfiguration, or a mapping such as {'input_rate': 0.000002, 'output_rate': 0.00001}"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The cost of one request's input (cached part included) and output."""
+
+    input: Decimal
+    output: Decimal
+
+    @property
+    def total(self) -> Decimal:
+        """Both."""
+        return self.input + self.output
+
+
+class Pricing(Protocol):
+    """The seam between the engine, which holds budgets, and whoever knows prices."""
+
+    def __call__(self, usage: TokenUsage, *, provider: str | None, model: str, at: datetime) -> Price | None:
+        """The price of one request; None where it is unknown (T3)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Final, Literal, Protocol, cast, get_args
 
 from ensemble_notebook.domain.outputs.record import Record
 
@@ -63,6 +63,15 @@ def get_memory_kind(store: Any, scope: str) -> MemoryKind:
     get_kind = getattr(store, "get_kind", None)
     kind = get_kind(scope) if callable(get_kind) else "long_term"
     return cast(MemoryKind, kind) if kind in get_args(MemoryKind) else "long_term"
+
+
+STORE_ENDINGS: Final = (".db", ".sqlite", ".sqlite3")
+"""How files of memories are called."""
+
+
+def is_path(text: str, endings: tuple[str, ...] = STORE_ENDINGS) -> bool:
+    """True for a text that means a file or folder, and no name."""
+    return "/" in text or "\\" in text or text.endswith(endings)
 
 
 class VectorStore(Protocol):

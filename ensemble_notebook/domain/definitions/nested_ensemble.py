@@ -6,8 +6,9 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.definition import Definition
-from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.definitions.templates import (
+    CONTEXT,
     ITEM,
     ItemTemplate,
     escape_name,
@@ -18,8 +19,6 @@ from ensemble_notebook.domain.definitions.templates import (
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
 from ensemble_notebook.errors import EnsembleError, summarize_error
 
-CONTEXT: Final = "context"
-"""The name under which the inputs of an ensemble have what its task reads."""
 MAX_DEPTH: Final = 20
 """How deep runs may be nested in each other."""
 _COMPLETED: Final = (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS)
@@ -30,6 +29,8 @@ class NestedOutput(Protocol):
 
     @property
     def status(self) -> RunStatus: ...
+    @property
+    def exit_reason(self) -> ExitReason: ...
     @property
     def failures(self) -> tuple[Failure, ...]: ...
     @property

@@ -1,4 +1,4 @@
-"""What a structured output may be: a pydantic model, a dataclass, a TypedDict, or a JSON schema (E2, E16).
+"""What a structured output may be: a pydantic model, a dataclass, a TypedDict, a JSON schema, or fields (E2, E16).
 
 Checks the form only, and imports no pydantic; reading values with it is the engine's.
 """
@@ -6,11 +6,18 @@ Checks the form only, and imports no pydantic; reading values with it is the eng
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.definition import Definition
+from ensemble_notebook.domain.value_text import PlainValueError, read_plain_value
+from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, find_nearest
+
+_JSON_TYPES: Final = ("array", "string", "number", "integer", "boolean", "null")
 
 
 def is_typed_dict(kind: Any) -> bool:
@@ -25,7 +32,7 @@ def find_output_type_fault(kind: Any) -> str | None:
     if isinstance(kind, Mapping):
         return _find_schema_fault(kind)
     if not isinstance(kind, type):
-        return f"must be a class or a JSON schema, got {kind!r}"
+        return f"must be a class, fields such as {{'title': 'str'}}, or a JSON schema, got {kind!r}"
     if dataclasses.is_dataclass(kind) or is_typed_dict(kind) or callable(getattr(kind, "model_validate", None)):
         return None
     label = kind.__name__
@@ -50,12 +57,382 @@ def describe_output_type(kind: Any) -> str:
     return str(kind.get("title", "JSON schema")) if isinstance(kind, Mapping) else str(kind.__name__)
 
 
-def check_output_type(owner: Definition) -> None:
-    """Check that the `output_type` of a definition, where it has one, is of a form that can be used.
+def normalize_output_type(owner: Definition) -> None:
+    """Check the `output_type` of a definition, where it has one; fields with types become a JSON schema.
 
     Raises:
-        ValidationError: it is not.
+        ValidationError: it has none of the forms of an output type.
     """
-    kind: Any = getattr(owner, "output_type")  # noqa: B009 - the base of all definitions has none
-    if kind is not None and (fault := find_output_type_fault(kind)):
+    given: Any = getattr(owner, "output_type")  # noqa: B009 - the base of all definitions has none
+    if given is None:
+        return
+    if isinstance(given, Mapping) and not is_json_schema(given):
+        _read_fields(owner, given)
+    elif fault := find_output_type_fault(given):
         raise owner._refuse("output_type", f"{owner._label} output_type {fault}.")
+
+
+def _read_fields(owner: Definition, given: Mapping[Any, Any]) -> None:
+    problems: list[Problem] = []
+
+    def add_problem(path: Path, message: str, hint: str) -> None:
+        item = str(path[0]) if path else None
+        problems.append(Problem(f"{owner._label} output_type: {message} {hint}", owner, "output_type", item))
+
+    made = read_type_fields(given, "output_type", add_problem)
+    # {"type": "array", "items": ...} is a JSON schema of something else; {"type": "string"} alone hardly a field.
+    kind = given.get("type")
+    if isinstance(kind, str) and kind in _JSON_TYPES and (problems or len(given) == 1):
+        raise owner._refuse("output_type", f"{owner._label} output_type {_find_schema_fault(given)}.")
+    if problems:
+        raise ValidationError(problems)
+    owner._set("output_type", made)
+
+
+# --- The shape of an output as fields with types, ``{title: str, score: int}``, made into a JSON schema ---------------
+#
+# Plain data in, a JSON schema of type object out. Cells give the texts of their nodes, Python its own mappings.
+
+
+TYPE_WORDS: Final[Mapping[str, str | None]] = {
+    **dict.fromkeys(("str", "string", "text"), "string"),
+    **dict.fromkeys(("int", "integer"), "integer"),
+    **dict.fromkeys(("float", "number"), "number"),
+    **dict.fromkeys(("bool", "boolean"), "boolean"),
+    "any": None,
+}
+NULL_WORDS: Final = ("null", "None", "none")
+_BAR: Final = "|"
+_SHOWN: Final = (
+    "Types are: str (or string, text), int (integer), float (number), bool (boolean), any, [str] for a list, "
+    "{name: str} for fields, `yes | no` for one of these words; `str?` may be missing."
+)
+_PLAIN_CLASSES: Final = (str, int, float, bool)
+_LONGEST_QUOTED: Final = 60
+_LONGEST_WORD: Final = 80
+
+Path = tuple[str | int, ...]
+Report = Callable[[Path, str, str], None]
+
+
+class Verbatim(str):
+    """A type that stood in quotes, so that the words in it are texts, whatever they look like."""
+
+    __slots__ = ()
+
+
+class _TypeFieldError(ValueError):
+    """What is wrong with one type, and where."""
+
+    def __init__(self, path: Path, message: str, hint: str = _SHOWN) -> None:
+        super().__init__(message)
+        self.path, self.hint = path, hint
+
+
+def is_json_schema(fields: Mapping[str, Any]) -> bool:
+    """True for a mapping that can only be meant as a JSON schema, and not as fields with types."""
+    has_properties = isinstance(fields.get("properties"), Mapping)
+    return fields.get("type") == "object" or has_properties or any(str(name).startswith("$") for name in fields)
+
+
+def is_type(text: str) -> bool:
+    """True for the type of a field alone, such as ``str`` or ``yes | no``."""
+    return text.strip().removesuffix("?") in TYPE_WORDS or _BAR in text
+
+
+def read_type_fields(fields: Mapping[Any, Any], label: str, report: Report, path: Path = ()) -> dict[str, Any]:
+    """Make the schema of an object with these fields; those without ``?`` are required, all others refused.
+
+    Args:
+        fields: names to types: texts such as ``"int?"`` and ``"yes | no"``, lists of one type, mappings of fields.
+        label: what has them, for messages.
+        report: is told of each mistake: the keys and indices that lead to it, what is wrong, and what to write.
+        path: leads to these fields.
+    """
+    properties: dict[str, Any] = {}
+    required = []
+    if not fields:
+        report(path, f"{label} has no fields.", "Write {title: str, score: int}.")
+    for name, each in fields.items():
+        if not isinstance(name, str):
+            report(path, f"{label} has a field {_quote(name)}, and names of fields are texts.", _SHOWN)
+            continue
+        try:
+            schema, is_optional = _read_type(each, f"the field {_quote(name)}", report, (*path, name))
+        except _TypeFieldError as error:
+            report(error.path, str(error), error.hint)
+            continue
+        properties[name] = schema
+        required += [] if is_optional else [name]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _read_type(value: Any, label: str, report: Report, path: Path) -> tuple[dict[str, Any], bool]:
+    """Read the schema of one field, and whether the field may be missing."""
+    if isinstance(value, type) and value in _PLAIN_CLASSES:  # what Python has for these types
+        value = value.__name__
+    if isinstance(value, str):
+        return _read_type_text(value, label, path)
+    if isinstance(value, Mapping):
+        return read_type_fields(value, label, report, path), False
+    if not isinstance(value, Sequence):
+        raise _TypeFieldError(path, f"{label} takes a type, and {_quote(value)} is none.")
+    if len(value) != 1:
+        raise _TypeFieldError(path, f"{label} is a list: write the one type of its items in it.")
+    items, is_optional = _read_type(value[0], f"an item of {label}", report, (*path, 0))
+    if is_optional:
+        raise _TypeFieldError((*path, 0), "an item of a list can't be missing.", "Remove the '?'.")
+    return {"type": "array", "items": items}, False
+
+
+def _read_type_text(text: str, label: str, path: Path) -> tuple[dict[str, Any], bool]:
+    shown = text.strip()
+    word = shown.removesuffix("?")
+    is_optional = word != shown
+    if _BAR in shown:
+        return _read_alternatives(word, label, path, is_optional=is_optional, is_verbatim=isinstance(text, Verbatim))
+    if word not in TYPE_WORDS:
+        raise _TypeFieldError(path, f"{label} takes a type, and {_quote(shown)} is none.{_suggest(word)}")
+    kind = TYPE_WORDS[word]
+    return ({} if kind is None else {"type": [kind, "null"] if is_optional else kind}), is_optional
+
+
+def _read_alternatives(
+    text: str, label: str, path: Path, *, is_optional: bool, is_verbatim: bool
+) -> tuple[dict[str, Any], bool]:
+    """Read ``int | str``, a union of types, or ``billing | other``, of which the value is one (C6a)."""
+    parts = [part.strip() for part in text.split(_BAR)]
+    types = [part for part in parts if part in TYPE_WORDS or part in NULL_WORDS]
+    if "" in parts:
+        raise _TypeFieldError(path, f"{label} has a '{_BAR}' with nothing beside it.", f"Remove it. {_SHOWN}")
+    if marked := next((part for part in parts if part.endswith("?")), None):
+        raise _TypeFieldError(path, f"{label} has a '?' behind {_quote(marked)}, and it belongs behind the last word.")
+    if repeated := next((part for part in parts if parts.count(part) > 1), None):
+        raise _TypeFieldError(path, f"{label} has {_quote(repeated)} twice.", "Remove one of them.")
+    if types and len(types) < len(parts):
+        others = [part for part in parts if part not in types]
+        message = f"{label} mixes types ({_join(types)}) and words ({_join(others)})."
+        close = next(filter(None, map(_suggest, others)), "")
+        hint = "Of words alone it is one of them, of types alone any of them."
+        raise _TypeFieldError(path, message + close, hint)
+    if types:
+        return _make_union(types, is_optional=is_optional), is_optional
+    words = parts if is_verbatim else [_read_word(part, path) for part in parts]
+    kind: dict[str, Any] = {}
+    if all(isinstance(word, str) for word in words):  # native schemas of some servers want a type beside an enum
+        kind = {"type": ["string", "null"] if is_optional else "string"}
+    return {**kind, "enum": [*words, None] if is_optional else words}, is_optional
+
+
+def _make_union(names: list[str], *, is_optional: bool) -> dict[str, Any]:
+    """Make the schema of any of these types; ``any`` among them allows everything."""
+    kinds = ["null" if name in NULL_WORDS else TYPE_WORDS[name] for name in names] + (["null"] if is_optional else [])
+    return {} if None in kinds else {"type": list(dict.fromkeys(kinds))}
+
+
+def _read_word(text: str, path: Path) -> Any:
+    """Read one of the words as YAML does where it stands alone: ``1 | 2`` are numbers, not texts."""
+    try:
+        return read_plain_value(text)
+    except PlainValueError as error:
+        raise _TypeFieldError(path, str(error), error.hint) from None
+
+
+def _suggest(word: str) -> str:
+    close = find_nearest(word, TYPE_WORDS) if len(word) <= _LONGEST_WORD else None
+    return "" if close is None else f" Did you mean {close!r}?"
+
+
+def _quote(value: object) -> str:
+    text = value if isinstance(value, str) else str(value)
+    return repr(text if len(text) <= _LONGEST_QUOTED else text[: _LONGEST_QUOTED - 3] + "...")
+
+
+def _join(names: list[str]) -> str:
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+
+
+# --- Fields of typed outputs by their paths, such as ``address.city`` -------------------------------------------------
+#
+# Finds out before a run whether an output type has such a field, and reads it from a value after one. Imports no
+# pydantic: what is not loaded has no models.
+
+
+_SCALARS: Final = (str, int, float, bool, Enum)
+_ANYTHING: Final = object()
+"""The type of a field of which nothing is known."""
+
+
+def find_field_fault(output_type: Any, path: str, root: Any = None) -> str | None:
+    """Find why values of an output type can have no field of this path, as a sentence; None where they can.
+
+    `root` is the whole output type, where `output_type` is a part of it: a schema refers to its own whole.
+    """
+    root = output_type if root is None else root
+    found: list[Any] = [output_type]
+    walked: list[str] = []
+    for part in path.split("."):
+        owner = f"field {'.'.join(walked)!r}" if walked else "output type"
+        branches = [fields for each in found for fields in _list_fields(each, root)]
+        if not branches:
+            return f"its {owner} has no fields of its own."
+        if _ANYTHING in branches:
+            return None
+        if not (found := [fields[part] for fields in branches if part in fields]):
+            known = {name for fields in branches for name in fields}
+            return f"its {owner} has no field {part!r}.{did_you_mean(part, sorted(known))}"
+        walked.append(part)
+    return None
+
+
+def find_list_fields(output_type: Any) -> dict[str, Any] | None:
+    """Find the fields of an output type that hold lists, with the type of their items; None where that is not known."""
+    found: dict[str, Any] = {}
+    for fields in _list_fields(output_type, output_type):
+        if fields is _ANYTHING:
+            return None
+        for name, kind in fields.items():
+            if (items := _find_item_type(kind, output_type)) is not None:
+                found[name] = items
+    return found
+
+
+def _find_item_type(kind: Any, root: Any) -> Any:
+    """Find the type of the items of a list; None for what is no list."""
+    if isinstance(kind, Mapping):
+        kind = _follow_reference(kind, root)
+        is_list = kind.get("type") == "array" or (isinstance(kind.get("type"), list) and "array" in kind["type"])
+        branches = [each for word in ("anyOf", "oneOf") for each in kind.get(word, ()) if isinstance(each, Mapping)]
+        if is_list:
+            items = kind.get("items")
+            return items if isinstance(items, Mapping) else _ANYTHING
+    else:
+        origin, branches = typing.get_origin(kind), []
+        if origin in (typing.Union, types.UnionType):
+            branches = list(typing.get_args(kind))
+        elif origin is typing.Annotated:
+            branches = [typing.get_args(kind)[0]]
+        elif kind in (list, tuple) or origin in (list, tuple, Sequence):
+            return next(iter(typing.get_args(kind)), _ANYTHING)
+    return next((each for each in (_find_item_type(branch, root) for branch in branches) if each is not None), None)
+
+
+def find_part(value: Any, path: str) -> Any:
+    """Find what stands at a path of a mapping, a record, or any object with attributes.
+
+    Raises:
+        LookupError: nothing does; the message is a sentence.
+    """
+    walked: list[str] = []
+    for part in path.split("."):
+        if value is None:
+            where = f"its field {'.'.join(walked)!r} is null" if walked else "it has no typed output"
+            raise LookupError(f"There is no field {path!r}: {where}.")
+        fields = get_parts(value)
+        if part not in fields:
+            where = f" in {'.'.join(walked)!r}" if walked else ""
+            raise LookupError(f"There is no field {part!r}{where}.{did_you_mean(part, map(str, fields))}")
+        value = fields[part]
+        walked.append(part)
+    return value
+
+
+def read_field(value: Any, path: str) -> Any:
+    """Read a value as JSON has it: a text, a number, True or False, a list of these, or None.
+
+    Raises:
+        LookupError: there is no such field, or it holds fields in place of a value; the message is a sentence.
+    """
+    value = find_part(value, path)
+    if isinstance(value, list | tuple | AbstractSet):
+        return [_to_scalar(each) for each in value]
+    if isinstance(value, Mapping) or dataclasses.is_dataclass(value) or hasattr(type(value), "model_fields"):
+        raise LookupError(f"The field {path!r} has fields of its own; a condition looks at one value.")
+    return _to_scalar(value)
+
+
+def is_same_scalar(first: object, second: object) -> bool:
+    """Whether two values are the same in JSON: 1 is 1.0, and neither is true, nor the text of itself."""
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, str) and isinstance(second, str):
+        return first.strip() == second.strip()
+    return first == second
+
+
+def to_scalar_text(value: object) -> str:
+    """The text of a value as JSON writes it; a text without its quotes."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _to_scalar(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, _SCALARS):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def get_parts(value: Any) -> Mapping[str, Any]:
+    """Get what a value has by name: the pairs of a mapping, the fields of a record, else its public attributes."""
+    if isinstance(value, Mapping):
+        return value
+    if not hasattr(value, "__dict__") and not dataclasses.is_dataclass(value):
+        return {}
+    names = [each.name for each in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else None
+    names = list(getattr(type(value), "model_fields", None) or vars(value)) if names is None else names
+    return {name: getattr(value, name) for name in names if not name.startswith("_") and hasattr(value, name)}
+
+
+def _list_fields(kind: Any, root: Any) -> list[Any]:
+    """List the fields of each form that a type allows; `_ANYTHING` for one that is not known, none for a scalar."""
+    if kind is _ANYTHING:
+        return [_ANYTHING]
+    if isinstance(kind, Mapping):
+        return _list_schema_fields(kind, root)
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return [fields for each in typing.get_args(kind) for fields in _list_fields(each, root)]
+    if origin is typing.Annotated:
+        return _list_fields(typing.get_args(kind)[0], root)
+    if isinstance(kind, type) and issubclass(kind, (*_SCALARS, type(None), list, tuple, AbstractSet)):
+        return []
+    if origin in (list, tuple, set, frozenset, typing.Literal):
+        return []
+    models = getattr(kind, "model_fields", None)
+    if isinstance(models, Mapping):
+        return [{name: each.annotation for name, each in models.items()}]
+    if dataclasses.is_dataclass(kind) or typing.is_typeddict(kind):
+        try:
+            return [typing.get_type_hints(kind)]
+        except Exception:  # noqa: BLE001 - a type that only type checkers know
+            return [_ANYTHING]
+    return [_ANYTHING]
+
+
+def _follow_reference(schema: Mapping[str, Any], root: Any) -> Mapping[str, Any]:
+    """The part of the whole that a JSON schema refers to; itself where it is none, or refers elsewhere."""
+    reference = schema.get("$ref")
+    if not isinstance(reference, str):
+        return schema
+    found = root
+    for part in reference.removeprefix("#/").split("/"):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) and "$ref" not in found else schema
+
+
+def _list_schema_fields(schema: Mapping[str, Any], root: Any) -> list[Any]:
+    """The same for a JSON schema; what refers to another document, or names no fields, is not known."""
+    schema = _follow_reference(schema, root)
+    if "$ref" in schema:
+        return [_ANYTHING]
+    branches = [each for word in ("anyOf", "oneOf") for each in schema.get(word, ()) if isinstance(each, Mapping)]
+    if branches:
+        return [fields for each in branches for fields in _list_schema_fields(each, root)]
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and not schema.get("additionalProperties") and "allOf" not in schema:
+        return [dict(properties)]
+    kind = schema.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    is_scalar = "enum" in schema or (kind is not None and "object" not in kinds)
+    return [] if is_scalar else [_ANYTHING]

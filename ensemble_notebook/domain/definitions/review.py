@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
 from ensemble_notebook.domain.definitions.enums import OnTimeout, OnTimeoutName, ReviewTiming, ReviewTimingName
@@ -32,6 +32,7 @@ class ReviewDecision(Record):
         text: the edited text, the feedback of a retry, or the reason of a rejection; otherwise empty.
         addressed: for a retry of only some tasks of a phase: pairs of task name and feedback. `text` has the same as
             lines.
+        for_all: whether the same gate of all other rows of a map has this answer, too (E72).
 
     Raises:
         ValidationError: a text is not a string.
@@ -40,6 +41,7 @@ class ReviewDecision(Record):
     verdict: Verdict
     text: str = ""
     addressed: tuple[tuple[str, str], ...] = ()
+    for_all: bool = False
 
     def __post_init__(self) -> None:
         """Check the texts: they go into outputs and prompts."""
@@ -133,6 +135,7 @@ class ReviewRequest(Record):
         timeout: seconds until `on_timeout` decides; None waits forever.
         on_timeout: what happens then.
         tasks: names of the tasks that a retry may address; empty where there is only one.
+        row: name of the row that it is about, in a map, where one answer may serve all rows; None elsewhere.
     """
 
     subject: ReviewSubject
@@ -145,20 +148,42 @@ class ReviewRequest(Record):
     timeout: float | None = 300.0
     on_timeout: OnTimeout = OnTimeout.EXIT_EARLY
     tasks: tuple[str, ...] = ()
+    row: str | None = None
+
+
+A_PERSON: Final = "a person"
+ON_TIMEOUT: Final = "on_timeout"
+NOBODY_TO_ASK: Final = "nobody_to_ask"
+NOBODY_HERE: Final = "nobody can be asked here: give review_handler=..., or resume where somebody can"
 
 
 class ReviewAnswer(NamedTuple):
-    """What a reviewer decided, or `on_timeout` in place of one who did not answer in time.
+    """What a reviewer decided, or `on_timeout` in place of one who did not answer in time, or was not there.
 
-    `is_kept` where that was in an earlier run, and nobody was asked now.
+    `by` says which of these: `A_PERSON`, the name of a handler, `ON_TIMEOUT` or `NOBODY_TO_ASK`; None where that is not
+    known. `is_kept` where that was in an earlier run, and nobody was asked now.
     """
 
     decision: ReviewDecision
-    is_timeout: bool = False
+    by: str | None = None
     is_kept: bool = False
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether somebody has decided it."""
+        return self.by not in (ON_TIMEOUT, NOBODY_TO_ASK)
 
 
 ReviewHandler = Callable[[ReviewRequest], ReviewDecision | Awaitable[ReviewDecision]]
+
+
+def name_reviewer(handler: ReviewHandler) -> str:
+    """Who decides where this handler is asked, for views: `A_PERSON`, or its name."""
+    if getattr(handler, "is_person", False):
+        return A_PERSON
+    function = getattr(handler, "func", handler)  # that of a partial
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name
 
 
 @definition
@@ -185,3 +210,31 @@ class Review(Definition):
         self._make_enum("timing", ReviewTiming)
         self._check_optional_seconds("timeout")
         self._make_enum("on_timeout", OnTimeout)
+
+
+AnyReview = Review | ReviewTiming | ReviewTimingName | bool | Mapping[str, Any]
+"""The forms of one gate; True is after the task."""
+
+_ANY_REVIEW: Final = "a Review, before, during, after, or a mapping such as {'timing': 'after', 'timeout': 300}"
+
+
+def normalize_reviews(owner: Definition) -> None:
+    """Make the `review` of a definition a tuple of gates; None becomes an empty one.
+
+    Raises:
+        ValidationError: something in it has none of the forms of a gate.
+    """
+    given: Any = getattr(owner, "review")  # noqa: B009 - the base of all definitions has none
+    if given is None or given == ():
+        owner._set("review", ())
+        return
+    gates = given if isinstance(given, list | tuple) else [given]
+    owner._set("review", tuple(_to_review(owner, each, index) for index, each in enumerate(gates)))
+
+
+def _to_review(owner: Definition, value: Any, index: int) -> Review:
+    if value is False:
+        message = f"{owner._label} review can't be False: without it there is none. Leave it out."
+        raise owner._refuse("review", message, item=index)
+    given = {} if value is True else value
+    return owner._to_part("review", given, Review, _ANY_REVIEW, lambda timing: {"timing": timing}, index)

@@ -1,39 +1,105 @@
-"""The task: what is to be done (E2)."""
+"""The task: what is to be done (E2), and the guardrails that look at it (E18)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Sized
-from dataclasses import field
-from types import MappingProxyType
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast, overload
 
-from ensemble_notebook.domain.definitions.agent import Agent, Llm, check_tools, find_llm_fault
-from ensemble_notebook.domain.definitions.arity import find_other_signature
-from ensemble_notebook.domain.definitions.condition import Condition, ConditionSource, normalize_conditions
+from ensemble_notebook.domain.definitions.agent import Agent, Llm, find_llm_fault, normalize_tools
+from ensemble_notebook.domain.definitions.condition import (
+    AnyCondition,
+    Condition,
+    ConditionSource,
+    normalize_conditions,
+)
 from ensemble_notebook.domain.definitions.definition import Converted, converted, definition, shown
 from ensemble_notebook.domain.definitions.enums import ReuseMode, ReuseModeName, ReviewTiming
-from ensemble_notebook.domain.definitions.guardrail import GuardrailReturn
 from ensemble_notebook.domain.definitions.item_list import Items, NoListError, describe_count, list_items
-from ensemble_notebook.domain.definitions.limits import RateLimit
+from ensemble_notebook.domain.definitions.limits import AnyRateLimit, RateLimit, normalize_rate_limit
 from ensemble_notebook.domain.definitions.nested_ensemble import (
     NestedEnsemble,
     describe_ensemble,
     is_ensemble,
     reads_context,
 )
-from ensemble_notebook.domain.definitions.output_type import check_output_type, describe_output_type
-from ensemble_notebook.domain.definitions.review import Review
+from ensemble_notebook.domain.definitions.output_type import describe_output_type, normalize_output_type
+from ensemble_notebook.domain.definitions.own_prompt import TextOfPrompt
+from ensemble_notebook.domain.definitions.review import AnyReview, Review, normalize_reviews
+from ensemble_notebook.domain.definitions.run_context import give_context
 from ensemble_notebook.domain.definitions.templates import find_input_name, is_variable_name
 from ensemble_notebook.domain.definitions.tool import (
     Handler,
     TaskInput,
+    ToolSource,
     is_agent_tool,
     is_langchain_tool,
     list_tool_names,
-    name_retrievers,
 )
+from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+
+
+def find_other_signature(function: Callable[..., Any]) -> str | None:
+    """The signature of a function that can't be called with one argument; None where it can, or does not tell."""
+    if _plainly_takes_one(function):
+        return None
+    try:
+        signature = inspect.signature(give_context(function))
+    except (TypeError, ValueError):
+        return None  # Some builtins don't tell.
+    try:
+        signature.bind(None)
+    except TypeError:
+        return str(signature)
+    return None
+
+
+def _plainly_takes_one(function: Callable[..., Any]) -> bool:
+    """True for most that do: the whole question takes as long as all else that is checked of a task.
+
+    Not for one with attributes, which may name another signature.
+    """
+    if type(function) is not FunctionType or vars(function):
+        return False
+    code = function.__code__
+    return code.co_argcount - len(function.__defaults__ or ()) <= 1 <= code.co_argcount and not code.co_kwonlyargcount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class GuardrailResult(Record):
+    """What a guardrail may return if None, True or a text is not clear enough.
+
+    Attributes:
+        is_success: False stops the task.
+        message: the reason, for the user and the trace.
+    """
+
+    is_success: bool
+    message: str = ""
+
+    @classmethod
+    def success(cls) -> GuardrailResult:
+        """Let it pass."""
+        return cls(is_success=True)
+
+    @classmethod
+    def failure(cls, message: str) -> GuardrailResult:
+        """Stop the task.
+
+        Args:
+            message: the reason.
+        """
+        return cls(is_success=False, message=message)
+
+
+GuardrailAnswer = GuardrailResult | str | bool | None
+# What a guardrail, plain or async, may return: None or True lets the task go on, a text is an objection.
+GuardrailReturn = GuardrailAnswer | Awaitable[GuardrailAnswer]
+
 
 STOCK_EXPECTED_OUTPUT: Final = "A clear, complete answer to the task."
 
@@ -47,6 +113,7 @@ def _join_timings(reviews: Sequence[Review]) -> str:
 
 
 _WHY_NOT: Final = {
+    "prompt": "no model is sent one for it, since the ensemble's tasks have their own.",
     "handler": "the one or the other does it.",
     "output_type": "its output is that of the ensemble's final task, which may have a type.",
     "max_retries": "its tasks have retries of their own.",
@@ -57,31 +124,32 @@ OutputGuardrail = Callable[[TaskOutput], GuardrailReturn]
 
 
 class SharedTaskFields(TypedDict, total=False):
-    """The fields of a `Task` beside description, expected output and ensemble.
+    """The fields of a `Task` beside description, expected output, prompt and ensemble.
 
-    Python has no way to say "the keywords of that constructor, but for three", so they are listed again for type
+    Python has no way to say "the keywords of that constructor, but for four", so they are listed again for type
     checkers and editors; a test holds both lists together.
     """
 
     agent: Agent | None
-    context: Sequence[Task | str]
+    context: Sequence[Task | str] | Task | str
     name: str | None
     handler: Handler | None
     inputs: Mapping[str, Any]
     llm: Llm | None
-    tools: Sequence[object]
+    tools: object
     timeout: float | None
     output_type: type[Any] | Mapping[str, Any] | None
     max_output_retries: int
     max_retries: int | None
     max_guardrail_retries: int
-    when: Sequence[Condition] | Condition | None
-    fallback: Agent | None
+    when: Sequence[AnyCondition] | AnyCondition | None
+    fallback: Agent | Mapping[str, Any] | None
     input_guardrails: Sequence[InputGuardrail] | InputGuardrail
     output_guardrails: Sequence[OutputGuardrail] | OutputGuardrail
-    review: Sequence[Review] | Review | None
-    memory: Sequence[str]
-    rate_limit: RateLimit | None
+    review: Sequence[AnyReview] | AnyReview | None
+    memory: Sequence[str] | str
+    history: str | None
+    rate_limit: AnyRateLimit | None
     reuse: ReuseModeName | ReuseMode
     for_each: Task | str | Sized | None
     max_items: int
@@ -90,6 +158,7 @@ class SharedTaskFields(TypedDict, total=False):
 class TaskFields(SharedTaskFields, total=False):
     """The fields of a `Task` beside description and expected output, as `Task.of` takes them."""
 
+    prompt: str | None
     ensemble: NestedEnsemble | None
 
 
@@ -104,27 +173,37 @@ class Task(ConditionSource):
 
     Args:
         description: what to do; ``{name}`` is a template variable.
-        expected_output: what the result should look like; may have template variables, too.
+        expected_output: what the result should look like; may have template variables, too. Left out, it is a stock
+            sentence.
+        prompt: stands in place of the whole user prompt, with places for what is not known yet: ``{context}`` or
+            ``{context.NAME}``, ``{output_format}``, ``{memory}``, ``{revision}``, ``{previous}``, ``{item}`` (E77).
+            Beside it `description` may be left out.
         agent: who does it; None: an agent is derived from the description.
-        context: tasks, or names of tasks, whose outputs this one reads. It starts once they have completed.
+        context: tasks, or names of tasks, whose outputs this one reads, or a single one. It starts once they have
+            completed.
         name: unique in the ensemble; None: made from role and position.
         handler: a tool, or a plain or async function ``(TaskInput) -> str | ToolResult | object``, that does the task
             without a model. Excludes `agent`, `llm` and `tools`.
-        ensemble: an `Ensemble` that does the task. `description` and `expected_output` may then be left out.
+        ensemble: an `Ensemble` that does the task. `description` may then be left out.
         inputs: inputs of that ensemble. Texts may have template variables of this run, and ``{context}`` for the
             outputs that the task reads.
         llm: replaces the agent's model.
-        tools: added to the agent's tools.
+        tools: added to the agent's tools; one, or a list.
         timeout: seconds for the whole task; None: no limit.
-        output_type: a pydantic model, dataclass, TypedDict or JSON schema that the reply must match; None: any text.
+        output_type: a pydantic model, dataclass, TypedDict or JSON schema that the reply must match, or fields with
+            types such as ``{"title": "str", "score": "int?", "tags": ["str"]}``; None: any text.
         max_output_retries: how often the model is asked to correct a reply that does not match.
-        when: a `Condition`, or a list of them; the task runs if any holds.
-        fallback: an agent that takes over once the task's own agent has finally failed.
+        when: a `Condition`, a mapping such as ``{"triage": {"contains": "urgent"}}`` or ``{"triage": "default"}``, or
+            a list of them; the task runs if any holds.
+        fallback: an agent, or a mapping of its fields, that takes over once the task's own agent has finally failed.
         input_guardrails: functions of `TaskInput` that may stop the task before it starts.
         output_guardrails: functions of `TaskOutput` that may reject the output.
-        review: a `Review`, or several with different `timing`.
+        review: a `Review`, ``"before"``, ``"during"``, ``"after"``, a mapping of the fields of a review, or several
+            with different `timing`; True is ``"after"``.
         memory: scopes of the memory that are read before the task and written after it.
-        rate_limit: limits the model requests of this task; None: no limit of its own.
+        history: how much of an earlier conversation its model is sent, in place of the agent's `history` (E78).
+        rate_limit: limits the model requests of this task: a `RateLimit`, ``"60/min"``, or a mapping of its fields;
+            None: no limit of its own.
         max_retries: replaces the agent's `max_retries`. With a handler: how often it is retried after an exception
             other than an `EnsembleError`; None: never.
         max_guardrail_retries: how often an output guardrail's objection is sent back to the agent before the task
@@ -140,32 +219,38 @@ class Task(ConditionSource):
     """
 
     description: str
-    expected_output: str
+    expected_output: str = STOCK_EXPECTED_OUTPUT
+    prompt: str | None = None
     agent: Agent | None = None
-    context: Sequence[Task | str] = ()
+    context: Converted[tuple[Task | str, ...], Sequence[Task | str] | Task | str] = converted(default=())
     name: str | None = None
     handler: Handler | None = None
     ensemble: NestedEnsemble | None = field(default=None, metadata=shown(describe_ensemble))
     inputs: Mapping[str, Any] = field(default_factory=dict)
     llm: Llm | None = None
-    tools: Sequence[object] = ()
+    tools: Converted[tuple[object, ...], object] = converted(default=())
     timeout: float | None = field(default=None, metadata=shown("{:g} s".format))
 
     output_type: type[Any] | Mapping[str, Any] | None = field(default=None, metadata=shown(describe_output_type))
     max_output_retries: int = field(default=3, metadata=shown())
-    when: Converted[tuple[Condition, ...], Sequence[Condition] | Condition | None] = converted(default=None)
-    fallback: Agent | None = field(default=None, metadata=shown(lambda agent: agent.role))
+    when: Converted[tuple[Condition, ...], Sequence[AnyCondition] | AnyCondition | None] = converted(default=None)
+    fallback: Converted[Agent | None, Agent | Mapping[str, Any] | None] = converted(
+        default=None, metadata=shown(lambda agent: agent.role)
+    )
     input_guardrails: Converted[tuple[InputGuardrail, ...], Sequence[InputGuardrail] | InputGuardrail] = converted(
         default=(), metadata=shown(_join_function_names)
     )
     output_guardrails: Converted[tuple[OutputGuardrail, ...], Sequence[OutputGuardrail] | OutputGuardrail] = converted(
         default=(), metadata=shown(_join_function_names)
     )
-    review: Converted[tuple[Review, ...], Sequence[Review] | Review | None] = converted(
+    review: Converted[tuple[Review, ...], Sequence[AnyReview] | AnyReview | None] = converted(
         default=None, metadata=shown(_join_timings)
     )
-    memory: Sequence[str] = field(default=(), metadata=shown(", ".join))
-    rate_limit: RateLimit | None = field(default=None, metadata=shown(RateLimit.describe))
+    memory: Converted[tuple[str, ...], Sequence[str] | str] = converted(default=(), metadata=shown(", ".join))
+    history: str | None = field(default=None, metadata=shown())
+    rate_limit: Converted[RateLimit | None, AnyRateLimit | None] = converted(
+        default=None, metadata=shown(RateLimit.describe)
+    )
     max_retries: int | None = field(default=None, metadata=shown())
     max_guardrail_retries: int = field(default=0, metadata=shown())
     reuse: Converted[ReuseMode, ReuseModeName | ReuseMode] = converted(
@@ -174,10 +259,19 @@ class Task(ConditionSource):
     for_each: Converted[Task | str | Items | None, Task | str | Sized | None] = converted(default=None)
     max_items: int = field(default=1000, metadata=shown())
 
-    if TYPE_CHECKING:  # a task done by an ensemble needs no texts, and a dataclass can't say so
+    if TYPE_CHECKING:  # a task with a prompt or an ensemble needs no description, and a dataclass can't say so
 
         @overload
-        def __init__(self, *, description: str, expected_output: str, **fields: Unpack[TaskFields]) -> None: ...
+        def __init__(self, *, description: str, expected_output: str = ..., **fields: Unpack[TaskFields]) -> None: ...
+        @overload
+        def __init__(
+            self,
+            *,
+            prompt: str,
+            description: str = ...,
+            expected_output: str = ...,
+            **fields: Unpack[SharedTaskFields],
+        ) -> None: ...
         @overload
         def __init__(
             self,
@@ -193,7 +287,7 @@ class Task(ConditionSource):
     def of(
         cls, description: str, /, expected_output: str = STOCK_EXPECTED_OUTPUT, **fields: Unpack[TaskFields]
     ) -> Task:
-        """Make a task with a stock expected output: ``Task.of("Write a haiku about {topic}")``.
+        """Make a task, its description first: ``Task.of("Write a haiku about {topic}")``.
 
         Args:
             description: what to do.
@@ -203,46 +297,61 @@ class Task(ConditionSource):
         return cls(description=description, expected_output=expected_output, **fields)
 
     @classmethod
-    def complete_fields(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Fill in texts for a task done by an ensemble if `values` has none."""
+    def _complete_fields(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Fill in the description of a task with a prompt or an ensemble if `values` has none."""
+        if isinstance(values.get("prompt"), str):
+            values = {"description": TextOfPrompt.of(values["prompt"]), **values}
         if is_ensemble(values.get("ensemble")):
             ensemble = values["ensemble"]
             name = describe_ensemble(ensemble)
             description = f"Run the ensemble {name}" if ensemble.name else f"Run an ensemble of {name}"
-            values = {"description": description, "expected_output": STOCK_EXPECTED_OUTPUT, **values}
+            values = {"description": description, **values}
         return values
 
     def __post_init__(self) -> None:
         """Check one task by itself."""
+        self._check_prompt()
         self._require_text("description")
         self._require_text("expected_output")
-        if self.agent is not None and not isinstance(self.agent, Agent):
-            raise self._refuse("agent", f"Task agent must be an Agent, got {type(self.agent).__name__}.")
+        agent: Any = self.agent
+        if agent is not None and not isinstance(agent, Agent):
+            named = " Pass the Agent itself, not its role." if isinstance(agent, str) else ""
+            raise self._refuse("agent", f"Task agent must be an Agent, got {type(agent).__name__}.{named}")
         self._check_context()
         self._check_optional_text("name")
         if self.name is not None and not self.name.strip():
             raise self._refuse("name", "Task name must not be blank. Leave it out to get one.")
         if self.llm is not None and (wrong := find_llm_fault(self.llm)):
             raise self._refuse("llm", f"Task llm {wrong}.")
-        self._make_tuple("tools")
-        self._set("tools", name_retrievers(self.tools))
         self._check_handler()
         self._check_ensemble()
-        check_tools(self, self.tools)
+        normalize_tools(self)
         self._check_optional_seconds("timeout")
         self._require_integer("max_output_retries", least=0)
-        check_output_type(self)
+        normalize_output_type(self)
         normalize_conditions(self)
-        self._check_optional_type("fallback", Agent)
+        self._make_part("fallback", Agent, "an Agent, or a mapping such as {'role': 'Editor', 'goal': 'Check facts'}")
         self._make_functions("input_guardrails", "(TaskInput) -> None | str")
         self._make_functions("output_guardrails", "(TaskOutput) -> None | str")
         self._check_review()
         self._check_memory()
-        self._check_optional_type("rate_limit", RateLimit)
+        self._check_history()
+        normalize_rate_limit(self)
         self._check_retries()
         self._make_enum("reuse", ReuseMode)
         self._require_integer("max_items", least=1)
         self._check_for_each()
+
+    def _check_prompt(self) -> None:
+        """The prompt, and the description that is made of it, also in a copy with another prompt."""
+        is_made = isinstance(self.description, TextOfPrompt)
+        if self.prompt is None:
+            if is_made:
+                raise self._refuse("description", "Task needs a description, or a prompt.")
+            return
+        self._require_text("prompt")
+        if is_made:
+            self._set("description", TextOfPrompt.of(self.prompt))
 
     def _check_for_each(self) -> None:
         """Keep given items as `Items`; whether others are there and how many is known later (E53)."""
@@ -270,15 +379,9 @@ class Task(ConditionSource):
         self._set("for_each", items)
 
     def _check_review(self) -> None:
-        review: Any = self.review
-        self._set("review", () if review is None else (review,) if isinstance(review, Review | str) else review)
-        self._make_tuple("review")
+        normalize_reviews(self)
         timings = set()
-        for index, each in enumerate(cast("Sequence[Any]", self.review)):
-            if not isinstance(each, Review):
-                said = each if isinstance(each, str) and each in tuple(ReviewTiming) else "after"
-                message = f"Task review takes Review(timing={said!r}), got {type(each).__name__}."
-                raise self._refuse("review", message, item=index)
+        for index, each in enumerate(self.review):
             if each.timing is ReviewTiming.DURING and not self.has_agent:
                 who = "a handler makes none" if self.ensemble is None else "an ensemble sees to its own"
                 message = f"Task review 'during' asks before tool calls, and {who}: use before or after."
@@ -297,16 +400,14 @@ class Task(ConditionSource):
             raise self._refuse("max_guardrail_retries", f"{message} Leave it out.")
 
     def _check_memory(self) -> None:
-        if isinstance(self.memory, str):
-            self._set("memory", (self.memory,))
-        self._make_tuple("memory")
+        self._make_tuple("memory", str)
         for index, scope in enumerate(cast("Sequence[Any]", self.memory)):
             if not isinstance(scope, str) or not scope.strip():
                 raise self._refuse("memory", f"Task memory takes names of scopes, got {scope!r}.", item=index)
         self._set("memory", tuple(dict.fromkeys(self.memory)))
 
     def _check_context(self) -> None:
-        self._make_tuple("context")
+        self._make_tuple("context", Task, str)
         for index, each in enumerate(self.context):
             if not isinstance(each, Task | str):
                 raise self._refuse(
@@ -330,7 +431,7 @@ class Task(ConditionSource):
             return
         if not is_ensemble(self.ensemble):
             raise self._refuse("ensemble", f"Task ensemble must be an Ensemble, got {type(self.ensemble).__name__}.")
-        for name in ("agent", "handler", "llm", "tools", "rate_limit", "output_type", "max_retries"):
+        for name in ("prompt", "agent", "handler", "llm", "tools", "rate_limit", "output_type", "max_retries"):
             if getattr(self, name) not in (None, ()):
                 message = (
                     f"A task has an ensemble or {name}, not both: {_WHY_NOT.get(name, 'the ensemble has its own.')}"
@@ -356,6 +457,7 @@ class Task(ConditionSource):
         else:
             self._check_handler_tool()
         for name, value in (
+            ("prompt", self.prompt),
             ("agent", self.agent),
             ("llm", self.llm),
             ("tools", self.tools or None),
@@ -366,14 +468,19 @@ class Task(ConditionSource):
                 raise self._refuse(name, message)
 
     def _check_arity(self, handler: Any) -> None:
+        self._refuse_foreign_context("handler", handler)
         if (other := find_other_signature(handler)) is not None:
             message = f"Task handler must take one argument, a TaskInput; this one takes {other}."
             raise self._refuse("handler", message)
 
     def _check_handler_tool(self) -> None:
-        kind, names = type(self.handler).__name__, list_tool_names(self.handler)
+        handler: object = self.handler
+        kind, names = type(handler).__name__, list_tool_names(handler)
         if names is None:
             raise self._refuse("handler", f"Task handler must be a function or a tool, got {kind}.")
+        if isinstance(handler, ToolSource):
+            message = f"Task handler must be one tool, and {handler.label} has its tools for agents: tools=[...]."
+            raise self._refuse("handler", message)
         if len(names) > 1:
             message = f"Task handler must be one tool, but {kind} holds several: {', '.join(names)}. Pass one of them."
             raise self._refuse("handler", message)

@@ -1,26 +1,29 @@
 """Template variables in texts (E6): ``{name}`` is replaced once, ``{{name}}`` is a literal ``{name}``.
 
-The texts of a task that runs for each item also hold ``{item}`` and ``{item.field}``, which are replaced for each of
-them (E53).
+Some texts also have places, which are filled later than the variables: ``{item}`` and ``{item.field}`` in those of a
+task that runs for each item (E53), ``{context}`` and others in a prompt of one's own (E77).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from ensemble_notebook.domain.config import config
-from ensemble_notebook.domain.definitions.output_field import find_part
+from ensemble_notebook.domain.definitions.output_type import find_part
 from ensemble_notebook.domain.value_text import write_value
-from ensemble_notebook.errors import PromptTemplateError
+from ensemble_notebook.errors import PromptTemplateError, find_nearest
 
 ITEM: Final = "item"
+CONTEXT: Final = "context"
+"""The place for what a task reads."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 _PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z0-9_]+)\}\}|\{([A-Za-z0-9_]+)\}", re.ASCII)
-_PATH: Final = r"\.[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*"
-_OF_ITEM: Final = re.compile(rf"\{{\{{item(?:{_PATH})?\}}\}}|\{{item(?P<path>{_PATH})?\}}", re.ASCII)
+_PATHS: Final = {ITEM: r"\.[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*", CONTEXT: r"\.[^{}\n]+"}
+"""What may stand behind the name of a place: the path of a field of the item, the name of a task."""
 
 _BRACED: Final = re.compile(r"\{([A-Za-z0-9_]+)\}", re.ASCII)
 
@@ -43,6 +46,15 @@ def find_variables(text: str) -> Iterator[str]:
     return (match[2] for match in _PLACEHOLDER.finditer(text) if match[2] is not None)
 
 
+def find_first_texts(texts: Iterable[str]) -> dict[str, str]:
+    """Find the variables of all these texts, in order, each with the first text that has it."""
+    found: dict[str, str] = {}
+    for text in texts:
+        for name in find_variables(text):
+            found.setdefault(name, text)
+    return found
+
+
 def escape_variables(text: str) -> str:
     """Write a text so that it is rendered as it is."""
     return _BRACED.sub(r"{{\1}}", text) if "{" in text else text
@@ -57,19 +69,24 @@ def escape_name(text: str, name: str) -> str:
     return _PLACEHOLDER.sub(escape, text)
 
 
-def check_variables(texts: Iterable[str], inputs: Mapping[str, Any]) -> None:
-    """Check that every variable of every text has a value.
+def check_variables(variables: Mapping[str, str], inputs: Mapping[str, Any], places: Sequence[str] = ()) -> None:
+    """Check that every variable has a value.
+
+    Args:
+        variables: as `find_first_texts` gives them.
+        inputs: name -> value.
+        places: that prompts of one's own may have, any of which may have been meant (E77).
 
     Raises:
-        PromptTemplateError: names all missing ones over all texts, in order, once each.
+        PromptTemplateError: names all missing ones, in order.
     """
-    missing: dict[str, str] = {}
-    for text in texts:
-        for name in find_variables(text):
-            if name not in inputs:
-                missing.setdefault(name, text)
+    missing = {name: text for name, text in variables.items() if name not in inputs}
     if missing:
-        raise PromptTemplateError(tuple(missing), next(iter(missing.values())))
+        near = {name: find_nearest(name, places) for name in missing}
+        meant = [f"Did you mean {{{place}}} by {{{name}}}?" for name, place in near.items() if place is not None]
+        else_pass = f"Else pass {', '.join(f'{name}=...' for name in missing)}."
+        advice = " ".join([*meant, else_pass]) if meant else None
+        raise PromptTemplateError(tuple(missing), next(iter(missing.values())), advice)
 
 
 def render(text: str, inputs: Mapping[str, Any]) -> str:
@@ -87,22 +104,116 @@ def render(text: str, inputs: Mapping[str, Any]) -> str:
     return _PLACEHOLDER.sub(fill, text) if "{" in text else text
 
 
-def hide_item(text: str) -> str:
-    """The text with ``{item}`` as a literal: what stands for the item of a task is no variable of the run.
+@lru_cache(maxsize=64)
+def _compile_places(names: Sequence[str]) -> re.Pattern[str]:
+    """Match the places of these names, and ``{{name}}`` and ``{{name.path}}``, which stand for themselves."""
+    if not names:
+        return re.compile("(?!)(?P<place>)")
+    one = "|".join(f"{name}(?:{_PATHS[name]})?" if name in _PATHS else name for name in names)
+    return re.compile(rf"\{{\{{(?:{one})\}}\}}|\{{(?P<place>{one})\}}", re.ASCII)
 
-    ``{item.field}`` is none anyway.
+
+def hide_places(text: str, names: Sequence[str]) -> str:
+    """The text with its places as literals, since they are no variables of the run; those with a path are none anyway.
+
+    Args:
+        text: as it was declared.
+        names: of the places that it may have.
     """
-    return _OF_ITEM.sub(lambda match: f"{{{match[0]}}}" if match[0] == "{item}" else match[0], text)
+    if "{" not in text:
+        return text
+    return _compile_places(tuple(names)).sub(
+        lambda match: f"{{{match[0]}}}" if match["place"] in names else match[0], text
+    )
+
+
+def hide_item(text: str) -> str:
+    """The text with ``{item}`` as a literal: what stands for the item of a task is no variable of the run."""
+    return hide_places(text, (ITEM,))
+
+
+def find_places(text: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Find the places of a text in order, each with its path, which is empty for most: ``("context", "draft")``."""
+    if "{" not in text:
+        return
+    for match in _compile_places(tuple(names)).finditer(text):
+        if match["place"] is not None:
+            name, _, path = match["place"].partition(".")
+            yield name, path
 
 
 def find_item_paths(text: str) -> Iterator[str]:
     """Find the paths of the fields of an item that a text uses, in order; an empty one for the item itself."""
-    if "{" not in text:
-        return iter(())
-    return ((match["path"] or "")[1:] for match in _OF_ITEM.finditer(text) if not match[0].startswith("{{"))
+    return (path for _, path in find_places(text, (ITEM,)))
 
 
-class ItemTemplate:
+class PlacedText:
+    """A text in which the variables are filled in, and places are left for what is known later.
+
+    Args:
+        text: as it was declared.
+        inputs: of the run. What they hold is not looked at again.
+        names: of the places.
+    """
+
+    __slots__ = ("_names", "_parts")
+
+    def __init__(self, text: str, inputs: Mapping[str, Any], names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self._parts: list[tuple[str, str | None]] = []  # a literal text, and the place behind it
+        pattern, start = _compile_places(self._names), 0
+        for match in pattern.finditer(text):
+            if match["place"] is not None:
+                self._parts.append((_render_literal(text[start : match.start()], inputs, pattern), match["place"]))
+                start = match.end()
+        self._parts.append((_render_literal(text[start:], inputs, pattern), None))
+
+    @property
+    def text(self) -> str:
+        """The text with its places as they are written, so that the same can be made of it again."""
+        pattern = _compile_places(self._names)
+        return "".join(
+            pattern.sub(lambda match: f"{{{match[0]}}}", literal) + ("" if place is None else f"{{{place}}}")
+            for literal, place in self._parts
+        )
+
+    def with_text(self, text: str) -> PlacedText:
+        """Another text with the same places, and no variables."""
+        return PlacedText(text, {}, self._names)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a place of this name, with a path or without."""
+        return any(place is not None and place.partition(".")[0] == name for _, place in self._parts)
+
+    def write(self, write: Callable[[str, str], str]) -> str:
+        """The text with all its places filled: `write` gives what stands in one, by its name and path."""
+        return "".join([literal + _write_place(place, write) for literal, place in self._parts])
+
+    def fill_item(self, item: Any) -> PlacedText:
+        """The same, in which the places for an item are filled, and the others are left.
+
+        Raises:
+            LookupError, UnwritableValueError: as `ItemTemplate.fill`.
+        """
+        made = PlacedText("", {}, self._names)
+        made._parts, before = [], ""
+        for literal, place in self._parts:
+            if place is not None and place.partition(".")[0] == ITEM:
+                before += literal + _write_part(item, place.partition(".")[2])
+            else:
+                made._parts.append((before + literal, place))
+                before = ""
+        return made
+
+
+def _write_place(place: str | None, write: Callable[[str, str], str]) -> str:
+    if place is None:
+        return ""
+    name, _, path = place.partition(".")
+    return write(name, path)
+
+
+class ItemTemplate(PlacedText):
     """A text of a task that runs for each item: all is filled in but the item (E53).
 
     Args:
@@ -110,16 +221,10 @@ class ItemTemplate:
         inputs: of the run. What they hold is not looked at again.
     """
 
-    __slots__ = ("_parts",)
+    __slots__ = ()
 
     def __init__(self, text: str, inputs: Mapping[str, Any]) -> None:
-        self._parts: list[tuple[str, str | None]] = []  # a literal text, and the path of the item's field behind it
-        start = 0
-        for match in _OF_ITEM.finditer(text):
-            if not match[0].startswith("{{"):
-                self._parts.append((_render_literal(text[start : match.start()], inputs), (match["path"] or "")[1:]))
-                start = match.end()
-        self._parts.append((_render_literal(text[start:], inputs), None))
+        super().__init__(text, inputs, (ITEM,))
 
     def fill(self, item: Any) -> str:
         """The text for one item.
@@ -128,16 +233,14 @@ class ItemTemplate:
             LookupError: the item has no such field; the message is a sentence.
             UnwritableValueError: no prompt can hold it.
         """
-        return "".join([literal + _write_part(item, path) for literal, path in self._parts])
+        return self.write(lambda _, path: _write_part(item, path))
 
 
-def _render_literal(text: str, inputs: Mapping[str, Any]) -> str:
-    """A piece of a text in which no ``{item}`` stands for the item; ``{{item.field}}`` is a literal, too."""
-    return render(_OF_ITEM.sub(lambda match: match[0] if "." not in match[0] else match[0][1:-1], text), inputs)
+def _render_literal(text: str, inputs: Mapping[str, Any], pattern: re.Pattern[str]) -> str:
+    """A piece of a text in which no place stands for itself; ``{{item.field}}`` is a literal, too."""
+    return render(pattern.sub(lambda match: match[0] if "." not in match[0] else match[0][1:-1], text), inputs)
 
 
-def _write_part(item: Any, path: str | None) -> str:
-    if path is None:
-        return ""
+def _write_part(item: Any, path: str) -> str:
     value = find_part(item, path) if path else item
     return value if isinstance(value, str) else write_value(value, config.max_table_chars).text

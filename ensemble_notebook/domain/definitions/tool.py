@@ -8,12 +8,13 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.outputs.record import Record, fill_slots_directly
+from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import EnsembleError
 
@@ -80,7 +81,6 @@ class AgentTool(Protocol):
         """
 
 
-@fill_slots_directly
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TaskInput(Record):
     """What a handler or an input guardrail is given (E2).
@@ -90,7 +90,7 @@ class TaskInput(Record):
         description: with its variables filled in.
         expected_output: with its variables filled in.
         context: the outputs that the task reads, in the order of its ``context``.
-        inputs: all template variables of the run; read only.
+        inputs: all template variables of the run; read only. What is read of them counts for reuse (C34a).
         attempt: number of this attempt, from 1.
         feedback: what reviews and guardrails have asked for so far, oldest first (E46).
         previous: what the task produced last, if it was sent back; otherwise None.
@@ -135,6 +135,80 @@ def _write_document(document: Any) -> str:
     about = {name: each for name, each in document.metadata.items() if isinstance(each, str | int | float)}
     told = ", ".join(f"{name}: {each}" for name, each in about.items() if not name.startswith("ensemble_"))
     return f"[{told}]\n{document.page_content}" if told else str(document.page_content)
+
+
+Ask = Callable[[str], Awaitable[str | None]]
+"""Puts a question to the person who runs this; None where nobody answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcedTool:
+    """One tool of a `ToolSource`, while its session is open.
+
+    Attributes:
+        name: as a model sees it.
+        source_name: as the source calls it.
+        description: what the model is told about it.
+        parameters: the JSON schema of its arguments.
+        call: calls it with its arguments, and a way to ask the person.
+    """
+
+    name: str
+    source_name: str
+    description: str
+    parameters: Mapping[str, Any]
+    call: Callable[[dict[str, Any], Ask], Awaitable[ToolResult]]
+
+
+class ToolSession(Protocol):
+    """A connection to the tools of a source, for one run."""
+
+    @property
+    def notice(self) -> str:
+        """What is being done while it is opened."""
+
+    async def open(self) -> tuple[SourcedTool, ...]:
+        """Open it, and list all tools of the source."""
+
+    async def close(self) -> None:
+        """Close it, and wait until it is."""
+
+    def request_close(self) -> None:
+        """Have it close, on its own loop."""
+
+
+class ToolSource(ABC):
+    """Tools that are behind a connection: a run opens it once, when the first agent that holds them begins (E83).
+
+    Attributes:
+        connection: the same object for all sources that share a session.
+        reuse: whether what a task has come to with them may be taken over (C34).
+    """
+
+    connection: object
+    reuse: bool
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """What messages call it."""
+
+    @property
+    @abstractmethod
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of its tools, as far as they are known before it is opened."""
+
+    @abstractmethod
+    def make_session(self) -> ToolSession:
+        """Make the session of a run, which is not open yet."""
+
+    @abstractmethod
+    def select(self, tools: Sequence[SourcedTool]) -> tuple[SourcedTool, ...]:
+        """Select its tools among all that are there.
+
+        Raises:
+            EnsembleError: one of them is not there.
+        """
 
 
 class LangChainTool(Protocol):
@@ -205,7 +279,12 @@ def find_tool_methods(value: object) -> Iterator[object]:
 
 
 def list_tool_names(value: object) -> tuple[str, ...] | None:
-    """List the names under which a tool entry is offered to the model, or None when it is no tool at all (E1)."""
+    """List the names under which a tool entry is offered to the model, or None when it is no tool at all (E1).
+
+    A source whose tools are known only once it is open has none so far.
+    """
+    if isinstance(value, ToolSource):
+        return value.tool_names
     if is_langchain_tool(value) or is_agent_tool(value):
         return (str(getattr(value, "name", "")),)
     if isinstance(value, type):
@@ -215,3 +294,9 @@ def list_tool_names(value: object) -> tuple[str, ...] | None:
     if callable(value) and hasattr(value, "__name__"):
         return (str(value.__name__),)
     return None
+
+
+def list_told_names(tool: object) -> tuple[str, ...]:
+    """List the names of a tool entry for views; a source that is not open yet goes by its label."""
+    names = list_tool_names(tool) or ()
+    return (tool.label,) if isinstance(tool, ToolSource) and not names else names

@@ -1,8 +1,8 @@
 """The events of a run (docs/contract/engine.md#events): one stream, typed, frozen, numbered without gaps.
 
 Every view of a run is a fold over these. Each kind of span of the trace (run, phase, task, turn, llm, attempt, tool,
-delegation, memory, review, guardrail, wait, nested) has one event that starts it and exactly one that ends it, also
-when it fails or is cancelled. `span_id` is the span that the event belongs to, `parent_id` the span around that one.
+delegation, memory, review, guardrail, score, wait, nested) has one event that starts it and exactly one that ends it,
+also when it fails or is cancelled. `span_id` is the span that the event belongs to, `parent_id` the span around it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from ensemble_notebook.domain.events.operation_events import (
     RateLimitWaited,
     ReviewAnswered,
     ReviewRequested,
+    ScoreEnded,
+    ScoreStarted,
     WaitEnded,
     WaitStarted,
 )
@@ -45,6 +47,7 @@ from ensemble_notebook.domain.events.run_events import (
     PhaseSkipped,
     PhaseStarted,
     PlanMade,
+    ProgressReported,
     RunEnded,
     RunStarted,
     TaskCompleted,
@@ -89,11 +92,14 @@ __all__ = [
     "PhaseSkipped",
     "PhaseStarted",
     "PlanMade",
+    "ProgressReported",
     "RateLimitWaited",
     "ReviewAnswered",
     "ReviewRequested",
     "RunEnded",
     "RunStarted",
+    "ScoreEnded",
+    "ScoreStarted",
     "TaskCompleted",
     "TaskFailed",
     "TaskFellBack",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
-from ensemble_notebook.domain.outputs.metrics import TokenUsage
-from ensemble_notebook.domain.seams.chat_port import ToolCall
+from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.event import Event, event
 
 
@@ -19,7 +19,8 @@ class TurnStarted(Event):
         iteration: number of the turn, from 1.
         is_fallback: whether a fallback agent works.
         is_correction: whether the turn asks to correct a structured output (E16).
-        prompt: what the correction asks; otherwise empty.
+        prompt: what the correction, or the summary, asks; otherwise empty.
+        is_summary: whether it sums up what is left out of an earlier conversation (E78); its number is 0.
     """
 
     agent: str
@@ -27,6 +28,7 @@ class TurnStarted(Event):
     is_fallback: bool = False
     is_correction: bool = False
     prompt: str = ""
+    is_summary: bool = False
 
 
 @event

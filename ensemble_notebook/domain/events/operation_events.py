@@ -1,4 +1,4 @@
-"""The events of delegations, reviews, guardrails, memory, waits and budgets."""
+"""The events of delegations, reviews, guardrails, memory, scores, waits and budgets."""
 
 from __future__ import annotations
 
@@ -75,10 +75,12 @@ class ReviewAnswered(Event):
     Attributes:
         decision: None if there is none: the timeout has passed and counts as a failure, or the run was stopped.
         waited_s: seconds since the request.
-        is_timeout: whether `on_timeout` decided.
+        is_timeout: whether `on_timeout` decided, since nobody answered in time.
         status: OK, ERROR, CANCELLED, or SKIPPED if the run closed or the budget was used up meanwhile.
         error: the exception, if the review failed.
         reused: whether the answer is from an earlier run, so that nobody was asked.
+        by: who decided: ``"a person"``, the name of a handler, ``"on_timeout"``, or ``"nobody_to_ask"`` where
+            `on_timeout` decided at once, since nobody could be asked. None where nothing was decided.
     """
 
     decision: ReviewDecision | None
@@ -87,6 +89,7 @@ class ReviewAnswered(Event):
     status: SpanStatus = SpanStatus.OK
     error: BaseException | None = None
     reused: bool = False
+    by: str | None = None
 
 
 @event
@@ -148,13 +151,37 @@ class MemoryEnded(Event):
 
 
 @event
+class ScoreStarted(Event):
+    """A scorer looks at what the run of a row has put out (V3).
+
+    Attributes:
+        name: of the scorer.
+    """
+
+    name: str
+
+
+@event
+class ScoreEnded(Event):
+    """A scorer is done. What it gave is beside the events: a score is no part of what was run.
+
+    Attributes:
+        status: OK, ERROR if it gave no score, or CANCELLED.
+        error: the exception, if it failed.
+    """
+
+    status: SpanStatus
+    error: BaseException | None = None
+
+
+@event
 class WaitStarted(Event):
     """Something has to wait.
 
     A startup belongs to the run: a model is loaded, downloaded or started, once for all tasks (E57).
 
     Attributes:
-        cause: ``"rate_limit"`` or ``"budget"``, inside a model call, or ``"startup"``.
+        cause: ``"rate_limit"``, ``"budget"`` or ``"connection"``, inside a model call, or ``"startup"``.
         subject: what is started; empty for other causes.
     """
 

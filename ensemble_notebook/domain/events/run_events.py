@@ -15,7 +15,7 @@ from ensemble_notebook.domain.definitions.enums import (
     TaskNoun,
 )
 from ensemble_notebook.domain.definitions.limits import Budget
-from ensemble_notebook.domain.outputs.chat_message import ChatMessage
+from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.seams.event import Event, event
@@ -36,6 +36,10 @@ class RunStarted(Event):
         replayed_from: name of the recording that answers in place of models; None if models are asked (E42).
         resumed_from: id of the run that this one resumes; None if there is none.
         task_noun: what views call its tasks.
+        definition_version: of what was declared: the same definition, the same version. None in files of earlier
+            versions of this package.
+        prompts_version: of the texts of its tasks and agents, likewise.
+        variable: that its output is bound to in a notebook; None where nobody chose one.
     """
 
     name: str | None
@@ -48,6 +52,9 @@ class RunStarted(Event):
     replayed_from: str | None = None
     resumed_from: str | None = None
     task_noun: TaskNoun = TaskNoun.TASK
+    definition_version: str | None = None
+    prompts_version: str | None = None
+    variable: str | None = None
 
 
 @event
@@ -154,11 +161,11 @@ class PhaseEnded(Event):
 
 @event
 class PhaseRetried(Event):
-    """A review sent a phase back (E28).
+    """A phase is done again: its review sent it back (E28), or its `until` does not hold yet (E81).
 
     Attributes:
         attempt: number of the next attempt, from 2.
-        feedback: of the review.
+        feedback: of the review; of a phase with `until`, that condition in words.
         tasks: those that are done again: the ones that the feedback names, and all that depend on them. Empty in files
             of older versions, where all tasks were done again.
     """
@@ -210,6 +217,19 @@ class ItemsListed(Event):
 
 
 @event
+class ProgressReported(Event):
+    """Code of the user says how far it is, by `RunContext.progress` (E79). It belongs to the span that called it.
+
+    Attributes:
+        text: a few words.
+        fraction: the share that is done, 0 to 1; None where it does not say.
+    """
+
+    text: str
+    fraction: float | None = None
+
+
+@event
 class TaskInputPrepared(Event):
     """The prompts of a task, as the model gets them.
 
@@ -218,7 +238,8 @@ class TaskInputPrepared(Event):
         user_prompt: with everything that the task reads.
         context: names of the tasks whose outputs are in it.
         build_s: seconds that it took to make the prompts; None in files of 0.1.0.
-        earlier: prompts and replies of the conversation that the task continues (E55), sent between the two prompts.
+        earlier: the conversation that the task continues (E55), as far as it is sent, between the two prompts.
+        left_out: the turns before, which are not (E78).
     """
 
     system_prompt: str
@@ -226,6 +247,7 @@ class TaskInputPrepared(Event):
     context: tuple[str, ...]
     build_s: float | None = None
     earlier: tuple[ChatMessage, ...] = ()
+    left_out: tuple[ChatMessage, ...] = ()
 
 
 @event

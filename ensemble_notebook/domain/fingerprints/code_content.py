@@ -1,18 +1,36 @@
-"""The content of a function: its source, its defaults, what it closes over, and the globals that it reaches."""
+"""The content of code: a function by its source, its defaults and what it reaches, a class by its members."""
 
 from __future__ import annotations
+import __future__
 
+import ast
+import dataclasses
 import dis
+import enum
 import functools
+import importlib.metadata
+import importlib.util
 import inspect
+import linecache
+import sys
+import sysconfig
 import typing
-from collections.abc import Iterator
-from types import CodeType, FunctionType, ModuleType
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import cached_property, partialmethod
+from pathlib import Path
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any, Final
 
-from ensemble_notebook.domain.fingerprints.code_origin import find_own_file, find_version, is_installed
-from ensemble_notebook.domain.fingerprints.code_source import write_code, write_module
-from ensemble_notebook.domain.fingerprints.content import Child, Content, encode_name
+from ensemble_notebook.domain.fingerprints.content import (
+    SCALARS,
+    Child,
+    Content,
+    digest,
+    encode_all,
+    encode_name,
+    encode_scalar,
+)
 from ensemble_notebook.domain.outputs.secrets import mask
 
 _LONGEST_KEY: Final = 4_000
@@ -117,3 +135,252 @@ def _find_imports(code: CodeType) -> tuple[str, ...]:
 
 def _list_inner(code: CodeType) -> list[CodeType]:
     return [each for each in code.co_consts if isinstance(each, CodeType)]
+
+
+# --- Tells installed packages, which are compared by name and version, from the user's own code -----------------------
+
+
+_OUR_PACKAGE: Final = __name__.partition(".")[0]
+_PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
+_FOLDERS: Final = tuple(
+    str(Path(folder).resolve())
+    for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    if (folder := sysconfig.get_paths().get(name))
+)
+
+
+def is_installed(module: Any) -> bool:
+    """Whether a module belongs to Python, to an installed package or to this one. Packages under development do not."""
+    if not isinstance(module, str) or module == "__main__":
+        return False
+    root = module.partition(".")[0]
+    if root == _OUR_PACKAGE or root in sys.stdlib_module_names:
+        return True
+    found = sys.modules.get(module) or sys.modules.get(root)
+    file = getattr(found, "__file__", None)
+    if file is None:  # of a compiled package, or a notebook's own that was made by hand
+        return getattr(found, "__spec__", None) is not None
+    return _is_in_installation(file)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _is_in_installation(file: str) -> bool:
+    return not _PACKAGES.isdisjoint(Path(file).parts) or str(Path(file).resolve()).startswith(_FOLDERS)
+
+
+@functools.cache
+def find_version(module: str) -> str:
+    """Find the version of the package of a module; empty for the standard library."""
+    root = module.partition(".")[0]
+    if root in sys.stdlib_module_names:
+        return ""
+    try:
+        return importlib.metadata.version(root)
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return str(getattr(sys.modules.get(root), "__version__", ""))
+
+
+def find_by_name(module: Any, qualname: str) -> Any:
+    """Find what a loaded module has under a qualified name; None where it has nothing."""
+    found: Any = sys.modules.get(module) if isinstance(module, str) else None
+    for name in qualname.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def find_own_file(module: str) -> str | None:
+    """Find the file of a user's module, loaded or not. Imports nothing, so for a package only its root is found."""
+    if is_installed(module):
+        return None
+    if module in sys.modules:
+        return getattr(sys.modules[module], "__file__", None)
+    try:
+        spec = importlib.util.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        return None
+    file = None if spec is None or not spec.has_location else spec.origin
+    return None if file is None or _is_in_installation(file) else file
+
+
+# --- The source of a function as a syntax tree, without comments, layout, positions, and the function's own name ------
+#
+# The source is verified: it is compiled, and must give the very code object. A file edited after it was imported, a
+# cell that was replaced, or code made by `exec` fails this check and is compared by its bytecode.
+
+
+_FUTURES: Final = functools.reduce(
+    lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0
+)
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def write_code(code: CodeType) -> bytes:
+    """Write the code of a function: its syntax tree, or its bytecode if no source gives this code."""
+    if (tree := _find_tree(code)) is not None:
+        return b"tree " + tree
+    return b"bytecode " + _write_bytecode(code)
+
+
+def _find_tree(code: CodeType) -> bytes | None:
+    name, flags = code.co_filename, code.co_flags & _FUTURES
+    # The second time for a file that was read into the cache before it was edited, and loaded again.
+    for refresh in (False, True):
+        if refresh:
+            linecache.checkcache(name)
+        text = "".join(linecache.getlines(name))
+        if text and (tree := _read_functions(text, flags).get(code)) is not None:
+            return tree
+    return None
+
+
+@functools.lru_cache(maxsize=512)
+def _read_functions(text: str, flags: int) -> Mapping[CodeType, bytes]:
+    """The functions of a text: the code objects that they compile to, each with its syntax tree."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # they were shown when the text was executed
+            tree = ast.parse(text)
+            made = compile(text, "<text>", "exec", flags=flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    by_place: dict[Any, list[ast.AST]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, _FUNCTIONS):
+            by_place.setdefault(_get_place(node), []).append(node)
+    found = {}
+    for code in _iterate_code(made):
+        nodes = by_place.get((code.co_name, code.co_firstlineno), [])
+        if len(nodes) > 1:  # several on one line are told apart by where their bodies stand
+            places = set(code.co_positions())
+            nodes = [node for node in nodes if _get_body_place(node) in places]
+        if len(nodes) == 1:
+            found[code] = _write_tree(nodes[0])
+    return found
+
+
+def _get_place(node: Any) -> tuple[str, int]:
+    decorators = getattr(node, "decorator_list", ())
+    return getattr(node, "name", "<lambda>"), min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _get_body_place(node: Any) -> tuple[int | None, ...]:
+    body = node.body if isinstance(node, ast.Lambda) else node.body[-1]
+    return body.lineno, body.end_lineno, body.col_offset, body.end_col_offset
+
+
+def _write_tree(node: Any) -> bytes:
+    text = ast.dump(node)
+    if not isinstance(node, ast.Lambda):  # what it is called is the caller's business
+        text = text.replace(f"(name={node.name!r}, ", "(", 1)
+    return digest(text.encode("utf-8", "surrogatepass"))
+
+
+def write_module(file: str | None) -> bytes:
+    """Write the file of a module as a syntax tree; nothing where there is none."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return b"" if file is None else digest(ast.dump(ast.parse(Path(file).read_bytes())).encode())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return b""
+
+
+def _iterate_code(code: CodeType) -> Iterator[CodeType]:
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _iterate_code(each)
+
+
+def _write_bytecode(code: CodeType) -> bytes:
+    facts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    pieces = [code.co_code, code.co_exceptiontable, repr(facts).encode(), repr(names).encode()]
+    return digest(*pieces, *(_write_constant(each) for each in code.co_consts))
+
+
+def _write_constant(value: Any) -> bytes:
+    if isinstance(value, CodeType):
+        return _write_bytecode(value)
+    if type(value) in SCALARS:
+        return encode_scalar(value)
+    written = [_write_constant(each) for each in value]
+    return digest(
+        *(sorted(written) if isinstance(value, frozenset) else written), encode_all([type(value).__name__], [])
+    )
+
+
+# --- The content of a class: its bases, its methods, the values and types of its fields -------------------------------
+
+
+METHODS: Final = (FunctionType, classmethod, staticmethod, property, cached_property, partialmethod)
+# What a field of pydantic tells a model, or does to a value.
+_FIELD_FACTS: Final = ("annotation", "default", "default_factory", "alias", "title", "description", "metadata")
+_MADE_BY_DATACLASSES: Final = "<string>"
+
+
+def describe_class(cls: type) -> Content:
+    """Describe a class: one of a package by name and version, any other by its content."""
+    if is_installed(cls.__module__) and find_by_name(cls.__module__, cls.__qualname__) is cls:
+        return Content(encode_name("class", cls.__module__, cls.__qualname__, find_version(cls.__module__)))
+    children: list[Child] = [("", each) for each in (type(cls), *cls.__bases__)]
+    if issubclass(cls, enum.Enum):
+        children += [("", {name: each.value for name, each in cls.__members__.items()})]
+    else:
+        children += _list_values(cls)
+    children += _list_methods(cls)
+    doc = cls.__doc__ or ""
+    if doc.startswith(f"{cls.__name__}("):  # the signature, as dataclasses write it: with the addresses of defaults
+        doc = ""
+    return Content(encode_name("class", cls.__name__, inspect.cleandoc(doc)), children, is_code=True)
+
+
+def list_pydantic_fields(cls: type) -> Mapping[str, Any]:
+    """List the fields of a pydantic model; none of any other class."""
+    if not callable(getattr(cls, "model_validate", None)):
+        return {}
+    fields = getattr(cls, "__pydantic_fields__", None) or getattr(cls, "model_fields", None)
+    return fields if isinstance(fields, Mapping) else {}
+
+
+def _list_methods(cls: type) -> Iterator[Child]:
+    is_dataclass = "__dataclass_fields__" in vars(cls)
+    for name, value in sorted(vars(cls).items()):
+        if isinstance(value, METHODS):
+            file = value.__code__.co_filename if isinstance(value, FunctionType) else ""
+            if not (is_dataclass and file == _MADE_BY_DATACLASSES):
+                yield name, value
+
+
+def _list_values(cls: type) -> Iterator[Child]:
+    """The attributes of the class beside methods: plain values, and fields with their types and defaults."""
+    fields = list_pydantic_fields(cls)
+    for name, value in sorted(vars(cls).items()):
+        is_machinery = name.startswith("_abc_") or (name.startswith("__") and name.endswith("__"))
+        if not (is_machinery or name in fields or isinstance(value, METHODS)) and not _is_slot(value):
+            yield f".{name}", hide_key(value)
+    for name, field in sorted(fields.items()):
+        yield f".{name}", {fact: getattr(field, fact, None) for fact in _FIELD_FACTS}
+        yield f".{name}", getattr(field, "json_schema_extra", None)
+    for name, field in sorted(vars(cls).get("__dataclass_fields__", {}).items()):
+        is_required = field.default is field.default_factory is dataclasses.MISSING
+        yield f".{name}", (is_required, field.kw_only, dict(field.metadata))
+        yield f".{name}", None if is_required else (field.default, field.default_factory)
+    if not fields:
+        yield "", _read_types(cls)
+    if typing.is_typeddict(cls) or hasattr(cls, "__required_keys__"):
+        yield "", (cls.__total__, cls.__required_keys__)  # type: ignore[attr-defined]
+
+
+def _is_slot(value: Any) -> bool:
+    return isinstance(value, MemberDescriptorType | GetSetDescriptorType)
+
+
+def _read_types(cls: type) -> Mapping[str, Any]:
+    """The types that the class gives its fields."""
+    found = inspect.get_annotations(cls)
+    if any(isinstance(each, str) for each in found.values()):
+        try:
+            known = typing.get_type_hints(cls, include_extras=True)
+        except Exception:  # noqa: BLE001 - names that nobody knows; then their texts count
+            return found
+        return {name: known.get(name, each) for name, each in found.items()}
+    return found

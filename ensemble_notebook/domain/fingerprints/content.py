@@ -1,8 +1,9 @@
-"""The content of one object: a part of its own, and the objects that it holds or reaches."""
+"""The content of objects: of each a part of its own and the objects that it reaches, and the digest of them all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
@@ -82,3 +83,209 @@ def encode_all(values: Iterable[Any], children: list[Child], label: str = "") ->
 def encode_name(*words: object) -> bytes:
     """Encode the name of something."""
     return encode_scalar(" ".join(map(str, words)))
+
+
+# --- Digests of objects by content ------------------------------------------------------------------------------------
+#
+# An object and everything that it reaches is a graph. It has cycles where functions call each other or objects point
+# back. A node that reaches no cycle gets a digest from those of its children. Nodes on cycles are distinguished step by
+# step, by colour refinement, until nothing changes; those that can't be distinguished are the same. So a function and
+# its copy from a cell that was executed again count as one.
+#
+# Why not `joblib.hash` or `dask.base.tokenize`: both hash functions by name or by pickled bytecode, so that a comment
+# counts and a changed helper does not; and neither tells what it could not compare.
+
+
+_MOST_NODES: Final = 500_000
+_MOST_STEPS: Final = 50
+
+
+class ContentNode:
+    """An object in the graph. The object is kept alive, since its `id` stands for it."""
+
+    __slots__ = ("children", "content", "digest", "obstacle", "own", "subject")
+
+    def __init__(self, subject: Any) -> None:
+        self.subject = subject
+        self.content: Content | None = None
+        self.own = b""
+        self.children: list[tuple[str, ContentNode]] = []
+        self.digest: bytes | None = None
+        self.obstacle: str | None = None
+
+    def join(self, marks: list[bytes]) -> bytes:
+        """The digest that follows from those of the children."""
+        is_unordered = self.content is not None and self.content.is_unordered
+        return digest(self.own, *(sorted(marks) if is_unordered else marks))
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The content of one object.
+
+    Attributes:
+        digest: of all of it, as hex digits.
+        obstacle: what in it can't be compared, in words that follow its name: ``reaches conn, a sqlite3.Connection``;
+            None where all can.
+        details: what the code in it reaches by name, with a digest or a short text of each; the code itself is the
+            first. For people, to say what changed.
+    """
+
+    digest: str
+    obstacle: str | None
+    details: tuple[tuple[str, str], ...]
+
+
+class ContentGraph:
+    """All objects that a run has compared. Each is read once, when it is first met."""
+
+    def __init__(
+        self,
+        describe: Callable[[Any], Content],
+        write_details: Callable[[ContentNode], tuple[tuple[str, str], ...]],
+    ) -> None:
+        self._describe = describe
+        self._write_details = write_details
+        self._nodes: dict[int, ContentNode] = {}
+        self._read: dict[int, Fingerprint] = {}
+
+    def read(self, value: Any) -> Fingerprint:
+        """Read the content of an object."""
+        if (known := self._read.get(id(value))) is not None:
+            return known
+        root = self._grow(value)
+        _settle(root)
+        made = root.digest or _digest_ring(root)
+        found = Fingerprint(made.hex(), _find_obstacle(root), self._write_details(root))
+        self._read[id(value)] = found
+        return found
+
+    def _grow(self, value: Any) -> ContentNode:
+        """Make the nodes of an object and of all that it reaches, but for those that are there."""
+        root, fresh = self._get(value)
+        waiting, count = [root] if fresh else [], 0
+        while waiting:
+            node = waiting.pop()
+            count += 1
+            try:
+                if count > _MOST_NODES:
+                    raise IncomparableError
+                content = self._describe(node.subject)
+            except IncomparableError as error:
+                node.obstacle = str(error)
+                continue
+            node.content, node.own = content, digest(content.own)
+            for label, child in content.children:
+                each, fresh = self._get(child)
+                node.children.append((label, each))
+                if fresh:
+                    waiting.append(each)
+            content.own, content.children = b"", ()
+        return root
+
+    def _get(self, value: Any) -> tuple[ContentNode, bool]:
+        node = self._nodes.get(id(value))
+        if node is not None:
+            return node, False
+        node = self._nodes[id(value)] = ContentNode(value)
+        return node, True
+
+
+def _settle(root: ContentNode) -> None:
+    """Compute the digests of all nodes that reach no cycle, children first."""
+    entered = {id(root)}
+    path = [(root, iter(root.children))]
+    while path:
+        node, children = path[-1]
+        child = next((each for _, each in children if each.digest is None and id(each) not in entered), None)
+        if child is not None:
+            entered.add(id(child))
+            path.append((child, iter(child.children)))
+            continue
+        path.pop()
+        marks = [each.digest for _, each in node.children if each.digest is not None]
+        if node.digest is None and len(marks) == len(node.children):
+            node.digest = node.join(marks)
+
+
+def _digest_ring(root: ContentNode) -> bytes:
+    """The digest of a node that reaches a cycle.
+
+    The nodes without digests are distinguished, and numbered from the root.
+    """
+    nodes = [node for node in walk(root) if node.digest is None]
+    marks = _tell_apart(nodes)
+    numbers = {marks[id(root)]: 0}
+    waiting, written = deque([root]), []
+    while waiting:
+        node = waiting.popleft()
+        written.append(node.own)
+        children = [(each.digest or marks[id(each)], each) for _, each in node.children]
+        if node.content is not None and node.content.is_unordered:
+            children.sort(key=lambda pair: pair[0])
+        for mark, each in children:
+            if each.digest is not None:
+                written.append(mark)
+                continue
+            if mark not in numbers:
+                numbers[mark] = len(numbers)
+                waiting.append(each)
+            written.append(b"#%d" % numbers[mark])
+        written.append(b".")
+    return digest(*written)
+
+
+def _tell_apart(nodes: list[ContentNode]) -> dict[int, bytes]:
+    """A colour for each node, by its `id`: equal for nodes that can't be distinguished."""
+    marks = {id(node): node.own for node in nodes}
+    count = len(set(marks.values()))
+    for _ in range(_MOST_STEPS):
+        marks = {id(node): node.join([each.digest or marks[id(each)] for _, each in node.children]) for node in nodes}
+        told = len(set(marks.values()))
+        if told == count:
+            return marks
+        count = told
+    # A very long ring, such as a chain of thousands that point both ways: no two of its nodes are taken for one.
+    return {name: digest(mark, b"%d" % number) for number, (name, mark) in enumerate(marks.items())}
+
+
+def walk(root: ContentNode) -> Iterator[ContentNode]:
+    """Visit a node and everything that it reaches, nearest first."""
+    seen, waiting = {id(root)}, deque([root])
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        for _, each in node.children:
+            if id(each) not in seen:
+                seen.add(id(each))
+                waiting.append(each)
+
+
+def _find_obstacle(root: ContentNode) -> str | None:
+    """The nearest node that can't be compared, with the names by which the code reaches it."""
+    seen, waiting = {id(root)}, deque([(root, "", "")])
+    while waiting:
+        node, path, foreign = waiting.popleft()
+        if node.obstacle is not None:
+            what = foreign or node.obstacle
+            return f"reaches {path}, {what}" if path else f"is {what}" if node is root else f"holds {what}"
+        if node.content is not None and node.content.is_foreign and not foreign:
+            foreign = describe_type(node.subject)
+        for label, each in node.children:
+            if id(each) not in seen:
+                seen.add(id(each))
+                waiting.append((each, path if foreign else _extend(path, label), foreign))
+    return None
+
+
+def _extend(path: str, label: str) -> str:
+    return path + label if label.startswith(".") and path else label.lstrip(".") or path
+
+
+def describe_type(value: Any) -> str:
+    """Say of what type an object is, as a person would: ``a sqlite3.Connection``."""
+    kind = type(value)
+    name = (
+        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+    )
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

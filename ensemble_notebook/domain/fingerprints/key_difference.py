@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ensemble_notebook.domain.fingerprints.details import ITS_CODE
-from ensemble_notebook.domain.fingerprints.parts import read_lines
+from ensemble_notebook.domain.fingerprints.parts import ITS_CODE, READS, read_lines
 from ensemble_notebook.domain.wording import pluralize
 
 _MOST_TOLD: Final = 3
@@ -32,6 +31,7 @@ _NOUNS: Final = {
     "missing ": "what is missing of the context",
     "condition ": "condition {}",
     "input ": "the input {}",
+    "presence of input ": "whether there is an input {}",
     "previous": "the output before",
     "max_": "max_{}",
 }
@@ -53,6 +53,7 @@ def is_same(old_parts: Mapping[str, str], new_parts: Mapping[str, str]) -> bool:
 
 def _list_differences(old_parts: Mapping[str, str], new_parts: Mapping[str, str]) -> Iterator[str]:
     told = {name: each for name in (*new_parts, *old_parts) if (each := _tell(name, old_parts, new_parts)) is not None}
+    told.pop(READS, None)
     for name, each in told.items():
         if _find_text(name) not in told:  # of an output of which the text says it, the value is not told as well
             yield f"{_name_part(name, new_parts if name in new_parts else old_parts)} {each}"

@@ -1,16 +1,32 @@
-"""The parts of a key: the name and digest of each, and why one can't be compared."""
+"""The parts of a key, with those of models and agents: the name and digest of each, and why one can't be compared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from ensemble_notebook.domain.fingerprints.content import SCALARS, digest, digest_framed, encode_scalar, frame
-from ensemble_notebook.domain.fingerprints.content_graph import ContentGraph
-from ensemble_notebook.domain.fingerprints.details import shorten, show_value, write_details
-from ensemble_notebook.domain.fingerprints.value_content import describe_value
-from ensemble_notebook.domain.seams.run_memory import TaskKey
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.tool import ToolSource, list_tool_names
+from ensemble_notebook.domain.fingerprints.code_content import is_installed
+from ensemble_notebook.domain.fingerprints.content import (
+    SCALARS,
+    ContentGraph,
+    ContentNode,
+    digest,
+    digest_framed,
+    encode_scalar,
+    frame,
+)
+from ensemble_notebook.domain.fingerprints.value_content import describe_value, is_chat_model, list_model_fields
+from ensemble_notebook.domain.outputs.secrets import mask, mask_named
+from ensemble_notebook.domain.planning.graph import TeamMember
+from ensemble_notebook.domain.seams.run_memory import InputRead, Reads, TaskKey
+
+READS: Final = "reads"
+"""The name under which it is shown beside the parts what code has read of the inputs. It is no part itself."""
 
 
 def make_content_graph() -> ContentGraph:
@@ -83,7 +99,159 @@ class Parts:
         self.shown[name] = "\n".join([first, *(f"{each}\t{value}" for each, value in details)]) if details else first
 
 
+def write_reads(reads: Reads) -> str:
+    """Write what code has read of the inputs; the same reads, the same text."""
+    return json.dumps(sorted(reads), ensure_ascii=False)
+
+
+def read_reads(shown: Mapping[str, str]) -> Reads | None:
+    """Read what code has read of the inputs; None where nobody noted it, or somebody has edited the file."""
+    try:
+        pairs = [(kind, name) for kind, name in json.loads(shown[READS])]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+    is_whole = all(isinstance(kind, str) and isinstance(name, str) for kind, name in pairs)
+    return frozenset(InputRead(kind, name) for kind, name in pairs) if is_whole else None
+
+
 def read_lines(shown: str) -> tuple[str, Mapping[str, str]]:
     """Read what is kept of a part: what stands for it, and what is in it by name."""
     first, *others = shown.split("\n")
     return first, dict(line.split("\t", 1) for line in others if "\t" in line)
+
+
+# --- Details of a compared object that can be shown: the code in it, and what that reaches by name --------------------
+
+
+ITS_CODE: Final = "its code"
+_MOST: Final = 40
+_MOST_SEEN: Final = 10_000
+_LONGEST: Final = 40
+
+
+def shorten(digest: bytes) -> str:
+    """Shorten a digest to a length that still distinguishes versions of one thing."""
+    return f"#{digest.hex()[:12]}"
+
+
+def show_value(name: str, value: object) -> str | None:
+    """A short plain value as text, masked; None for all others."""
+    if type(value) not in SCALARS:
+        return None
+    text = mask_named(name, repr(value))
+    return f"={text}" if len(text) <= _LONGEST and text.isprintable() else None
+
+
+def write_details(root: ContentNode) -> tuple[tuple[str, str], ...]:
+    """Write what the code in an object reaches, by name: short values as text, all else as digests."""
+    found: dict[str, str] = {}
+    seen, waiting = {id(root)}, deque([("", root)])
+    while waiting and len(found) < _MOST and len(seen) < _MOST_SEEN:
+        label, node = waiting.popleft()
+        is_code = node.content is not None and node.content.is_code
+        if is_code:
+            found.setdefault(_name_code(label, node.subject, is_first=ITS_CODE not in found), shorten(node.own))
+        for name, child in node.children:
+            # Also if it was seen: Python has one object for each small number, so that two names may share a value.
+            if is_code and name and not name.startswith(".") and not _holds_code(child):
+                found.setdefault(name, show_value(name, child.subject) or shorten(child.digest or child.own))
+                name = ""
+            if id(child) not in seen:
+                seen.add(id(child))
+                waiting.append((name, child))
+    return tuple(found.items())
+
+
+def _name_code(label: str, code: Any, *, is_first: bool) -> str:
+    """What a function or class is called: by the name that reaches it, else its own."""
+    name = code.__name__ if not label or label.startswith(".") else label
+    if isinstance(code, type):
+        return f"its class {name}"
+    return ITS_CODE if is_first else f"its helper {name}"
+
+
+def _holds_code(node: ContentNode) -> bool:
+    """Whether it is code, or a wrapper of code, such as a decorated function or a bound method."""
+    return node.content is not None and (node.content.is_code or callable(node.subject))
+
+
+_UNCOUNTED: Final = ("api_key_env",)
+_NAMES: Final = ("model", "model_name", "model_id", "deployment_name")
+
+
+def add_model(parts: Parts, llm: Any, openai_url: str | None) -> None:
+    """Add the parts of a model."""
+    if isinstance(llm, str | Mapping):
+        found = _read_spec(llm, openai_url)
+    else:
+        found = _read_object(parts, llm)
+    for name, value in found.items():
+        parts.add_value("model" if name == "model" else f"model {name}", value, f"the {name} of the model")
+
+
+def _read_spec(llm: str | Mapping[str, Any], openai_url: str | None) -> dict[str, Any]:
+    """The model of a spec and its parameters, independent of how the spec is written."""
+    given = {"model": llm} if isinstance(llm, str) else {name: each for name, each in llm.items() if each is not None}
+    found = {name: each for name, each in given.items() if name not in _UNCOUNTED}
+    kind, colon, rest = str(found.pop("model")).strip().partition(":")
+    if "base_url" in found or not (colon or kind in ("local", "scripted")):  # a name alone is one of OpenAI's
+        kind, colon, rest = "openai", ":", kind + colon + rest
+    elif kind == "openai":
+        rest, at, url = rest.partition("@")
+        found |= {"base_url": url} if at else {}
+    if kind == "openai":
+        found["base_url"] = mask(str(found.get("base_url") or openai_url or "").strip().rstrip("/"))
+    if found.get("schema_mode") == "auto":
+        del found["schema_mode"]
+    return {"model": f"{kind}{colon}{rest.strip()}", **found}
+
+
+def _read_object(parts: Parts, llm: Any) -> dict[str, Any]:
+    """The class of a model object and what was set of it, with what `bind` adds to each request."""
+    bound: dict[str, Any] = {}
+    while not is_chat_model(llm) and hasattr(type(llm), "model_fields") and "bound" in type(llm).model_fields:
+        bound = {**llm.kwargs, **bound}
+        llm = llm.bound
+    if not is_chat_model(llm) or not hasattr(type(llm), "model_fields"):
+        return {"model": llm, **bound}
+    fields = list_model_fields(llm) | bound
+    names = [str(fields.pop(name)) for name in _NAMES if name in fields]
+    cls = type(llm)
+    if not is_installed(cls.__module__):
+        parts.add_value("model class", cls, f"the class {cls.__name__} of the model")
+    return {"model": " ".join((cls.__qualname__, *names)), **fields}
+
+
+# --- The parts of a key that come from agents -------------------------------------------------------------------------
+
+
+_TEXTS: Final = ("role", "goal", "background", "response_format")
+
+
+def add_agent(parts: Parts, agent: Agent, llm: Any, openai_url: str | None, tools: Sequence[object] = ()) -> None:
+    """Add the parts of an agent."""
+    for name in _TEXTS:
+        if text := getattr(agent, name):
+            parts.add_value(f"agent {name.replace('_', ' ')}", text)
+    if agent.system_prompt is not None:
+        parts.add_value("agent system prompt", agent.system_prompt)
+    parts.add_value("agent max_iterations", agent.max_iterations)
+    parts.add_value("agent allow_delegation", agent.allow_delegation)
+    add_model(parts, llm, openai_url)
+    for tool in (*agent.tools, *tools):
+        names = ", ".join(list_tool_names(tool) or ())
+        if isinstance(tool, ToolSource):
+            parts.add_text(f"tools {names}", tool.label)
+            if not tool.reuse:
+                why = f"{tool.label} may answer otherwise by now; mcp_tools(..., reuse=True) says that it does not"
+                parts.obstacle = parts.obstacle or why
+            continue
+        parts.add_value(f"tool {names}", tool, f"the tool {names}", also=names)
+
+
+def add_team(parts: Parts, team: Iterable[TeamMember], openai_url: str | None) -> None:
+    """Add everybody who can be asked to work, one part each."""
+    for member in team:
+        worker = Parts(parts.graph)
+        add_agent(worker, member.agent, member.llm, openai_url)
+        parts.add_group(f"worker {member.agent.role}", worker)

@@ -6,24 +6,32 @@ starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.delegation import DelegationPolicy
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagerPrompt
+from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
-from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.own_prompt import PromptTexts
+from ensemble_notebook.domain.definitions.run_context import takes_context
 from ensemble_notebook.domain.definitions.templates import find_input_name, render
-from ensemble_notebook.domain.fingerprints.agent_parts import add_agent, add_team
-from ensemble_notebook.domain.fingerprints.content import SCALARS
-from ensemble_notebook.domain.fingerprints.parts import Parts, make_content_graph
-from ensemble_notebook.domain.fingerprints.task_start import TaskStart
+from ensemble_notebook.domain.fingerprints.content import SCALARS, digest
+from ensemble_notebook.domain.fingerprints.parts import (
+    READS,
+    Parts,
+    add_agent,
+    add_team,
+    make_content_graph,
+    write_reads,
+)
+from ensemble_notebook.domain.outputs.conversation import ChatMessage, Messages
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
-from ensemble_notebook.domain.seams.run_memory import PendingKey, TaskKey
+from ensemble_notebook.domain.seams.run_memory import EVERY_INPUT, InputRead, PendingKey, Reads, TaskKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +42,14 @@ class DelegationSettings:
         policies: asked about each delegation, in order.
         max_depth: of delegations.
         constraints, manager_prompt: of the manager; None where it has none.
+        texts: that stand in place of ours, for tasks and delegated work alike (E77); None where none do.
     """
 
     policies: Sequence[DelegationPolicy | Any] = ()
     max_depth: int = 3
     constraints: HierarchicalConstraints | None = None
     manager_prompt: ManagerPrompt | None = None
+    texts: PromptTexts | None = None
 
 
 class ContentKeys:
@@ -49,17 +59,25 @@ class ContentKeys:
         graph: of the run, with the variables of its agents filled in.
         delegation: what the ensemble says of it.
         openai_url: the address that the environment has for models of OpenAI; None for OpenAI's own.
+        deps: for functions that take a `RunContext`; they count where there are some (E79).
     """
 
     def __init__(
-        self, graph: Graph, delegation: DelegationSettings | None = None, *, openai_url: str | None = None
+        self,
+        graph: Graph,
+        delegation: DelegationSettings | None = None,
+        *,
+        openai_url: str | None = None,
+        deps: object = None,
     ) -> None:
+        self._deps = deps
         self._graph = graph
         self._delegation = delegation or DelegationSettings()
         self._openai_url = openai_url
         self._contents = make_content_graph()
         self._agents: dict[tuple[int, int, tuple[int, ...]], Parts] = {}
         self._team: Parts | None = None
+        self._contexts: dict[int, bool] = {}
         self._declared = {node.index: self._read_declared(node) for node in graph.all_tasks}
         self._reviewers = {id(phase): self._read_reviewer(phase) for phase in graph.phases}
 
@@ -70,7 +88,25 @@ class ContentKeys:
             self._add_start(parts, start)
         except Exception as error:  # noqa: BLE001 - objects are anybody's, and may raise whatever they like
             parts.obstacle = f"what it was given can't be compared by content: {type(error).__name__}"
-        return parts.to_key()
+        return self._wait_for_reads(parts, start) if self._sees_inputs(start.node) else parts.to_key()
+
+    def _wait_for_reads(self, parts: Parts, start: TaskStart) -> TaskKey:
+        """The key of a task whose code sees the inputs: which of them count is known when it is done."""
+        inputs = {name: self._read_input(name, value) for name, value in start.inputs.items()}
+        source = start.node.task.for_each
+        older: tuple[Reads, ...] = (EVERY_INPUT,)
+        if isinstance(source, str) and (name := find_input_name(source)) is not None:
+            # Of the input that has the items only the one item counted, unless the code looked at the others.
+            older = (frozenset(InputRead("value", each) for each in inputs if each != name), EVERY_INPUT)
+        return replace(parts.to_key(), complete=partial(_add_reads, parts, inputs), older_reads=older)
+
+    def _read_input(self, name: str, value: Any) -> Parts:
+        parts = Parts(self._contents)
+        try:
+            parts.add_value(f"input {name}", value)
+        except Exception as error:  # noqa: BLE001 - likewise
+            parts.obstacle = f"the input {name} can't be compared by content: {type(error).__name__}"
+        return parts
 
     def make_key_later(self, start: TaskStart) -> PendingKey:
         """The same, made when it is wanted; made now where something in it may be another one by then."""
@@ -85,13 +121,18 @@ class ContentKeys:
             return False
         if any(output.parsed_output is not None for output in start.context):
             return False
-        if not self._counts_inputs(start.node.task):
+        if not self._sees_inputs(start.node):
             return True
         return all(type(each) in SCALARS for each in (*start.inputs.values(), start.item))
 
-    def _counts_inputs(self, task: Task) -> bool:
-        """Whether somebody in a task sees the inputs of the run."""
-        return task.handler is not None or bool(task.input_guardrails) or self._delegation.manager_prompt is not None
+    def identify_reviewer(self, handler: Any) -> str | None:
+        """A digest of the content of a review handler; None where that can't be compared."""
+        parts = Parts(self._contents)
+        try:
+            parts.add_value("review handler", handler)
+        except Exception:  # noqa: BLE001 - likewise
+            return None
+        return None if parts.obstacle is not None else parts.digest().hex()
 
     def make_review_key(self, phase: PhaseNode, outputs: Sequence[TaskOutput]) -> TaskKey:
         """The key of the review of a phase by a callable: by which code, and of which outputs."""
@@ -103,11 +144,25 @@ class ContentKeys:
             parts.obstacle = f"what it was given can't be compared by content: {type(error).__name__}"
         return parts.to_key()
 
+    def make_whole_key(self, node: TaskNode, description: str, output: TaskOutput) -> TaskKey:
+        """The key of the review of a task for each item, as a whole: of what it is, and of what its items put out."""
+        parts = Parts(self._contents)
+        try:
+            parts.include(self._declared[node.index])
+            parts.add_text("description of the whole", description)
+            parts.add_text("output of the whole", output.raw)
+            parts.add_value("values of the items", output.parsed_output)
+        except Exception as error:  # noqa: BLE001 - likewise
+            parts.obstacle = f"what it was given can't be compared by content: {type(error).__name__}"
+        return parts.to_key()
+
     def _add_start(self, parts: Parts, start: TaskStart) -> None:
         task = start.node.task
         if task.ensemble is None or task.input_guardrails:  # it is told neither
             parts.add_text("description", start.description)
             parts.add_text("expected output", start.expected_output)
+        if start.prompt is not None:
+            parts.add_text("prompt", start.prompt)
         parts.include(self._declared[start.node.index])
         _add_outputs(parts, start.context)
         for number, reason in enumerate(start.missing, 1):
@@ -115,7 +170,9 @@ class ContentKeys:
         for scope, entries in start.memory.items():
             parts.add_value(f"memory {scope}", [(each.text, each.created_at) for each in entries])
         if start.conversation:
-            parts.add_value("conversation", [(each.role, each.text) for each in start.conversation])
+            parts.add_value("conversation", [_list_said(each) for each in start.conversation])
+            if start.history is not None:
+                parts.add_text("history", start.history)
         if start.feedback:
             parts.add_value("feedback", list(start.feedback))
         if start.previous is not None:
@@ -123,17 +180,13 @@ class ContentKeys:
         self._add_inputs(parts, start)
 
     def _add_inputs(self, parts: Parts, start: TaskStart) -> None:
-        """What of the run's inputs counts beside what the texts say."""
+        """What of the run's inputs counts beside what the texts say, and what code reads."""
         task = start.node.task
-        if self._counts_inputs(task):
-            # Of the input that has the items, the one item counts, or another one would change them all; unless code
-            # looks at the others.
-            source = find_input_name(task.for_each) if isinstance(task.for_each, str) else None
+        if self._sees_inputs(start.node) and task.for_each is not None:
+            parts.add_value("item", start.item)
+        if self._delegation.manager_prompt is not None:
             for name, value in start.inputs.items():
-                if name != source or start.reads_items:
-                    parts.add_value(f"input {name}", value)
-            if task.for_each is not None:
-                parts.add_value("item", start.item)
+                parts.add_value(f"input {name}", value)
         if task.inputs:
             for name, value in fill_inputs(task.inputs, start.inputs, start.context, item=start.item).items():
                 parts.add_value(f"input {name} of its ensemble", value)
@@ -155,12 +208,33 @@ class ContentKeys:
             else:
                 parts.include(self._read_agent(node.agent, node.llm, task.tools))
                 self._add_delegation(parts, node)
+                if self._delegation.texts is not None:
+                    parts.add_value("texts", self._delegation.texts)
+            if self._deps is not None and self._takes_context(node):
+                parts.add_value("deps", self._deps, "the deps of the run")
             if node.fallback is not None:
                 parts.add_group("fallback", self._read_agent(node.fallback, node.fallback_llm, task.tools))
             self._add_checks(parts, node)
         except Exception as error:  # noqa: BLE001 - likewise
             parts.obstacle = f"what was declared of it can't be compared by content: {type(error).__name__}"
         return parts
+
+    def _sees_inputs(self, node: TaskNode) -> bool:
+        """Whether code of a task is given the inputs of the run."""
+        return node.task.handler is not None or bool(node.task.input_guardrails) or self._takes_context(node)
+
+    def _takes_context(self, node: TaskNode) -> bool:
+        """Whether any code that works on a task takes the `RunContext` (E79)."""
+        if node.index not in self._contexts:
+            agents = [agent for agent in (node.agent, node.fallback) if agent is not None]
+            if self._graph.managed or any(agent.allow_delegation for agent in agents):
+                agents += (member.agent for member in self._graph.team)
+            task = node.task
+            functions = (task.handler, *task.tools, *task.input_guardrails, *task.output_guardrails)
+            tests = (condition.predicate for condition in task.when or ())
+            tools = (tool for agent in agents for tool in agent.tools)
+            self._contexts[node.index] = any(map(takes_context, (*functions, *tests, *tools)))
+        return self._contexts[node.index]
 
     def _read_agent(self, agent: Any, llm: Any, tools: Sequence[object]) -> Parts:
         """What counts of an agent with these tools; read once, however many tasks it has."""
@@ -213,12 +287,38 @@ class ContentKeys:
         return parts
 
 
+def _add_reads(parts: Parts, inputs: Mapping[str, Parts], reads: Reads) -> TaskKey:
+    """The key of the parts of a task and those inputs that its code has read; on whatever thread."""
+    whole, without = Parts(parts.graph), parts.digest().hex()
+    whole.include(parts)
+    names = {each.name for each in reads if each.kind == "value"}
+    if reads >= EVERY_INPUT:
+        reads, names = EVERY_INPUT, set(inputs)
+    reads -= {InputRead("presence", name) for name in names}  # its value tells that, too
+    for name in sorted(names.intersection(inputs)):
+        whole.include(inputs[name])
+    for each in reads:
+        if each.kind == "presence":
+            whole.add_value(f"presence of input {each.name}", each.name in inputs)
+        elif each.kind == "number":
+            whole.add_value("number of inputs", len(inputs))
+    key = whole.to_key()
+    text = whole.shown[READS] = write_reads(reads)
+    return replace(key, key=f"{without}/{digest(text.encode()).hex()}/{key.key}")
+
+
 def _add_outputs(parts: Parts, outputs: Sequence[TaskOutput]) -> None:
     """The outputs that a task reads, in order: text and value. The names of their tasks are shown, but not compared."""
     for number, output in enumerate(outputs, 1):
         parts.add_text(f"output {number}", output.raw, ("of", output.name))
         if output.parsed_output is not None:
             parts.add_value(f"value {number}", output.parsed_output, f"the value of {output.name}")
+
+
+def _list_said(message: ChatMessage) -> tuple[Any, ...]:
+    """What counts of a message: who said what, and which tools were asked for."""
+    calls = [(each.name, each.arguments) for each in message.tool_calls]
+    return (message.role, message.text, calls) if calls else (message.role, message.text)
 
 
 def _list_test(condition: Condition) -> tuple[Any, ...]:
@@ -230,3 +330,59 @@ def _list_test(condition: Condition) -> tuple[Any, ...]:
 
 def _name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
+
+
+# --- The input of a task's start, and the Protocol of what computes its key. The engine fills one and calls the other -
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStart:
+    """One start of a task, with everything resolved: all that its key is made of.
+
+    Attributes:
+        node: the task, with its agent, models, tools and callables.
+        description, expected_output: resolved.
+        prompt: its own, resolved but for its places (E77); None where it has none.
+        context: the outputs that it reads and that are there, in the order of its ``context``.
+        missing: why other outputs that it reads are not there, as the prompt says it.
+        memory: what was found for it, by scope, the best first.
+        feedback: what reviews wanted to be different so far, oldest first (E46).
+        previous: what it produced itself at the attempt before; None at the first.
+        conversation: who said what in the conversation that it goes on with, in turns (E55).
+        history: how much of that is sent (E78); None for all.
+        inputs: of the run; handlers and guardrails see them.
+        item: the item for which the task starts, which they see, too; None for none (E53).
+    """
+
+    node: TaskNode
+    description: str
+    expected_output: str
+    prompt: str | None = None
+    context: tuple[TaskOutput, ...] = ()
+    missing: tuple[str, ...] = ()
+    memory: Mapping[str, Sequence[MemoryEntry]] = field(default_factory=dict)
+    feedback: tuple[str, ...] = ()
+    previous: str | None = None
+    conversation: Messages = ()
+    history: str | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    item: Any = None
+
+
+class TaskKeys(Protocol):
+    """Makes the keys of one run; callables are looked at when it is made, at the start of the run (C34a)."""
+
+    def make_key(self, start: TaskStart) -> TaskKey:
+        """The key of a task that is about to start. Never raises: what can't be compared becomes its obstacle."""
+
+    def make_key_later(self, start: TaskStart) -> PendingKey:
+        """The same, computed when it is needed; but at once if an object in it might change by then."""
+
+    def identify_reviewer(self, handler: Any) -> str | None:
+        """A digest of the content of a review handler; None where that can't be compared."""
+
+    def make_review_key(self, phase: PhaseNode, outputs: Sequence[TaskOutput]) -> TaskKey:
+        """The key of the review of a phase by a callable: by which code, and of which outputs."""
+
+    def make_whole_key(self, node: TaskNode, description: str, output: TaskOutput) -> TaskKey:
+        """The key of the review of a task for each item, as a whole: of what it is, and of what its items put out."""

@@ -1,38 +1,49 @@
-"""What a run will take, told before anything is called: from the least that is likely to the most that is allowed."""
+"""What a run will take, told before anything is called: the least, what is likely, and the most that is allowed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 from ensemble_notebook.domain.outputs.record import Record
-from ensemble_notebook.domain.wording import format_money
+from ensemble_notebook.domain.wording import format_money, pluralize
 
 Number = TypeVar("Number", int, Decimal)
 
 
 @dataclass(frozen=True, slots=True)
 class Range(Generic[Number]):
-    """From `low` to `high`, both included."""
+    """From `low` to `high`, both included.
+
+    Attributes:
+        middle: what is likely in between; None: the low end.
+    """
 
     low: Number
     high: Number
+    middle: Number | None = field(default=None, compare=False)
+
+    @property
+    def likely(self) -> Number:
+        """What is likely."""
+        return self.low if self.middle is None else self.middle
 
     def __add__(self, other: Range[Number]) -> Range[Number]:
         """Both together."""
-        return Range(self.low + other.low, self.high + other.high)
+        return Range(self.low + other.low, self.high + other.high, self.likely + other.likely)
 
     def times(self, count: Range[int]) -> Range[Number]:
         """As often as that: the least of it at the least, the most at the most."""
-        return Range(self.low * count.low, self.high * count.high)
+        return Range(self.low * count.low, self.high * count.high, self.likely * count.likely)
 
     def __str__(self) -> str:
         return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
 
 
 NO_CALLS: Range[int] = Range(0, 0)
+ONCE: Range[int] = Range(1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -47,6 +58,7 @@ class TaskEstimate(Record):
         input_tokens, output_tokens: of all of them.
         cost: None where the model's price is unknown.
         tasks: of the ensemble that does it, where one does; the sums above are theirs.
+        rounds: how often its phase is done (E81); all of the above is for all of them.
     """
 
     name: str
@@ -57,6 +69,17 @@ class TaskEstimate(Record):
     output_tokens: Range[int] = NO_CALLS
     cost: Range[Decimal] | None = None
     tasks: tuple[TaskEstimate, ...] = ()
+    rounds: Range[int] = ONCE
+
+    def times(self, count: Range[int]) -> TaskEstimate:
+        """What it takes as often as that."""
+        return replace(
+            self,
+            llm_calls=self.llm_calls.times(count),
+            input_tokens=self.input_tokens.times(count),
+            output_tokens=self.output_tokens.times(count),
+            cost=None if self.cost is None else self.cost.times(count),
+        )
 
     @property
     def unpriced(self) -> tuple[str, ...]:
@@ -78,10 +101,14 @@ class CostEstimate(Record):
     Attributes:
         tasks: in the order of the plan; the workers that a manager may call come after it.
         currency: of all costs.
+        limit: the cost that the budget allows; None where it does not say.
+        assumed_reply: tokens of a reply that were assumed to be likely; None where earlier runs tell of all of them.
     """
 
     tasks: tuple[TaskEstimate, ...]
     currency: str = "USD"
+    limit: Decimal | None = None
+    assumed_reply: int | None = None
 
     @property
     def llm_calls(self) -> Range[int]:
@@ -114,6 +141,22 @@ class CostEstimate(Record):
         return total
 
     @property
+    def capped_cost(self) -> Range[Decimal] | None:
+        """The cost, of which the budget allows no more than its limit; None as for `cost`."""
+        cost, limit = self.cost, self.limit
+        if cost is None or limit is None:
+            return cost
+        return Range(min(cost.low, limit), min(cost.high, limit), min(cost.likely, limit))
+
+    @property
+    def driver(self) -> TaskEstimate | None:
+        """The task that may cost the most, or where no price is known, take the most tokens; None where none asks."""
+        asking = [task for task in self.tasks if task.llm_calls.high]
+        if self.cost is not None:
+            return max(asking, key=lambda task: Decimal(0) if task.cost is None else task.cost.high, default=None)
+        return max(asking, key=lambda task: task.total_tokens.high, default=None)
+
+    @property
     def unpriced(self) -> tuple[str, ...]:
         """The models whose price is unknown, once each."""
         return tuple(dict.fromkeys(model for task in self.tasks for model in task.unpriced))
@@ -123,19 +166,36 @@ class CostEstimate(Record):
         return {
             "currency": self.currency,
             "unpriced": list(self.unpriced),
-            "total": _to_dict(self),
+            "total": {**_to_dict(self), "likely_cost": None if self.cost is None else str(self.cost.likely)},
             "tasks": [_task_to_dict(task) for task in self.tasks],
         }
 
     def __str__(self) -> str:
-        """The sums, in a line."""
-        cost = f"unknown ({', '.join(self.unpriced)})" if self.cost is None else _cost_text(self.cost, self.currency)
-        return f"model calls: {self.llm_calls}; tokens: {self.total_tokens}; cost: {cost}"
+        """The sums, in a line, with what drives the most."""
+        most = max((task.rounds.high for task in self.tasks), default=1)
+        rounds = f"; in {Range(1, most)} rounds" if most > 1 else ""
+        return f"model calls: {self.llm_calls}; tokens: {self.total_tokens}; cost: {self.describe_cost()}{rounds}"
 
+    def _describe_driver(self) -> str:
+        """What the most comes from; nothing where there is but one call."""
+        task, calls = self.driver, self.llm_calls.high
+        if task is None or calls <= 1:
+            return ""
+        return f"; most of that for {task.name!r}, up to {pluralize(task.llm_calls.high, 'call')}"
 
-def _cost_text(cost: Range[Decimal], currency: str) -> str:
-    low, high = (format_money(end, currency) for end in (cost.low, cost.high))
-    return low if cost.low == cost.high else f"{low} to {high}"
+    def describe_cost(self) -> str:
+        """What is likely, and what is the most: ``about $0.15 (at most $46, if every reply were as long as ...)``."""
+        cost, capped = self.cost, self.capped_cost
+        if cost is None or capped is None:
+            return f"unknown ({', '.join(self.unpriced)})"
+        if capped.low == capped.high:
+            return format_money(capped.high, self.currency)
+        is_capped = capped.high < cost.high
+        why = "which is the budget" if is_capped else "if every reply were as long as the model allows"
+        drives = self._describe_driver()
+        assumed = "" if self.assumed_reply is None else f"; a reply is assumed to have {self.assumed_reply} tokens"
+        likely, most = format_money(capped.likely, self.currency), format_money(capped.high, self.currency)
+        return f"about {likely} (at most {most}, {why}{drives}){assumed}"
 
 
 def _add_ranges(ranges: Iterable[Range[int]]) -> Range[int]:
@@ -143,7 +203,9 @@ def _add_ranges(ranges: Iterable[Range[int]]) -> Range[int]:
 
 
 def _task_to_dict(task: TaskEstimate) -> dict[str, Any]:
-    inside = {"tasks": [_task_to_dict(each) for each in task.tasks]} if task.tasks else {}
+    inside: dict[str, Any] = {"tasks": [_task_to_dict(each) for each in task.tasks]} if task.tasks else {}
+    if task.rounds != ONCE:
+        inside["rounds"] = [task.rounds.low, task.rounds.high]
     return {"name": task.name, "agent": task.agent, "model": task.model, **_to_dict(task), **inside}
 
 

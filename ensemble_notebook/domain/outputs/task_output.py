@@ -1,4 +1,4 @@
-"""What a task leaves behind (E7), and why others left nothing."""
+"""What a task leaves behind (E7): its output, conversation and numbers, or why there is none."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeVar
 
-from ensemble_notebook.domain.outputs.chat_message import ChatMessage
-from ensemble_notebook.domain.outputs.metrics import Metrics
-from ensemble_notebook.domain.outputs.record import Record, fill_slots_directly
+from ensemble_notebook.domain.outputs.conversation import ChatMessage
+from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.secrets import mask_start
 from ensemble_notebook.domain.wording import format_duration
-from ensemble_notebook.errors import get_state, make_readable
+from ensemble_notebook.errors import SuggestsNames, get_state, make_readable
 
 _SHOWN: Final = 80
 _READ: Final = 1_000  # some of it may be white space
@@ -31,6 +30,7 @@ class Saving(Record):
         cost: in `currency`; None if unknown.
         currency: code of the currency; None if the cost is unknown.
         duration: how long the work took then.
+        path: of the task in that run; empty if unknown.
     """
 
     run_id: str
@@ -39,9 +39,9 @@ class Saving(Record):
     cost: Decimal | None = None
     currency: str | None = None
     duration: timedelta = timedelta()
+    path: str = ""
 
 
-@fill_slots_directly
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TaskOutput(Record):
     """The result of one completed task.
@@ -61,8 +61,8 @@ class TaskOutput(Record):
         reused: taken over from an earlier run (C34).
         saving: what that saved; None where it was not.
         messages: the conversation of its agent with the model: the system prompt, then prompts and final replies,
-            without tool calls; those of the conversation that it went on with come first (E55). Empty for handlers
-            and ensembles, and where no text is kept.
+            with the replies between them that ask for tools and the results; those of the conversation that it went on
+            with come first (E55). Empty for handlers and ensembles, and where no text is kept.
         trace: this task's part of the execution trace; None until the run has ended.
         metrics: tokens, calls and cost of this task; None until the run has ended.
         item_outputs: of a task that runs for each item, the outputs of the items that were completed, in their order;
@@ -182,3 +182,75 @@ class Skipped(Record):
     name: str
     kind: Literal["task", "phase"]
     reason: str
+
+
+# --- Numbers about model calls: the usage of one, and the sums over many. Unknown is None, never 0 --------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenUsage(SuggestsNames):
+    """Tokens of one physical model request, as the provider counts them.
+
+    Attributes:
+        input_tokens: includes cached tokens.
+        output_tokens: includes reasoning tokens.
+        cache_read_tokens: part of the input that was read from a cache; None if the provider does not say.
+        cache_write_tokens: part of the input that was written to a cache; likewise.
+        reasoning_tokens: part of the output; likewise.
+        source: who counted: ``"provider"``, or ``"scripted"`` for the deterministic counts of a scripted model.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    source: str = "provider"
+
+
+NO_USAGE = TokenUsage(input_tokens=0, output_tokens=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics(SuggestsNames):
+    """Sums over all model requests and other leaves of a task or a run (T2).
+
+    Attributes:
+        input_tokens: the known part of the sum; None if models were asked and nothing is known, 0 if none was (E64).
+        output_tokens: likewise.
+        total_tokens: input and output together.
+        tokens_complete: False if the tokens of some request are unknown.
+        llm_call_count: model calls that sent at least one request.
+        llm_attempt_count: the physical requests of these calls.
+        tool_call_count: executed tool calls.
+        delegation_count: requested delegations, refused ones included.
+        memory_retrieve_count: reads from the memory.
+        memory_store_count: writes to the memory.
+        llm_latency: time of all model requests. This and the other times add up work that ran concurrently.
+        tool_time: time of all tools, without what they delegate or ask a person.
+        prompt_build_time: time to make prompts.
+        memory_time: time of all memory operations.
+        human_wait_time: time spent waiting for people.
+        cost: the known part, in `currency`; None if no request's price is known.
+        currency: code of the currency; None without a cost.
+        cost_complete: False if the price of some request is unknown.
+    """
+
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    total_tokens: int | None = 0
+    tokens_complete: bool = True
+    llm_call_count: int = 0
+    llm_attempt_count: int = 0
+    tool_call_count: int = 0
+    delegation_count: int = 0
+    memory_retrieve_count: int = 0
+    memory_store_count: int = 0
+    llm_latency: timedelta = timedelta()
+    tool_time: timedelta = timedelta()
+    prompt_build_time: timedelta = timedelta()
+    memory_time: timedelta = timedelta()
+    human_wait_time: timedelta = timedelta()
+    cost: Decimal | None = None
+    cost_complete: bool = True
+    currency: str = "USD"

@@ -1,1 +1,1 @@
-"""Definitions resolved: the graph of tasks, the team, the plan."""
+"""Definitions resolved: the rules between them, the graph of tasks, the team, the plan."""

@@ -5,8 +5,8 @@ See docs/contract/engine.md#plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
@@ -14,26 +14,31 @@ from typing import Any
 from ensemble_notebook.domain.definitions.definition import PlainValue, read_settings
 from ensemble_notebook.domain.definitions.item_list import Items, describe_count
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
-from ensemble_notebook.domain.definitions.templates import hide_item, render
-from ensemble_notebook.domain.outputs.record import Record, change_record, fill_slots_directly
+from ensemble_notebook.domain.definitions.own_prompt import find_appended_parts, get_prompt_places
+from ensemble_notebook.domain.definitions.templates import PlacedText, hide_item, render
+from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.secrets import mask_values
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
 from ensemble_notebook.domain.planning.known_items import NONE_KNOWN, KnownItems
+from ensemble_notebook.domain.planning.map_design import MapDesign
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PlannedAgent(Record):
-    """Who takes part, as the trace shows it. `tools` are the names that the model sees."""
+    """Who takes part, as the trace shows it. `tools` are the names that the model sees.
+
+    `system_prompt` is the agent's own (E77); None where it is made of the texts above.
+    """
 
     role: str
     goal: str
     background: str | None
     tools: tuple[str, ...]
     allow_delegation: bool
+    system_prompt: str | None = None
 
 
-@fill_slots_directly
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PlannedTask(Record):
     """One row of the plan, with everything a view needs to show it before it runs.
@@ -43,7 +48,9 @@ class PlannedTask(Record):
     trace and timeline take them from here. `max_retries` is how often each of its model requests may be sent again, or
     its handler tried again; None in files of older versions. `for_each` is where the items come from that it runs for,
     in words, and None where it runs once; `item_count` is how many there are, None as long as nobody knows (E53).
-    `nested` is the plan of the ensemble that does it (E54).
+    `nested` is the plan of the ensemble that does it (E54). `prompt` is the task's own (E77), with its places as they
+    are written. `is_named`: somebody chose its name; None in files of older versions. `managed` are the tasks that it
+    sees to, as written, where it is that of a manager (E22).
     """
 
     name: str
@@ -60,6 +67,9 @@ class PlannedTask(Record):
     for_each: str | None = None
     item_count: int | None = None
     nested: ExecutionPlan | None = None
+    prompt: str | None = None
+    is_named: bool | None = None
+    managed: tuple[PlannedTask, ...] = ()
 
     @property
     def times(self) -> str:
@@ -81,7 +91,8 @@ class ExecutionPlan(Record):
         critical_path: task names of one longest chain.
         tasks: one row per task, in order of declaration.
         phases: phase name -> names of the phases that it waits for, in order of declaration; empty without phases.
-        phase_settings: phase name -> its ``when`` and ``review`` in words, if it has them.
+        phase_settings: phase name -> its ``when``, ``until`` and ``review`` in words, if it has them.
+        design: of a map: which rows its tasks are; None for other runs, and in files of older versions.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -92,6 +103,7 @@ class ExecutionPlan(Record):
     tasks: tuple[PlannedTask, ...]
     phases: dict[str, tuple[str, ...]]
     phase_settings: Mapping[str, Mapping[str, PlainValue]] = field(default_factory=dict)
+    design: MapDesign | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and dicts, ready for JSON; secrets masked (E69)."""
@@ -123,6 +135,7 @@ def _task_to_plain(task: PlannedTask) -> dict[str, Any]:
         "agent": task.agent,
         "phase": task.phase,
         "description": task.description,
+        "prompt": task.prompt,
         "context": list(task.context),
         "depends_on": list(task.depends_on),
         "llm": task.llm,
@@ -250,18 +263,42 @@ def make_plan(
 def fill_plan(plan: ExecutionPlan, graph: Graph, inputs: Mapping[str, Any]) -> ExecutionPlan:
     """The plan of a graph that was made without inputs, with these in its texts; no items of the graph are known."""
     tasks = tuple(_fill_task(planned, node, inputs) for planned, node in zip(plan.tasks, graph.tasks, strict=True))
-    return change_record(plan, {"tasks": tasks})
+    return replace(plan, tasks=tasks)
 
 
 def _fill_task(planned: PlannedTask, node: TaskNode, inputs: Mapping[str, Any]) -> PlannedTask:
     description, expected_output = _find_texts(node)
-    changes = {
-        "agent": render(node.role, inputs),
-        "description": render(description, inputs),
-        "expected_output": render(expected_output, inputs),
-        "nested": None if node.nested is None else make_plan(node.nested, _fill_inner(node, inputs)),
-    }
-    return change_record(planned, changes)
+    return replace(
+        planned,
+        agent=render(node.role, inputs),
+        description=render(description, inputs),
+        expected_output=render(expected_output, inputs),
+        nested=None if node.nested is None else make_plan(node.nested, _fill_inner(node, inputs)),
+        prompt=_write_prompt(node, inputs),
+        managed=tuple(
+            replace(
+                each, description=render(each.description, inputs), expected_output=render(each.expected_output, inputs)
+            )
+            for each in planned.managed
+        ),
+    )
+
+
+def _write_prompt(node: TaskNode, inputs: Mapping[str, Any]) -> str | None:
+    """The own prompt of a task with its places; None where it has none."""
+    task = node.task
+    if task.prompt is None:
+        return None
+    return PlacedText(task.prompt, inputs, get_prompt_places(has_items=task.for_each is not None)).text
+
+
+def _list_settings(node: TaskNode, source: str | None) -> Mapping[str, PlainValue]:
+    """The settings that are shown, and what of them is told by several fields."""
+    settings: dict[str, PlainValue] = {} if source is None else {"for_each": source}
+    if node.task.prompt is not None:
+        at_end = find_appended_parts(node.task)
+        settings["own_prompt"] = f"{' and '.join(at_end)} at its end" if at_end else "has a place for all"
+    return {**settings, **read_settings(node.task)}
 
 
 def _find_texts(node: TaskNode) -> tuple[str, str]:
@@ -273,8 +310,10 @@ def _find_texts(node: TaskNode) -> tuple[str, str]:
 
 
 def _plan_phase_settings(phase: PhaseNode, graph: Graph) -> dict[str, PlainValue]:
-    conditions = " or ".join(_describe_condition(graph.conditions[number], graph) for number in phase.when)
-    settings: dict[str, PlainValue] = {"when": conditions} if conditions else {}
+    settings: dict[str, PlainValue] = {"when": describe_conditions(phase.when, graph)} if phase.when else {}
+    if phase.until:
+        rounds = f"1 to {phase.phase.max_rounds} rounds, then {phase.phase.on_exhausted.value}"
+        settings["until"] = f"{describe_conditions(phase.until, graph)}, {rounds}"
     return settings | read_settings(phase.phase)
 
 
@@ -297,11 +336,29 @@ def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any], items: K
         llm=None if node.llm is None else describe_llm(node.llm),
         when=tuple(_describe_condition(graph.conditions[number], graph) for number in node.when),
         expected_output=render(expected_output, inputs),
-        settings=read_settings(node.task) if source is None else {"for_each": source, **read_settings(node.task)},
+        settings=_list_settings(node, source),
         max_retries=_find_max_retries(node),
         for_each=source,
         item_count=len(items[node.index]) if node.index in items else None,
         nested=None if node.nested is None else make_plan(node.nested, _fill_inner(node, inputs)),
+        prompt=_write_prompt(node, inputs),
+        is_named=node.task.name is not None,
+        managed=tuple(_plan_managed(each, inputs) for each in graph.managed),
+    )
+
+
+def _plan_managed(node: TaskNode, inputs: Mapping[str, Any]) -> PlannedTask:
+    """A task that a manager sees to: who does it is the manager's business."""
+    return PlannedTask(
+        name=node.name,
+        agent="",
+        phase=None,
+        description=render(node.task.description, inputs),
+        context=(),
+        depends_on=(),
+        llm=None,
+        expected_output=render(node.task.expected_output, inputs),
+        is_named=node.task.name is not None,
     )
 
 
@@ -319,6 +376,11 @@ def _describe_item_source(node: TaskNode, graph: Graph) -> str | None:
     if isinstance(source, Items):
         return describe_count(len(source))
     return source if isinstance(source, str) else None
+
+
+def describe_conditions(numbers: Iterable[int], graph: Graph) -> str:
+    """Describe conditions, of which any may hold: ``triage.category equals 'billing' or triage contains 'urgent'``."""
+    return " or ".join(_describe_condition(graph.conditions[number], graph) for number in numbers)
 
 
 def _describe_condition(node: ConditionNode, graph: Graph) -> str:

@@ -6,8 +6,9 @@ to nodes by number or name.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,8 +22,6 @@ from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.review import explain_answers
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_input_name
-from ensemble_notebook.domain.planning.agent_derivation import derive_agent
-from ensemble_notebook.domain.planning.task_names import find_role_of_nobody, name_tasks
 from ensemble_notebook.errors import Pickled, Problem, describe_parts, did_you_mean, get_state
 
 DEFAULT_LLM: Final = "local"
@@ -30,6 +29,7 @@ DEFAULT_LLM: Final = "local"
 _VERBS: Final = {
     "context": "reads",
     "when": "has a condition on",
+    "until": "is done until a condition holds on",
     "after": "comes after",
     "for_each": "runs for each item of",
 }
@@ -107,6 +107,7 @@ class PhaseNode(Pickled):
         when: numbers of its conditions, of which one must hold.
         sources: indices of the phases that hold the tasks which its conditions test.
         reviewer: the task that reviews it; it stands in no list and its index is beyond those of all tasks (E28).
+        until: numbers of the conditions of which one must hold, else it is done again (E81).
     """
 
     index: int
@@ -118,6 +119,7 @@ class PhaseNode(Pickled):
     when: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
     reviewer: TaskNode | None = None
+    until: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -247,16 +249,17 @@ class _GraphBuilder:
             when=when,
             sources=tuple(sources),
             reviewer=self._make_reviewer(phase, index, [self._names[each] for each in tasks]),
+            until=self._add_conditions(phase, "until")[0],
         )
         self._phases.append(node)
 
-    def _add_conditions(self, owner: Task | Phase) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Numbers of an owner's conditions, and the tasks that they test."""
-        if not owner.when:
+    def _add_conditions(self, owner: Task | Phase, field: str = "when") -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Numbers of the conditions in a field of an owner, and the tasks that they test."""
+        if not (conditions := getattr(owner, field)):
             return (), ()
         first = len(self._conditions)
-        for item, condition in enumerate(owner.when):
-            for source in self._find_task(owner, "when", [condition.source], item):
+        for item, condition in enumerate(conditions):
+            for source in self._find_task(owner, field, [condition.source], item):
                 self._conditions.append(ConditionNode(len(self._conditions), condition, source))
         found = self._conditions[first:]
         return tuple(each.index for each in found), tuple(dict.fromkeys(each.source for each in found))
@@ -275,7 +278,9 @@ class _GraphBuilder:
             return None
         context = self._find_task(task, "context", task.context)
         if not _ANSWERS.intersection(re.findall(r"[A-Z]+", f"{task.description} {task.expected_output}")):
-            task = replace(task, expected_output=f"{task.expected_output}\n\n{explain_answers(tasks)}")
+            field = "expected_output" if task.prompt is None else "prompt"
+            changed: dict[str, Any] = {field: f"{getattr(task, field)}\n\n{explain_answers(tasks)}"}
+            task = replace(task, **changed)
         agent, llm = _resolve_agent(task, self._ensemble)
         return TaskNode(
             index=len(self._names) + index,
@@ -363,3 +368,140 @@ def _describe_likeness(missing: Any, members: Sequence[Any], names: Sequence[str
         if repr(member) == repr(missing):
             return f" {name!r} in it looks the same and is another object, as a copy is: refer to that one, or by name."
     return " Put it into the list, or refer to one that is there."
+
+
+# --- Derives agents for tasks that name none, from the first verb of the description and without a model call ---------
+
+
+HANDLER_ROLE: Final = "Handler"
+ENSEMBLE_ROLE: Final = "Ensemble"
+
+_ROLES: Final = {
+    "Researcher": "research find search gather collect investigate explore discover look survey list",
+    "Writer": "write draft compose author describe tell explain document blog name",
+    "Analyst": "analyse analyze compare evaluate assess examine measure study interpret rank",
+    "Editor": "edit revise rewrite polish proofread improve shorten correct",
+    "Summarizer": "summarise summarize condense digest distil distill recap",
+    "Reviewer": "review critique check verify validate audit judge",
+    "Planner": "plan schedule outline organise organize prioritise prioritize",
+    "Designer": "design sketch draw layout prototype",
+    "Developer": "code implement program build develop refactor debug fix",
+    "Tester": "test try benchmark",
+    "Translator": "translate localise localize",
+    "Extractor": "extract parse classify label tag categorise categorize",
+    "Calculator": "calculate compute count sum estimate",
+    "Advisor": "recommend suggest advise propose decide choose answer",
+}
+_GOALS: Final = {
+    "Researcher": "Find facts that are relevant, and can be relied on.",
+    "Writer": "Write texts that are clear, and fit those who read them.",
+    "Analyst": "Find out what the facts mean, and say how sure that is.",
+    "Editor": "Make texts better without changing what they say.",
+    "Summarizer": "Say in few words what matters, and leave nothing out that does.",
+    "Reviewer": "Judge work fairly, and say exactly what is wrong with it.",
+    "Planner": "Make plans that can be carried out, step by step.",
+    "Designer": "Design what is simple to use, and does what it is for.",
+    "Developer": "Write code that is correct, and easy to read.",
+    "Tester": "Find out what works and what does not, and show how.",
+    "Translator": "Translate faithfully, into natural language.",
+    "Extractor": "Take out exactly what was asked for, as it stands in the source.",
+    "Calculator": "Compute exactly, and check the result.",
+    "Advisor": "Give advice that can be followed, with its reasons.",
+    "Agent": "Do the task well.",
+}
+_ROLE_OF_VERB: Final = {verb: role for role, verbs in _ROLES.items() for verb in verbs.split()}
+_WORD: Final = re.compile(r"[A-Za-z]+")
+
+
+def derive_role(description: str) -> str:
+    """Derive the role that fits the first known verb among the first words of a description, else ``"Agent"``."""
+    for match in list(_WORD.finditer(description))[:4]:
+        if role := _ROLE_OF_VERB.get(match[0].lower()):
+            return role
+    return "Agent"
+
+
+@functools.lru_cache(maxsize=1024)  # most tasks share a few roles
+def make_role_slug(role: str) -> str:
+    """A role as part of names: lower-case ASCII letters, digits and underscores; ``"task"`` if nothing remains."""
+    return re.sub(r"[^a-z0-9]+", "_", role.lower()).strip("_") or "task"
+
+
+def derive_agent(description: str) -> Agent:
+    """Derive the agent of an agentless task. Its goal is that of its role: the user prompt has the task's text."""
+    return _make_agent(derive_role(description))
+
+
+@functools.cache  # one for each role: agents are immutable, and a cell may have thousands of tasks
+def _make_agent(role: str) -> Agent:
+    return Agent(role=role, goal=_GOALS[role])
+
+
+# --- The names of tasks, and the roles of those that no agent does ----------------------------------------------------
+
+
+def name_tasks(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
+    """Given names, and readable ones from role and position for the others (E2)."""
+    taken: dict[str, Task] = {}
+    for task in tasks:
+        if task.name is not None:
+            if taken.get(task.name, task) is not task:
+                problems.append(Problem(f"Task name {task.name!r} stands twice. Give each task its own.", task, "name"))
+            taken.setdefault(task.name, task)
+    names = []
+    for position, task in enumerate(tasks, start=1):
+        names.append(task.name or _find_free_name(task, position, taken))
+    return names
+
+
+def _find_free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
+    if not task.has_agent:
+        role = find_role_of_nobody(task)
+    else:
+        role = task.agent.role if task.agent else derive_role(task.description)
+    stem, bump = make_role_slug(role), 1
+    name = f"{stem}_{position}"
+    while name in taken:
+        bump += 1
+        name = f"{stem}_{position}_{bump}"
+    taken[name] = task
+    return name
+
+
+def find_role_of_nobody(task: Task) -> str:
+    """The role that a task shows which no agent does."""
+    return HANDLER_ROLE if task.ensemble is None else ENSEMBLE_ROLE
+
+
+# --- The part of a graph that a run with ``only`` needs: one task and what it depends on ------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPart:
+    """The tasks that take part in a run; all others are skipped."""
+
+    task: int
+    name: str
+    tasks: frozenset[int]
+
+
+def take_part(graph: Graph, node: TaskNode) -> GraphPart:
+    """The part of a graph that a run of this one task takes."""
+    found = {node.index}
+    to_follow = [node]
+    while to_follow:
+        for index in _list_sources(graph, to_follow.pop()):
+            if index not in found:
+                found.add(index)
+                to_follow.append(graph.tasks[index])
+    return GraphPart(node.index, node.name, frozenset(found))
+
+
+def _list_sources(graph: Graph, node: TaskNode) -> Iterator[int]:
+    yield from node.context
+    yield from node.sources
+    if node.item_source is not None:
+        yield node.item_source
+    if node.phase is not None:
+        for number in graph.phases[node.phase].when:
+            yield graph.conditions[number].source

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ensemble_notebook.domain.definitions.item_list import Items, NoListError, describe_count, list_items
-from ensemble_notebook.domain.definitions.output_field import find_part
+from ensemble_notebook.domain.definitions.output_type import find_part
+from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_input_name, find_item_paths
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode
 from ensemble_notebook.errors import Problem, ValidationError
@@ -48,12 +49,17 @@ def find_item_problems(node: TaskNode, items: Items) -> Iterator[Problem]:
     """Find what is wrong with the items of a task that are known: too many, or a field that none of them has."""
     if (fault := find_excess(node, items)) is not None:
         yield Problem(f"{fault} Raise it, or give fewer.", node.task, "for_each")
-    for field in ("description", "expected_output"):
+    for field in list_item_fields(node.task):
         for path in dict.fromkeys(find_item_paths(getattr(node.task, field))):
             faults = [_find_field_fault(each, path) for each in items] if path else []
             if faults and all(faults):
                 message = f"Task {node.name!r} says {{item.{path}}}, and none of its items has that: {faults[0]}"
                 yield Problem(message, node.task, field)
+
+
+def list_item_fields(task: Task) -> tuple[str, ...]:
+    """List the texts of a task that may speak of its item."""
+    return ("description", "expected_output") if task.prompt is None else ("prompt", "description", "expected_output")
 
 
 def find_excess(node: TaskNode, items: Items) -> str | None:

@@ -6,12 +6,15 @@ The models layer implements these Protocols; the engine knows nothing of LangCha
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -21,21 +24,6 @@ class ToolSpec(Record):
     name: str
     description: str
     parameters: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ToolCall(Record):
-    """A tool call that a model asks for.
-
-    Attributes:
-        id: the model's id for it; made up by the models layer where the model gave none.
-        name: of the tool, as the model wrote it.
-        arguments: the parsed JSON value (usually a dict), or the text as it came when it is no valid JSON.
-    """
-
-    id: str
-    name: str
-    arguments: Any
 
 
 class ToolOutcome(StrEnum):
@@ -152,6 +140,19 @@ class Conversation(Protocol):
         """
 
 
+class RequestPlaces(Protocol):
+    """What the requests to a model take of the places that this process has for connections (E76). Thread-safe."""
+
+    def try_take(self) -> bool:
+        """Take what one request needs, if it is free and nobody waits for it."""
+
+    async def take(self) -> None:
+        """Wait in line, and take what one request needs."""
+
+    def give_back(self) -> None:
+        """The request is over."""
+
+
 class ChatPort(Protocol):
     """One model, ready for use on the current event loop.
 
@@ -163,6 +164,7 @@ class ChatPort(Protocol):
         has_schema_support: True when the model is known to hold its reply to a JSON schema by itself (E16).
         max_tokens: the limit of the output of one request that the model was made with; None where it has none.
         warning: something to tell once per run (e.g. hidden retries that can't be switched off), or None.
+        places: what a request has to take before it is sent; None where it opens no connection.
     """
 
     @property
@@ -185,6 +187,9 @@ class ChatPort(Protocol):
 
     @property
     def warning(self) -> str | None: ...
+
+    @property
+    def places(self) -> RequestPlaces | None: ...
 
     def open(
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
@@ -234,3 +239,32 @@ class ChatSource(Protocol):
         One client and connection pool per model and loop. May import a client, fetch weights or start a server; says
         so through `notice`, on the running loop and before it takes the time (E57). What is ready says nothing.
         """
+
+
+# --- The seam between the engine and what writes down its requests ----------------------------------------------------
+#
+# It goes with the context, so that what stands between them need not know of tasks.
+
+
+_asking_task: Final[ContextVar[str | None]] = ContextVar("ensemble_asking_task", default=None)
+
+
+def make_task_path(task: str, phase: str | None) -> str:
+    """What a task is found by: ``"phase/task"`` or ``"task"``."""
+    return task if phase is None else f"{phase}/{task}"
+
+
+def set_asking_task(task: str, phase: str | None) -> None:
+    """What is asked from here on in this context is for this task."""
+    _asking_task.set(make_task_path(task, phase))
+
+
+def get_asking_task() -> str | None:
+    """The path of the task that this code works for; None where it works for none."""
+    return _asking_task.get()
+
+
+def find_asking_task() -> str | None:
+    """The same as it is written down: secrets masked."""
+    path = _asking_task.get()
+    return None if path is None else mask(path)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, dataclass_transform
 
-from ensemble_notebook.domain.outputs.record import Record, fill_slots_directly
+from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.seams.views import render_view
 
 E = TypeVar("E")
@@ -19,7 +19,7 @@ E = TypeVar("E")
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def event(cls: type[E]) -> type[E]:
     """The form of every event: frozen, slotted, keyword-only."""
-    return fill_slots_directly(dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls))
+    return dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls)
 
 
 @event

@@ -7,27 +7,58 @@ know.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+
+
+class InputRead(NamedTuple):
+    """Something that the code of a task has read of the inputs of its run.
+
+    Attributes:
+        kind: the value of the input of this name, whether there is one of this name, the number of inputs, or all.
+        name: of the input; empty where it is about no single one.
+    """
+
+    kind: Literal["value", "presence", "number", "all"]
+    name: str = ""
+
+
+Reads = frozenset[InputRead]
+EVERY_INPUT: Final[Reads] = frozenset({InputRead("all")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskKey:
     """What counts for a task: equal keys, equal work.
 
+    What the code of a task reads of the inputs is known when it is done. Until then the key is without inputs, and
+    `with_reads` completes it.
+
     Attributes:
-        key: hex digest of `parts`.
+        key: hex digest of `parts`; of a completed one three of them, of which the first is that of what counts beside
+            the inputs, the second that of what was read, the third that of all `parts`.
         parts: short digests by what they are of (``"description"``, ``"agent.goal"``, ``"model"``, ``"tool search"``,
             ``"context gather"``, ``"memory"``), to say what has changed.
         obstacle: why the task can't be compared, in words; then it is never reused. None where it can.
+        complete: gives the key with those inputs that were read; None where no code sees any, or all count anyway.
+        older_reads: what was taken to be read by runs that did not note it, the most likely first.
     """
 
     key: str
     parts: Mapping[str, str]
     obstacle: str | None = None
+    complete: Callable[[Reads], TaskKey] | None = field(default=None, compare=False)
+    older_reads: tuple[Reads, ...] = field(default=(), compare=False)
+
+    def with_reads(self, reads: Reads) -> TaskKey:
+        """The key of the task if its code reads this."""
+        if self.complete is None:
+            return self
+        whole = self.complete(reads)
+        return whole if self.obstacle is None else replace(whole, obstacle=self.obstacle)
 
 
 class PendingKey:
@@ -50,13 +81,31 @@ class PendingKey:
         return self._made
 
 
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A gate that let a task pass.
+
+    Attributes:
+        gate: ``"before"`` or ``"after"``.
+        by: who decided, in words.
+        reviewer: the same for who counts as the same: ``"person"``, or a digest of the handler's content; None where
+            that is not known.
+        run_id: of the run in which that was; None for the present one.
+    """
+
+    gate: str
+    by: str
+    reviewer: str | None
+    run_id: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptTask:
     """A task that was done in an earlier run.
 
     Attributes:
         run_id: of the run that did it.
-        path: ``"phase/task"`` or ``"task"``.
+        path: of the task in that run: ``"phase/task"`` or ``"task"``.
         output: without trace and metrics; a typed output without its value, which is read from the text again.
         delegated: what its workers completed, for the task of a manager (E22).
         tokens, cost: what it took then, input and output together; None where that is unknown.
@@ -64,6 +113,8 @@ class KeptTask:
         duration_ms: its duration then (E50).
         attempt, feedback: how often it was done by then, and what reviews and guardrails had said to it, oldest first,
             where this run goes on with the one that did it: its phase may still be sent back (E46).
+        reads: what its code has read of the inputs.
+        approvals: the gates that let it pass, in that run or, where that one had reused it, in those before (C34).
     """
 
     run_id: str
@@ -76,6 +127,8 @@ class KeptTask:
     duration_ms: float = 0.0
     attempt: int = 1
     feedback: tuple[str, ...] = ()
+    reads: Reads = frozenset()
+    approvals: tuple[Approval, ...] = ()
 
 
 class KeptTasks(Protocol):
@@ -101,15 +154,18 @@ class KeptTasks(Protocol):
         obstacle: str | None = None,
         attempt: int = 1,
         feedback: Sequence[str] = (),
+        approvals: Sequence[Approval] = (),
     ) -> None:
         """A task is done.
 
         Args:
-            path: as of a `KeptTask`; that of a phase, which ends in a slash, for the approval of its outputs.
+            path: as of a `KeptTask`; that of a phase, or of a task for each item, and a slash for the approval of its
+                outputs.
             key: where it has an obstacle, the output is for whoever goes on with this very run.
             output: of the task; one that was reused itself says so.
             delegated: as of a `KeptTask`.
             obstacle: why the output can't be given back; then it is kept only to say why the task runs again.
             attempt: as of a `KeptTask`.
             feedback: likewise.
+            approvals: likewise.
         """

@@ -1,23 +1,23 @@
-"""The agent loop: ask, run the tools that the reply asks for, feed back, until a text comes (E10-E14)."""
+"""The agent loop: ask, run the tools that the reply asks for, feed back, until a whole text comes (E10-E14)."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
-from ensemble_notebook.domain.events import ToolCallCompleted, ToolCallStarted, Warned
-from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, ModelReply, ToolAnswer, ToolCall
+from ensemble_notebook.domain.definitions.run_context import use_agent
+from ensemble_notebook.domain.events import ToolCallCompleted, ToolCallStarted, TurnEnded, TurnStarted, Warned
+from ensemble_notebook.domain.outputs.conversation import ChatMessage, ShortenedHistory, ToolCall, write_arguments
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, ModelReply, ToolAnswer
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
-from ensemble_notebook.engine.agent.cut_reply import explain_cut
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.toolbox import Toolbox
-from ensemble_notebook.engine.agent.turn_span import turn_span
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.errors import AgentExecutionError, MaxIterationsExceededError, summarize_error
 
 WARNINGS_BEFORE_END: Final = 2
@@ -28,6 +28,7 @@ class AgentLoop:
 
     Args:
         request: what it is to do.
+        history: what is sent of the conversation that it goes on with.
         port: the model.
         llm: asks the model.
         toolbox: the tools.
@@ -35,19 +36,26 @@ class AgentLoop:
         schema: the JSON schema that the model is held to natively (E16).
 
     Attributes:
+        structured_results: the values that tools gave beside their texts, each with the name of the tool, in order.
+        history: as above.
+        exchanged: the replies by now that ask for tools, each with the results, as a later run goes on with them (E55).
         cut: why the last reply was cut off, and what to do about it; None where it is whole (E58).
     """
 
     def __init__(
         self,
         request: AgentRequest,
+        history: ShortenedHistory,
         port: ChatPort,
         llm: LlmCaller,
         toolbox: Toolbox,
         caller: FunctionCaller,
         schema: Mapping[str, Any] | None = None,
     ) -> None:
+        self.history = history
         self.cut: str | None = None
+        self.exchanged: list[ChatMessage] = []
+        self.structured_results: list[tuple[str, Any]] = []
         self._turn_count = 0
         self._conversation: Conversation | None = None
         self._request = request
@@ -93,15 +101,46 @@ class AgentLoop:
     async def _work(self, conversation: Conversation, task: SpanEmitter, **facts: Any) -> str:
         """Turns until a text comes; `facts` are of the first turn: what it is asked, whether it is a correction."""
         while True:
-            self._turn_count += 1
-            with turn_span(self._request, task, self._turn_count, **facts) as turn:
+            with self._turn(task, **facts) as turn:
                 reply = await self._llm.ask(conversation, turn)
                 self._note_cut(reply, task)
-                for call, answer in await self._run_tools(reply, conversation, turn):
+                results = await self._run_tools(reply, conversation, turn)
+                for call, answer in results:
                     conversation.add_tool_result(call, answer.text)
+                self._note_exchange(reply, results)
             if not reply.tool_calls:
                 return self._read_final_text(reply, task)
             facts = {}
+
+    def _note_exchange(self, reply: ModelReply, results: list[tuple[ToolCall, ToolAnswer]]) -> None:
+        if not results:
+            return
+        self.exchanged.append(ChatMessage(role="assistant", text=reply.text, tool_calls=reply.tool_calls))
+        self.exchanged += (
+            ChatMessage(role="tool", text=answer.text, tool_call_id=call.id, name=call.name) for call, answer in results
+        )
+
+    @contextmanager
+    def _turn(self, task: SpanEmitter, **facts: Any) -> Iterator[SpanEmitter]:
+        """The span of one turn: one reply of the model, and the tool calls that it asks for."""
+        turn, request = task.child(), self._request
+        self._turn_count += 1
+        turn.emit(
+            TurnStarted,
+            agent=request.agent.role,
+            iteration=self._turn_count,
+            is_fallback=request.is_fallback,
+            **facts,
+        )
+        status = SpanStatus.ERROR
+        try:
+            yield turn
+            status = SpanStatus.OK
+        except asyncio.CancelledError:
+            status = SpanStatus.CANCELLED
+            raise
+        finally:
+            turn.emit(TurnEnded, status=status)
 
     async def revise(self, prompt: str, task: SpanEmitter) -> str:
         """Do it once more, with what its tools have told: `prompt` is the whole prompt of the next attempt (E51).
@@ -135,15 +174,19 @@ class AgentLoop:
 
     def _open(self, user_prompt: str) -> Conversation:
         """Begin a conversation, or go on with an earlier one (E55)."""
-        earlier = self._request.earlier
-        first, *others = [*(each.text for each in earlier), user_prompt]
+        prompt = ChatMessage(role="user", text=user_prompt)
+        first, *others = (*self.history.sent, prompt)
         try:
-            conversation = self._port.open(self._request.system_prompt, first, self._toolbox.specs, self._schema)
-            for number, text in enumerate(others):  # in turns
-                if number % 2:
-                    conversation.add_user_message(text)
+            conversation = self._port.open(self._request.system_prompt, first.text, self._toolbox.specs, self._schema)
+            calls: dict[str | None, ToolCall] = {}
+            for each in others:
+                if each.role == "assistant":
+                    calls = {call.id: call for call in each.tool_calls}
+                    conversation.add_reply(ModelReply(text=each.text, tool_calls=each.tool_calls))
+                elif each.role == "tool":
+                    conversation.add_tool_result(calls[each.tool_call_id], each.text)
                 else:
-                    conversation.add_reply(ModelReply(text=text))
+                    conversation.add_user_message(each.text)
             return conversation
         except Exception as error:
             raise AgentExecutionError(
@@ -165,10 +208,12 @@ class AgentLoop:
         allowed = reply.tool_calls[: max(0, self._agent.max_iterations - self._executed)]
         refused = reply.tool_calls[len(allowed) :]
         self._executed += len(allowed)
-        self._calls.update((call.name, _to_text(call.arguments)) for call in allowed)
+        self._calls.update((call.name, write_arguments(call.arguments)) for call in allowed)
         self._running_tools = ", ".join(f"tool {call.name}" for call in allowed)
         answers = await _gather([self._execute(call, conversation, turn) for call in allowed])
         self._running_tools = ""
+        results = zip(allowed, answers, strict=True)
+        self.structured_results += [(call.name, each.value) for call, each in results if each.value is not None]
         answers += [self._refuse(call, turn) for call in refused]
         if self._refused > WARNINGS_BEFORE_END:
             raise MaxIterationsExceededError(
@@ -210,7 +255,8 @@ class AgentLoop:
             return approved
 
         async def run() -> ToolAnswer:
-            return await self._toolbox.answer(approved, self._caller, span)
+            with use_agent(self._agent.role):
+                return await self._toolbox.answer(approved, self._caller, span)
 
         # What agents and people do for the engine's own tools is recorded and replayed itself (E42).
         is_own = self._toolbox.has_engine_tool(approved.name)
@@ -235,7 +281,7 @@ class AgentLoop:
             agent=self._agent.role,
             tool=call.name,
             tool_call_id=call.id,
-            arguments=_to_text(call.arguments),
+            arguments=write_arguments(call.arguments),
         )
         return span
 
@@ -278,5 +324,41 @@ async def _gather(coroutines: list[Any]) -> list[ToolAnswer]:
             await asyncio.wait(tasks)
 
 
-def _to_text(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+# The words of OpenAI, Anthropic, Google, Mistral, Cohere and Ollama.
+_TOO_LONG: Final = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
+_FILTERED: Final = {
+    *("content_filter", "content_filtered", "refusal", "safety", "recitation", "blocklist", "prohibited_content"),
+    *("spii", "error_toxic", "guardrail_intervened"),
+}
+
+
+def explain_cut(reply: ModelReply, port: ChatPort, budget_limit: int | None) -> str | None:
+    """Say why a reply is not whole, and the remedy; None where it is whole.
+
+    Args:
+        reply: of the model.
+        port: the model.
+        budget_limit: the tokens that the budget allowed it; None where it did not limit it.
+    """
+    reason = (reply.finish_reason or "").strip().casefold()
+    if reason in _FILTERED:
+        return (
+            f"the content filter of {port.name} stopped it ({reply.finish_reason}). Word the task or its inputs "
+            f"differently, or use another model."
+        )
+    if reason not in _TOO_LONG:
+        return None
+    if budget_limit is not None:
+        return (
+            f"the budget left {budget_limit:,} tokens for it ({reply.finish_reason}). Raise the budget, or ask for a "
+            f"shorter answer."
+        )
+    if port.max_tokens is not None:
+        return (
+            f"the max_tokens of {port.name} is {port.max_tokens:,} ({reply.finish_reason}). Give the model a higher "
+            f"max_tokens, or ask for a shorter answer."
+        )
+    return (
+        f"it reached the longest reply that {port.name} gives ({reply.finish_reason}). Ask for a shorter answer, make "
+        f"the prompt shorter, or use a model with more room."
+    )

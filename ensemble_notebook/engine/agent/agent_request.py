@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.amounts import HistoryLimit
 from ensemble_notebook.domain.definitions.limits import RateLimit
-from ensemble_notebook.domain.outputs.chat_message import Messages
+from ensemble_notebook.domain.outputs.conversation import Messages, ShortenedHistory, ToolCall, guess_tokens
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolCall
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer
 from ensemble_notebook.engine.agent.structured_output import OutputFormat
 from ensemble_notebook.engine.agent.toolbox import EngineTool
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
@@ -26,9 +27,9 @@ class AgentRequest:
         agent: who.
         description: of the task, resolved; for errors.
         system_prompt: complete.
-        write_user_prompt: makes the user prompt from the output format that has to stand in it (empty: none). It is
-            called once, as soon as it is known whether the model is held to the format by itself, and emits the event
-            of the prompts.
+        write_user_prompt: makes the user prompt from the output format that has to stand in it (empty: none), and from
+            what is sent of the earlier conversation, for the event of the prompts, which it emits. It is called once,
+            as soon as it is known whether the model is held to the format by itself.
         tools: the user's, those of the agent and of the task.
         engine_tools: the engine's own, for delegation and questions.
         output_format: what the reply must be readable as; None for any text.
@@ -40,13 +41,15 @@ class AgentRequest:
         write_reminder: is asked once, when the agent has given its final text; where it gives a text, the agent is told
             so and goes on.
         is_fallback: marks its turns and its result.
-        earlier: prompts and replies of the conversation that it goes on with, in turns; empty where it begins one.
+        earlier: the conversation that it goes on with, in turns; empty where it begins one.
+        history: how much of that is sent (E78); None for all of it.
+        count_tokens: counts the tokens of a text, for that.
     """
 
     agent: Agent
     description: str
     system_prompt: str
-    write_user_prompt: Callable[[str], str]
+    write_user_prompt: Callable[[str, ShortenedHistory], str]
     tools: tuple[Any, ...] = ()
     engine_tools: tuple[EngineTool, ...] = ()
     output_format: OutputFormat | None = None
@@ -57,10 +60,11 @@ class AgentRequest:
     write_reminder: Callable[[], str | None] | None = None
     is_fallback: bool = False
     earlier: Messages = ()
+    history: HistoryLimit | None = None
+    count_tokens: Callable[[str], int] = guess_tokens
 
 
-# Not frozen, as is no value that is made for each task: setting the fields of a frozen one takes several times as long.
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkResult:
     """What came of the work of an agent, or of a handler in place of one.
 

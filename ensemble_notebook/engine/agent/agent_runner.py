@@ -5,21 +5,37 @@ Knows nothing of tasks in a graph, of gates or of retries by review; whoever mak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
-from ensemble_notebook.domain.events import Warned
-from ensemble_notebook.domain.outputs.chat_message import make_conversation
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.events import TurnEnded, TurnStarted, Warned
+from ensemble_notebook.domain.outputs.conversation import (
+    NO_HISTORY,
+    ShortenedHistory,
+    make_conversation,
+    shorten_history,
+)
 from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.engine.agent.agent_loop import AgentLoop
 from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.prepared_models import PreparedModels
-from ensemble_notebook.engine.agent.reply_correction import ReplyCorrector
+from ensemble_notebook.engine.agent.prepared_tools import PreparedTools
+from ensemble_notebook.engine.agent.prompts import (
+    NO_TEXTS,
+    SUM_UP,
+    Texts,
+    write_correction_prompt,
+    write_summary_prompt,
+)
+from ensemble_notebook.engine.agent.structured_output import OutputFormat
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import AgentExecutionError, summarize_error
 
 
@@ -32,6 +48,9 @@ class AgentRunner:
         limits: of all model requests of the run.
         streams: whether replies are streamed, because somebody watches (E17).
         draw: gives a random number from 0 to 1, for the waits between requests (E30).
+        texts: of the ensemble in place of ours (E77).
+        tools: opens tools that are behind connections.
+        ask: puts their questions to the person, with the role of the agent that called: see `AskInSpan`.
     """
 
     def __init__(
@@ -42,14 +61,20 @@ class AgentRunner:
         *,
         streams: bool,
         draw: Callable[[], float],
+        texts: Texts = NO_TEXTS,
+        tools: PreparedTools,
+        ask: Callable[[str, str, str, SpanEmitter], Awaitable[str | None]],
     ) -> None:
+        self._texts = texts
+        self._tools = tools
+        self._ask = ask
         self.models = models
         self._limits = limits
         self._caller = caller
         self._streams = streams
         self._draw = draw
         self._uncounted_models: set[str] = set()
-        self._toolboxes: dict[tuple[int, ...], Toolbox] = {}
+        self._toolboxes: dict[tuple[object, ...], Toolbox] = {}
 
     async def run(
         self,
@@ -78,20 +103,23 @@ class AgentRunner:
             task.emit(Warned, message=message)
         schema = output_format.schema if output_format is not None and port.has_schema_support else None
         instructions = output_format.instructions if output_format is not None and schema is None else ""
-        user_prompt = request.write_user_prompt(instructions)
         if before is None:
-            loop = self._make_loop(request, port, schema)
+            history = await self._shorten(request, port, task)
+            user_prompt = request.write_user_prompt(instructions, history)
+            tools = await self._tools.open(request.tools, agent, request.description, task)
+            loop = self._make_loop(request, history, port, schema, tools)
             if watch is not None:
                 watch(loop)
             text = await loop.run(user_prompt, task)
         else:
             loop = before
+            user_prompt = request.write_user_prompt(instructions, NO_HISTORY)
             text = await loop.revise(user_prompt, task)
         value = None
         if request.write_reminder is not None and loop.tool_call_count < agent.max_iterations:
             text = await self._remind(request.write_reminder(), text, loop, task)
         if output_format is not None:
-            corrector = ReplyCorrector(request, output_format, loop, self._caller)
+            corrector = ReplyCorrector(request, output_format, loop, self._caller, self._texts)
             text, value = await corrector.read(text, task)
         return WorkResult(
             text=text,
@@ -99,13 +127,46 @@ class AgentRunner:
             value=value,
             tool_call_count=loop.tool_call_count,
             is_fallback=request.is_fallback,
-            messages=make_conversation(request.system_prompt, request.earlier, user_prompt, text),
+            messages=make_conversation(request.system_prompt, loop.history.kept, user_prompt, text, loop.exchanged),
         )
 
-    def _make_loop(self, request: AgentRequest, port: ChatPort, schema: Mapping[str, Any] | None) -> AgentLoop:
+    async def _shorten(self, request: AgentRequest, port: ChatPort, task: SpanEmitter) -> ShortenedHistory:
+        """What is sent of the earlier conversation; where that is wanted, with a summary of what is left out (E78)."""
+        limit = request.history
+        if limit is None or not request.earlier:
+            return ShortenedHistory(request.earlier)
+        history = shorten_history(request.earlier, turns=limit.turns, tokens=limit.tokens, count=request.count_tokens)
+        if not history.left_out or not limit.is_summarised:
+            return history
+        text = await self._sum_up(request, history, port, task)
+        return history if text is None else history.with_summary(SUM_UP, text)
+
+    async def _sum_up(
+        self, request: AgentRequest, history: ShortenedHistory, port: ChatPort, task: SpanEmitter
+    ) -> str | None:
+        """The summary of what is left out, by the same model, in a turn of its own; None where there is none."""
+        prompt = write_summary_prompt(history.left_out)
+        turn = task.child()
+        turn.emit(TurnStarted, agent=request.agent.role, iteration=0, prompt=prompt, is_summary=True)
+        status = SpanStatus.ERROR
+        try:
+            reply = await self._make_llm(request, port).ask(port.open("", prompt), turn)
+            status = SpanStatus.OK
+        except AgentExecutionError as error:
+            message = f"What is left out of the conversation was not summed up: {summarize_error(error)}"
+            task.emit(Warned, message=message)
+            return None
+        except asyncio.CancelledError:
+            status = SpanStatus.CANCELLED
+            raise
+        finally:
+            turn.emit(TurnEnded, status=status)
+        return reply.text.strip() or None
+
+    def _make_llm(self, request: AgentRequest, port: ChatPort) -> LlmCaller:
         agent = request.agent
         limits = self._limits.with_rate_limits(*request.rate_limits, agent.rate_limit)
-        llm = LlmCaller(
+        return LlmCaller(
             agent,
             request.description,
             port,
@@ -115,8 +176,18 @@ class AgentRunner:
             limits=limits,
             uncounted_models=self._uncounted_models,
         )
-        toolbox = self._get_toolbox(request.tools).with_engine_tools(request.engine_tools)
-        return AgentLoop(request, port, llm, toolbox, self._caller, schema)
+
+    def _make_loop(
+        self,
+        request: AgentRequest,
+        history: ShortenedHistory,
+        port: ChatPort,
+        schema: Mapping[str, Any] | None,
+        tools: tuple[Any, ...],
+    ) -> AgentLoop:
+        llm = self._make_llm(request, port)
+        toolbox = self._get_toolbox(tools, request.agent.role).with_engine_tools(request.engine_tools)
+        return AgentLoop(request, history, port, llm, toolbox, self._caller, schema)
 
     async def _remind(self, reminder: str | None, text: str, loop: AgentLoop, task: SpanEmitter) -> str:
         """The final text once the agent was told what is missing; its first one where nothing is.
@@ -131,8 +202,70 @@ class AgentRunner:
             task.emit(Warned, message=f"What was missing could not be asked for: {summarize_error(error)}")
             return text
 
-    def _get_toolbox(self, entries: tuple[object, ...]) -> Toolbox:
-        key = tuple(map(id, entries))
+    def _get_toolbox(self, entries: tuple[object, ...], role: str) -> Toolbox:
+        key = (role, *map(id, entries))
         if key not in self._toolboxes:
-            self._toolboxes[key] = Toolbox(entries)
+            self._toolboxes[key] = Toolbox(entries, functools.partial(self._ask, role))
         return self._toolboxes[key]
+
+
+# A longer reply is read on a thread: it takes a while, in which the run can be stopped (E67).
+LONG_REPLY: Final = 100_000
+
+
+class ReplyCorrector:
+    """The corrections of one request.
+
+    Args:
+        request: the work that is corrected.
+        output_format: of the request.
+        loop: of the agent; its conversation goes on.
+        caller: reads long replies.
+        texts: of the ensemble in place of ours.
+    """
+
+    def __init__(
+        self,
+        request: AgentRequest,
+        output_format: OutputFormat,
+        loop: AgentLoop,
+        caller: FunctionCaller,
+        texts: Texts,
+    ) -> None:
+        self._texts = texts
+        self._request = request
+        self._output_format = output_format
+        self._loop = loop
+        self._caller = caller
+
+    async def read(self, text: str, task: SpanEmitter) -> tuple[str, Any]:
+        """The reply that could be read, and its value.
+
+        Raises:
+            OutputParsingError: no reply was of the output type, corrections included, or one was cut off (E58).
+            AgentExecutionError, MaxIterationsExceededError: as `AgentLoop.correct`.
+        """
+        faults: list[str] = []
+        while True:
+            try:
+                return text, await self._read(text)
+            except ValueError as error:
+                faults.append(str(error))
+            if self._loop.cut is not None:  # asked again, the model would be cut off again
+                faults[-1] = f"it was cut off: {self._loop.cut}"
+                raise self._output_format.make_error(text, faults, advice="")
+            if len(faults) > self._request.max_output_retries:
+                raise self._output_format.make_error(text, faults)
+            prompt = write_correction_prompt(faults[-1], self._output_format.instructions, self._texts)
+            text = await self._loop.correct(prompt, task)
+
+    async def _read(self, text: str) -> Any:
+        """The value of a reply; of one that was cut off, only where all of it is the value.
+
+        Raises:
+            ValueError: there is none.
+        """
+        read = self._output_format.read if self._loop.cut is None else self._output_format.read_whole
+        if len(text) <= LONG_REPLY:
+            return read(text)
+        return await self._caller.call(f"reading a reply of {len(text):,} characters", read, text)

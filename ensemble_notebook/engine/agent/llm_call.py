@@ -6,6 +6,7 @@ import asyncio
 import functools
 from collections.abc import Callable
 from itertools import count
+from typing import Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.enums import SpanStatus
@@ -19,13 +20,12 @@ from ensemble_notebook.domain.events import (
     LlmToken,
     Warned,
 )
-from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply
-from ensemble_notebook.engine.agent.retry_policy import compute_retry_delay
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.limits.budget_admission import Admission
+from ensemble_notebook.engine.function_caller import call_safely
+from ensemble_notebook.engine.limits.budget_account import Admission
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
-from ensemble_notebook.engine.threads.function_caller import call_safely
 from ensemble_notebook.errors import (
     AgentExecutionError,
     BudgetExceededError,
@@ -250,3 +250,39 @@ class _TokenFeed:
         if self.first_after_s is None:
             self.first_after_s = self._span.stream.offset_s() - self._asked_at
         self._span.emit(LlmToken, text=text)
+
+
+# --- Decides whether what failed is tried again, and after how long. Pure: chance is passed in ------------------------
+
+
+LONGEST_WAIT_S: Final = 10.0
+LARGEST_EXTRA: Final = 0.25
+
+
+def compute_retry_delay(fault: Fault, attempt: int, max_retries: int, draw: float) -> float | None:
+    """Seconds to wait after request number `attempt` (from 1) failed, or None when it was the last.
+
+    Args:
+        fault: what the failure means.
+        attempt: how many requests have failed.
+        max_retries: how many more there may be.
+        draw: as of `compute_backoff`.
+    """
+    if not fault.is_transient or attempt > max_retries:
+        return None
+    return compute_backoff(attempt, draw, least=fault.retry_after_s or 0.0)
+
+
+def compute_backoff(attempt: int, draw: float, least: float = 0.0) -> float:
+    """Seconds to wait after attempt number `attempt` (from 1): 1, 2, 4 ..., at most 10, or `least` where it is longer.
+
+    Up to a quarter more comes on top, after the cap and after what a server asks for: tasks that were refused together
+    must not come back together.
+
+    Args:
+        attempt: how many have failed.
+        draw: a random number from 0 to 1, which says how much more.
+        least: what the server asks for.
+    """
+    backoff = LONGEST_WAIT_S if attempt > 4 else 2.0 ** (attempt - 1)
+    return max(backoff, least) * (1 + LARGEST_EXTRA * draw)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.events import Warned
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.run_context import leave_context
+from ensemble_notebook.domain.events import Noted, WaitEnded, WaitStarted, Warned
 from ensemble_notebook.domain.planning.graph import get_llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
-from ensemble_notebook.engine.agent.startup_span import StartupSpan
-from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.threads.function_caller import call_safely
-from ensemble_notebook.engine.threads.loop_thread import call_on_loop
+from ensemble_notebook.engine.events.event_stream import STARTUP, SpanEmitter
+from ensemble_notebook.engine.function_caller import call_safely
+from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.errors import AgentExecutionError, EnsembleError, summarize_error
 
 
@@ -50,6 +52,8 @@ class PreparedModels:
         if preparation is None:
             preparation = self._preparations[key] = asyncio.ensure_future(call_safely(self._prepare, llm))
         try:
+            if preparation.done():
+                return preparation.result()
             # Shielded, since others wait for the same model: a task that is cancelled must not end it for them.
             with task.timer.starting_up():
                 return await asyncio.shield(preparation)
@@ -63,6 +67,7 @@ class PreparedModels:
             ) from error
 
     async def _prepare(self, llm: Any) -> ChatPort:
+        leave_context()
         startup = StartupSpan(self._run)
         self._startups.append(startup)
         with startup:
@@ -70,3 +75,44 @@ class PreparedModels:
         if port.warning:
             self._run.emit(Warned, message=port.warning)
         return port
+
+
+class StartupSpan:
+    """Begins with the first notice, so that a model which is ready leaves no span; ends with the block.
+
+    Args:
+        run: the span of the run, which the startup is a child of.
+    """
+
+    def __init__(self, run: SpanEmitter) -> None:
+        self._run = run
+        self._span: SpanEmitter | None = None
+        self._began_s = 0.0
+
+    def note(self, message: str) -> None:
+        """Tell what is being done, before it takes its time."""
+        if self._span is None:
+            self._span, self._began_s = self._run.child(), self._run.stream.offset_s()
+            self._span.emit(WaitStarted, cause=STARTUP, subject=message.rstrip(". "))
+        self._run.emit(Noted, message=message)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        status = SpanStatus.OK if error is None else SpanStatus.ERROR
+        if isinstance(error, asyncio.CancelledError):
+            status = SpanStatus.CANCELLED
+        self._end(status, error)
+
+    def cancel(self) -> None:
+        """The run is over: whatever is being made ready, nobody waits for it."""
+        self._end(SpanStatus.CANCELLED, None)
+
+    def _end(self, status: SpanStatus, error: BaseException | None) -> None:
+        span, self._span = self._span, None
+        if span is not None:
+            waited_s = self._run.stream.offset_s() - self._began_s
+            span.emit(WaitEnded, cause=STARTUP, waited_s=waited_s, status=status, error=error)

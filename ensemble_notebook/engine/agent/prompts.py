@@ -9,6 +9,8 @@ from typing import Any, Final
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
+from ensemble_notebook.domain.definitions.templates import CONTEXT, PlacedText
+from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.value_text import (
     UnwritableValueError,
@@ -18,9 +20,13 @@ from ensemble_notebook.domain.value_text import (
     is_table,
     write_value,
 )
-from ensemble_notebook.engine.specs.resolved_task import MissingOutput
-from ensemble_notebook.engine.specs.revision import FIRST_ATTEMPT, Revision
+from ensemble_notebook.engine.run_spec import FIRST_ATTEMPT, MissingOutput, Revision
 
+MemoryEntries = Mapping[str, Sequence[MemoryEntry]]  # by scope, the best first
+Texts = Mapping[str, PlacedText]  # of the ensemble in place of ours, by name (E77)
+
+NO_MEMORY: Final[MemoryEntries] = MappingProxyType({})
+NO_TEXTS: Final[Texts] = MappingProxyType({})
 LONG_CONTEXT: Final = 10_000
 LONG_HEADING: Final = 200
 
@@ -31,7 +37,9 @@ _CONDUCT: Final = (
 
 
 def write_system_prompt(agent: Agent) -> str:
-    """Who the agent is; its texts are resolved (E6)."""
+    """Who the agent is; its texts are resolved (E6). Empty where its own prompt says so (E77)."""
+    if agent.system_prompt is not None:
+        return agent.system_prompt
     head = f"You are {agent.role.strip()}."
     if agent.background and agent.background.strip():
         head += f"\n{agent.background.strip()}"
@@ -62,9 +70,10 @@ def frame_prompt(
     *,
     missing: Sequence[MissingOutput] = (),
     given: Mapping[str, str] = MappingProxyType({}),
-    memory: Mapping[str, Sequence[MemoryEntry]] = MappingProxyType({}),
+    memory: MemoryEntries = NO_MEMORY,
     revision: Revision = FIRST_ATTEMPT,
     output_format: str = "",
+    texts: Texts = NO_TEXTS,
 ) -> str:
     """What is to be done, after all that it builds on; each section only when it has content.
 
@@ -74,31 +83,98 @@ def frame_prompt(
         missing: outputs that it reads and that are not there, each with its reason (E32).
         given: facts for delegated work, under their names (E24).
         memory: scope -> entries, best first.
-        revision: what is to be done better, where somebody said so (E46).
+        revision: what is to be done better, where somebody said so (E46), or until when it is done again (E81).
         output_format: how the reply must be written, where the model is not held to it natively (E16).
+        texts: in place of ours.
     """
-    sections = [_write_memory(scope, entries) for scope, entries in memory.items() if entries]
+    sections = _write_memories(memory)
     if context or missing:
         blocks = [block for each in context for block in _write_blocks(each)]
-        for each in missing:
-            text = f"Not available: {each.reason}. Work with what is there."
-            blocks.append(_write_block(each.agent_role, each.description, text))
+        blocks += [_write_block(each.agent_role, each.description, _write_missing(each)) for each in missing]
         sections.append("\n".join(["## Context from Previous Tasks", *blocks]))
     if given:
         sections.append("\n".join(["## Context", *(f"### {name}\n{text}" for name, text in given.items())]))
-    if revision.feedback:
-        sections.append(_write_revision(revision))
+    if revision.told:
+        sections.append(_write_revision(revision, texts))
     sections.append(body)
     if output_format:
-        sections.append(f"## Output Format\n{output_format}")
+        sections.append(_write_format(output_format))
     return "\n\n".join(sections)
 
 
-def write_correction_prompt(error: str, output_format: str) -> str:
+def write_own_prompt(
+    prompt: PlacedText,
+    context: Sequence[TaskOutput] = (),
+    *,
+    missing: Sequence[MissingOutput] = (),
+    memory: MemoryEntries = NO_MEMORY,
+    revision: Revision = FIRST_ATTEMPT,
+    output_format: str = "",
+    texts: Texts = NO_TEXTS,
+) -> str:
+    """A prompt of one's own, its places filled (E77); the arguments are as of `frame_prompt`.
+
+    What is there and has no place comes at its end, but for the outputs that are read: that is refused before the run.
+    """
+    has_previous = prompt.has("previous")
+    # Another round of its phase has told it enough where it is given its last output (E81).
+    is_told = bool(revision.feedback) or (bool(revision.told) and (prompt.has("revision") or not has_previous))
+    revised = _write_revision(revision, texts, has_previous=not has_previous) if is_told else ""
+    parts = {
+        "memory": "\n\n".join(_write_memories(memory)),
+        "revision": revised,
+        "previous": revision.previous or "",
+        "output_format": output_format,
+    }
+
+    def write(name: str, path: str) -> str:
+        return _write_read(context, missing, path) if name == CONTEXT else parts[name]
+
+    text = prompt.write(write)
+    sections = [parts[name] for name in ("memory", "revision") if parts[name] and not prompt.has(name)]
+    if output_format and not prompt.has("output_format"):
+        sections.append(_write_format(output_format))
+    return "\n\n".join([text.rstrip(), *sections]) if sections else text
+
+
+def _write_read(context: Sequence[TaskOutput], missing: Sequence[MissingOutput], name: str) -> str:
+    """What stands in ``{context}``: a single text as it is, several under the names of their tasks; or one of them."""
+    read = [(each.name, write_output(each).text) for each in context]
+    read += [(each.name, _write_missing(each)) for each in missing]
+    if name:
+        read = [each for each in read if each[0] == name or each[0].startswith(f"{name}[")]  # and items that failed
+    if len(read) == 1:
+        return read[0][1]
+    return "\n\n".join(f"### {each}\n\n{text}" for each, text in read)
+
+
+def _write_missing(missing: MissingOutput) -> str:
+    return f"Not available: {missing.reason}. Work with what is there."
+
+
+def _write_format(output_format: str) -> str:
+    return f"## Output Format\n{output_format}"
+
+
+def write_correction_prompt(error: str, output_format: str, texts: Texts = NO_TEXTS) -> str:
     """The second chance of a reply that is not of its output type; the reply stands before it (E16)."""
+    if (own := texts.get("correction")) is not None:
+        return own.write(lambda name, _: error if name == "error" else output_format)
     return (
         f"Your previous reply could not be read: {error}\n\n"
         f"## Output Format\n{output_format}\n\nReply again, with the corrected value and nothing else."
+    )
+
+
+SUM_UP: Final = "Sum up what we have said so far."
+"""The prompt of the turn that stands for those that are left out (E78)."""
+
+
+def write_summary_prompt(left_out: Sequence[ChatMessage]) -> str:
+    """What a model is asked that is to sum up the turns that are left out; with tools, whose results are texts here."""
+    return (
+        "Sum up this conversation for whoever goes on with it: what was asked, what was found and decided, with names "
+        "and numbers. At most 200 words.\n\n## Conversation\n" + "\n\n".join(map(str, left_out))
     )
 
 
@@ -128,14 +204,24 @@ def _write_block(role: str, description: str, text: str) -> str:
     return f"---\n### {role}: {_cut_heading(description)}\n{text}\n---"
 
 
-def _write_revision(revision: Revision) -> str:
+def _write_revision(revision: Revision, texts: Texts, *, has_previous: bool = True) -> str:
     """All that was asked for so far, since a correction must not undo an earlier one; then what is to be corrected."""
-    text = "\n".join([f"## Revision Instructions (Attempt {revision.attempt})", *revision.feedback])
-    return text if revision.previous is None else f"{text}\n\n### Previous Output\n{revision.previous}"
+    previous = revision.previous if has_previous else None
+    if (own := texts.get("guardrail" if revision.is_by_guardrail else "revision")) is not None:
+        given = {"attempt": str(revision.attempt), "feedback": "\n".join(revision.told), "previous": previous or ""}
+        return own.write(lambda name, _: given[name])
+    heading = f"## Revision Instructions (Attempt {revision.attempt})" if revision.feedback else "## Another Round"
+    text = "\n".join([heading, *revision.told])
+    return text if previous is None else f"{text}\n\n### Previous Output\n{previous}"
 
 
-def _write_memory(scope: str, entries: Sequence[MemoryEntry]) -> str:
-    return "\n".join([f"## Memory: {scope}", *(f"- {each.text}" for each in entries)])
+def _write_memories(memory: MemoryEntries) -> list[str]:
+    """A section for each scope in which something was found."""
+    return [
+        "\n".join([f"## Memory: {scope}", *(f"- {each.text}" for each in entries)])
+        for scope, entries in memory.items()
+        if entries
+    ]
 
 
 def write_output(output: TaskOutput) -> ValueText:

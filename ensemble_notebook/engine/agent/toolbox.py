@@ -9,32 +9,43 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
+from ensemble_notebook.domain.definitions.run_context import find_context_parameter, give_context
 from ensemble_notebook.domain.definitions.tool import (
     NO_REASON,
     AgentTool,
     RetrieverTool,
+    SourcedTool,
     TaskInput,
     ToolResult,
+    ToolSource,
     find_tool_methods,
     is_agent_tool,
     is_langchain_tool,
 )
-from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolCall, ToolSpec
-from ensemble_notebook.domain.value_text import UnwritableValueError, describe_limited_table, write_value, write_whole
-from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
+from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
+from ensemble_notebook.domain.value_text import (
+    UnwritableValueError,
+    describe_limited_table,
+    read_json,
+    write_value,
+    write_whole,
+)
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.events.nested_events import CallingSpan
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller, is_async
+from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
+from ensemble_notebook.engine.function_caller import FunctionCaller, is_async
+from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.errors import (
     BudgetExceededError,
     Problem,
     ToolExecutionError,
     ValidationError,
     did_you_mean,
+    find_nearest,
     get_message,
     summarize_error,
 )
@@ -60,18 +71,26 @@ class EngineTool:
     answer: Callable[[dict[str, Any], SpanEmitter], Awaitable[ToolAnswer]]
 
 
+AskInSpan = Callable[[str, str, SpanEmitter], Awaitable[str | None]]
+"""Puts the question of a tool of a source to the person: tool, question, and the span of the call."""
+
+
 class Toolbox:
     """Tools by name. Built once per list of tools; building imports LangChain where a tool needs it.
+
+    Args:
+        entries: the tools. Those of sources that are not open yet are not among them (E83).
+        ask: puts questions of tools to the person; None where nobody can be asked.
 
     Raises:
         ValidationError: a tool's arguments have no schema, e.g. for a type that JSON does not know.
     """
 
-    def __init__(self, entries: Iterable[Any]) -> None:
+    def __init__(self, entries: Iterable[Any], ask: AskInSpan | None = None) -> None:
         tools: list[Tool] = []
         for index, entry in enumerate(entries):
             try:
-                tools += _make_tools(entry)
+                tools += [_from_source(entry, ask)] if isinstance(entry, SourcedTool) else _make_tools(entry)
             except Exception as error:
                 label = getattr(entry, "__name__", type(entry).__name__)
                 message = f"Tool at index {index} ({label}) can't be shown to a model: {summarize_error(error)}"
@@ -113,8 +132,8 @@ class Toolbox:
         try:
             with CallingSpan(span):
                 return _to_answer(call.name, await caller.call(f"tool {call.name}", tool.function, arguments))
-        except BudgetExceededError:
-            raise  # of a run inside the tool, for the budget of this one (E52)
+        except (BudgetExceededError, TaskAbandoned):
+            raise  # a run inside the tool has used up the budget of this one, or was ended by a review (E52, E54)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model (E13)
             if faults := _describe_schema_faults(error, tool.schema):
                 text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
@@ -183,7 +202,23 @@ def _describe_schema_faults(error: Exception, schema: type | None) -> str:
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors())
 
 
+def _from_source(tool: SourcedTool, ask: AskInSpan | None) -> Tool:
+    spec = ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters)
+
+    async def call(arguments: dict[str, Any]) -> Any:
+        calling = find_calling_span()
+
+        async def ask_here(question: str) -> str | None:
+            return None if ask is None or calling is None else await ask(tool.name, question, calling.span)
+
+        return await tool.call(arguments, ask_here)
+
+    return Tool(spec, call)
+
+
 def _make_tools(entry: Any) -> Iterable[Tool]:
+    if isinstance(entry, ToolSource):
+        return []
     if is_langchain_tool(entry):
         return [_from_langchain(entry)]
     if is_agent_tool(entry):
@@ -197,6 +232,7 @@ def _make_langchain_tool(function: Callable[..., Any]) -> Any:
     """A LangChain tool from a plain function: schema from type hints, descriptions from the docstring."""
     from langchain_core.tools import StructuredTool
 
+    function = give_context(function)
     kind = "coroutine" if is_async(function) else "func"
     text = None if function.__doc__ else function.__name__.replace("_", " ")
     named: Mapping[str, Any] = {kind: function}
@@ -213,26 +249,45 @@ def _bind_method(tool: Any, owner: Any) -> Any:
         for kind, body in bodies
         if body is not None and "self" in inspect.signature(body).parameters
     }
-    if "self" in tool.args:
+    if any(map(find_context_parameter, own.values())) or "self" in tool.args:
         own["args_schema"] = _make_langchain_tool(next(iter(own.values()))).args_schema
+    return tool.model_copy(update=own)
+
+
+def _hide_context(tool: Any) -> Any:
+    """The same tool of LangChain, without the parameter of its function that takes the `RunContext` (E79)."""
+    bodies = {kind: body for kind in ("func", "coroutine") if (body := getattr(tool, kind, None)) is not None}
+    own: dict[str, Any] = {kind: give_context(body) for kind, body in bodies.items() if find_context_parameter(body)}
+    if not own:
+        return tool
+    own["args_schema"] = _make_langchain_tool(next(iter(own.values()))).args_schema
     return tool.model_copy(update=own)
 
 
 def _from_langchain(tool: Any) -> Tool:
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
+    tool = _hide_context(tool)
     function = convert_to_openai_tool(tool)["function"]
     parameters = function.get("parameters") or {"type": "object", "properties": {}}
     spec = ToolSpec(name=function["name"], description=function.get("description", ""), parameters=parameters)
     schema = tool.args_schema if isinstance(tool.args_schema, type) else None
 
     async def call_async(arguments: dict[str, Any]) -> Any:
-        return await tool.ainvoke(arguments)
+        return _join_text_blocks(await tool.ainvoke(arguments))
 
     def call_sync(arguments: dict[str, Any]) -> Any:
-        return tool.invoke(arguments)
+        return _join_text_blocks(tool.invoke(arguments))
 
     return Tool(spec, call_async if _runs_on_loop(tool) else call_sync, schema)
+
+
+def _join_text_blocks(result: Any) -> Any:
+    """The text of a result that is a list of text blocks, as LangChain's adapter for MCP gives it; else the result."""
+    if not isinstance(result, list) or not result:
+        return result
+    texts = [each.get("text") if isinstance(each, dict) and each.get("type") == "text" else None for each in result]
+    return "\n".join(map(str, texts)) if all(isinstance(each, str) for each in texts) else result
 
 
 def _runs_on_loop(tool: Any) -> bool:
@@ -253,12 +308,90 @@ def _describe_text_argument(name: str) -> dict[str, Any]:
 def _from_agent_tool(tool: AgentTool | RetrieverTool) -> Tool:
     name = "query" if isinstance(tool, RetrieverTool) else "input"
     spec = ToolSpec(name=tool.name, description=tool.description, parameters=_describe_text_argument(name))
+    execute = give_context(tool.execute)
 
     async def call_async(arguments: dict[str, Any]) -> Any:
-        result: Any = tool.execute(to_text(arguments[name]))
+        result: Any = execute(to_text(arguments[name]))
         return await result
 
     def call_sync(arguments: dict[str, Any]) -> Any:
-        return tool.execute(to_text(arguments[name]))
+        return execute(to_text(arguments[name]))
 
-    return Tool(spec, call_async if is_async(tool.execute) else call_sync)
+    return Tool(spec, call_async if is_async(execute) else call_sync)
+
+
+_NO_TEXT: Final = ("integer", "number", "boolean", "array", "object")
+
+
+def fit_arguments(arguments: Any, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Arguments as a dict that has the schema's fields.
+
+    A JSON text is parsed; arguments nested under one foreign key are taken out; a bare value goes to the only field.
+
+    Returns:
+        The dict and an empty text, or what came and a text naming the missing and unexpected fields.
+    """
+    properties = parameters.get("properties", {})
+    required = tuple(parameters.get("required", ()))
+    fitted = _as_fields(arguments, properties)
+    if fitted is None:
+        expected = ", ".join(repr(name) for name in properties) or "no fields"
+        return {}, f"expected an object with {expected}, got {_shorten(arguments)}."
+    missing = [name for name in required if name not in fitted]
+    is_open = bool(parameters.get("additionalProperties"))
+    unexpected = [] if is_open else [name for name in fitted if name not in properties]
+    faults = []
+    if missing:
+        faults.append("missing " + ", ".join(repr(name) for name in missing))
+    if unexpected:
+        faults.append("unexpected " + ", ".join(_add_hint(name, properties) for name in unexpected))
+    return fitted, "; ".join(faults) + "." if faults else ""
+
+
+def _as_fields(arguments: Any, properties: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A dict of fields, or None where there is no unambiguous one."""
+    if arguments is None:
+        return {}
+    if isinstance(arguments, str):
+        parsed = _parse_json(arguments)
+        return _as_fields(parsed, properties) if isinstance(parsed, dict) else _to_only_field(arguments, properties)
+    if not isinstance(arguments, dict):
+        return _to_only_field(arguments, properties)
+    if len(arguments) == 1:
+        ((key, inner),) = arguments.items()
+        if key not in properties:
+            nested = _parse_json(inner) if isinstance(inner, str) else inner
+            if isinstance(nested, dict) and nested and set(nested) <= set(properties):
+                return nested
+            if str(key).startswith("__arg"):
+                return _to_only_field(inner, properties)
+    return {str(key): value for key, value in arguments.items()}
+
+
+def _to_only_field(value: Any, properties: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A bare value belongs to the one field there is; a text is read as JSON only where that field can't be a text."""
+    if value == "" and not properties:
+        return {}
+    if len(properties) != 1:
+        return None
+    ((name, schema),) = properties.items()
+    is_json = isinstance(value, str) and isinstance(schema, Mapping) and schema.get("type") in _NO_TEXT
+    return {name: _parse_json(value) if is_json else value}
+
+
+def _parse_json(text: str) -> Any:
+    """The value of a JSON text, or the text itself where it is none."""
+    try:
+        return read_json(text)
+    except ValueError:
+        return text
+
+
+def _add_hint(name: str, properties: Mapping[str, Any]) -> str:
+    close = find_nearest(name, properties)
+    return f"{name!r} (did you mean {close!r}?)" if close else repr(name)
+
+
+def _shorten(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -5,31 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.delegation import DelegationRequest
-from ensemble_notebook.domain.definitions.enums import ToolOutcome
-from ensemble_notebook.domain.planning.agent_derivation import make_role_slug
-from ensemble_notebook.domain.planning.graph import TaskNode
+from ensemble_notebook.domain.definitions.delegation import DELEGATION_PARAMETERS, DelegationRequest
+from ensemble_notebook.domain.definitions.enums import DelegationPriority, ToolOutcome
+from ensemble_notebook.domain.planning.graph import TaskNode, make_role_slug
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
+from ensemble_notebook.domain.value_text import read_json
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.toolbox import EngineTool
-from ensemble_notebook.engine.delegation.delegated_task import DelegatedTask
-from ensemble_notebook.engine.delegation.delegation_call import DelegationCall, DelegationServices
-from ensemble_notebook.engine.delegation.delegators import Delegator, PeerDelegator
-from ensemble_notebook.engine.delegation.team_members import TeamMembers, quote_roles
-from ensemble_notebook.engine.events.broken_callables import BrokenCallables
-from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.review.task_gates import TaskGates
-from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-
-_FIELDS: Final = {
-    "agent_role": "Role of the agent that is to do it.",
-    "task_description": "What is to be done, with all that the agent has to know; it sees nothing else.",
-}
+from ensemble_notebook.engine.delegation.delegation_call import DelegatedTask, DelegationCall, DelegationServices
+from ensemble_notebook.engine.delegation.team_members import Delegator, PeerDelegator, TeamMembers, quote_roles
+from ensemble_notebook.engine.events.event_stream import BrokenCallables, Clock, SpanEmitter
+from ensemble_notebook.engine.function_caller import FunctionCaller
+from ensemble_notebook.engine.run_spec import RunSpec
+from ensemble_notebook.engine.task_gates import TaskGates
 
 
 class DelegationTools:
@@ -79,20 +71,14 @@ class DelegationTools:
             name=delegator.tool,
             description=f"Have another agent do a piece of work, and get its result. Agents: "
             f"{quote_roles(delegator.list_roles())}.",
-            parameters={
-                "type": "object",
-                "properties": {name: {"type": "string", "description": text} for name, text in _FIELDS.items()},
-                "required": list(_FIELDS),
-            },
+            parameters=DELEGATION_PARAMETERS,
         )
 
         async def answer(arguments: dict[str, Any], span: SpanEmitter) -> ToolAnswer:
-            role, description = (_read_text(arguments, name) for name in _FIELDS)
-            if not role or not description:
-                text = f"Error: {delegator.tool} needs an agent_role and a task_description, and neither may be blank."
-                return ToolAnswer(text, ToolOutcome.FAILURE)
-            role = self._services.team.spell_role(role)
-            request = DelegationRequest(agent_role=role, task_description=description)
+            try:
+                request = self._read_request(arguments)
+            except ValueError as fault:
+                return ToolAnswer(f"Error: {delegator.tool} {fault}", ToolOutcome.FAILURE)
 
             def make_task(approved: DelegationRequest) -> DelegatedTask:
                 return self._make_task(delegator, node, approved)
@@ -100,6 +86,22 @@ class DelegationTools:
             return await DelegationCall(self._services, delegator, request, span.child(), make_task).run()
 
         return EngineTool(spec, answer)
+
+    def _read_request(self, arguments: Mapping[str, Any]) -> DelegationRequest:
+        """What an agent asks for.
+
+        Raises:
+            ValueError: it can't be understood; says what the tool takes.
+        """
+        role, description = _read_text(arguments, "agent_role"), _read_text(arguments, "task_description")
+        if not role or not description:
+            raise ValueError("needs an agent_role and a task_description, and neither may be blank.")
+        return DelegationRequest(
+            agent_role=self._services.team.spell_role(role),
+            task_description=description,
+            scope=_read_scope(arguments.get("scope")),
+            priority=_read_priority(_read_text(arguments, "priority")),
+        )
 
     def _make_task(self, delegator: Delegator, node: TaskNode, request: DelegationRequest) -> DelegatedTask:
         """The work of an approved request. It stands under the gates and limits of the task that it is part of."""
@@ -131,3 +133,22 @@ class DelegationTools:
 def _read_text(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
     return "" if value is None else str(value).strip()
+
+
+def _read_scope(value: Any) -> dict[str, Any]:
+    """The facts beside a task; models write objects as JSON texts, too."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = read_json(value)
+    if not value:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ValueError(f"takes as scope an object with names and values, got {type(value).__name__}.")
+    return {str(name): each for name, each in value.items()}
+
+
+def _read_priority(text: str) -> DelegationPriority:
+    try:
+        return DelegationPriority(text.lower() or DelegationPriority.NORMAL)
+    except ValueError:
+        raise ValueError(f"takes as priority one of {', '.join(DelegationPriority)}, got {text!r}.") from None

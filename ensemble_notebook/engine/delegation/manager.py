@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.hierarchy import (
     DELEGATE_TASK,
+    MANAGER_GOAL,
     MANAGER_ROLE,
     HierarchicalConstraints,
     ManagedTask,
+    normalize_role,
 )
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.engine.delegation.constraint_tracker import ConstraintTracker
-from ensemble_notebook.engine.delegation.manager_prompt import DefaultManagerPrompt
-from ensemble_notebook.engine.delegation.team_members import TeamMembers
-from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+from ensemble_notebook.engine.agent.prompts import write_system_prompt
+from ensemble_notebook.engine.delegation.team_members import TeamMembers, quote_roles
+from ensemble_notebook.engine.function_caller import FunctionCaller
+from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.errors import ConstraintViolationError
 
 
@@ -91,6 +94,10 @@ class Manager:
             f"Delegate what is missing now with {self.tool}, then give your final answer again, complete."
         )
 
+    def list_undone_stages(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
+        """The required stages that are not complete, each with the workers that are still to come."""
+        return self._tracker.list_undone_stages()
+
     def check_constraints(self) -> None:
         """It says that it is done: everybody who was required has delivered.
 
@@ -114,3 +121,141 @@ def _list_managed_tasks(graph: Graph, inputs: Mapping[str, Any], description: st
         )
         for node in graph.managed
     )
+
+
+# Several delegations may be under way at once: each counts from its approval on, whatever comes of it.
+
+
+class ConstraintTracker:
+    """The constraints of one run, and what was approved and completed by now. Roles come in any case."""
+
+    def __init__(self, constraints: HierarchicalConstraints) -> None:
+        self._required = constraints.required_workers
+        self._allowed = frozenset(map(normalize_role, constraints.allowed_workers))
+        self._caps = {normalize_role(role): cap for role, cap in constraints.max_calls_per_worker.items()}
+        self._total_cap = constraints.global_max_delegations
+        self._stages = constraints.required_stages
+        self._stage_of = {normalize_role(role): number for number, stage in enumerate(self._stages) for role in stage}
+        self._approved: Counter[str] = Counter()
+        self._completed: set[str] = set()
+        self._refusals: dict[str, Counter[str]] = {}
+
+    def find_objection(self, role: str) -> str | None:
+        """Why nothing may be delegated to this worker now; None where it may. Changes nothing."""
+        worker = normalize_role(role)
+        if self._allowed and worker not in self._allowed:
+            return f"Agent {role!r} is not in the allowed_workers list"
+        if self._total_cap and self._approved.total() >= self._total_cap:
+            return f"Global delegation cap of {self._total_cap} has been reached"
+        cap = self._caps.get(worker)
+        if cap is not None and self._approved[worker] >= cap:
+            return f"Agent {role!r} has reached its delegation cap of {cap}"
+        for number, stage in enumerate(self._stages[: self._stage_of.get(worker, 0)], start=1):
+            if missing := [each for each in stage if normalize_role(each) not in self._completed]:
+                names = ", ".join(map(repr, missing))
+                return f"Cannot delegate to {role!r}: stage {number} is not yet complete (still to come: {names})"
+        return None
+
+    def note_approved(self, role: str) -> None:
+        """A delegation to this worker begins."""
+        self._approved[normalize_role(role)] += 1
+
+    def note_completed(self, role: str) -> None:
+        """A delegation to this worker has come to an answer."""
+        self._completed.add(normalize_role(role))
+
+    def note_refused(self, role: str, reason: str) -> None:
+        """A delegation to this worker was refused, or has failed."""
+        self._refusals.setdefault(normalize_role(role), Counter())[reason] += 1
+
+    def list_violations(self) -> tuple[str, ...]:
+        """What the manager has left undone, one sentence for each required worker."""
+        return tuple(
+            self._describe_violation(role)
+            for worker, role in {normalize_role(role): role for role in self._required}.items()
+            if worker not in self._completed
+        )
+
+    def list_undone_stages(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
+        """The stages that are not complete: the number of each, from 1, and the workers that are still to come."""
+        found = (
+            (number, tuple(role for role in stage if normalize_role(role) not in self._completed))
+            for number, stage in enumerate(self._stages, start=1)
+        )
+        return tuple(each for each in found if each[1])
+
+    def _describe_violation(self, role: str) -> str:
+        asked, refusals = self._approved[normalize_role(role)], self._refusals.get(normalize_role(role), Counter())
+        told = "; ".join(
+            f"{reason} ({_count_times(count)})" if count > 1 else reason for reason, count in refusals.items()
+        )
+        if asked:
+            text = f"Required worker {role!r} was delegated a task {_count_times(asked)}, never with success"
+            return f"{text}: {told}" if told else text
+        text = f"Required worker {role!r} was never delegated a task"
+        if not told:
+            return text
+        count = refusals.total()
+        return f"{text}: {'the request was' if count == 1 else f'{count} requests were'} refused: {told}"
+
+
+def _count_times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+_HOW_TO: Final = (
+    f"You do no task yourself. Hand the work to your workers with the tool {DELEGATE_TASK}(agent_role, "
+    f"task_description). A worker sees nothing but what you write there, so give it all that it needs, results of "
+    f"others included. When every task is done, reply with the final answer."
+)
+
+
+class DefaultManagerPrompt:
+    """The prompts of a manager, from the agents that it may ask and the tasks that it sees to.
+
+    Its methods are async although they wait for nothing: sync ones would be called on a thread, as a user's own are.
+    """
+
+    def __init__(self, constraints: HierarchicalConstraints) -> None:
+        self._rules = tuple(_write_rules(constraints))
+
+    async def system(self, workers: Sequence[Agent]) -> str:
+        sections = [write_system_prompt(Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL)), _HOW_TO]
+        sections.append("\n".join(["## Workers", *map(_introduce, workers)]))
+        if self._rules:
+            sections.append("\n".join(["## Rules", *(f"- {rule}" for rule in self._rules)]))
+        return "\n\n".join(sections)
+
+    async def user(self, tasks: Sequence[ManagedTask]) -> str:
+        return "\n\n".join(["## Tasks", *map(_write_task_section, tasks)])
+
+
+def _introduce(worker: Agent) -> str:
+    lines = [f"### {worker.role}", f"Goal: {worker.goal.strip()}"]
+    if worker.background and worker.background.strip():
+        lines.append(f"Background: {worker.background.strip()}")
+    return "\n".join(lines)
+
+
+def _write_task_section(task: ManagedTask) -> str:
+    lines = [f"### {task.name}", task.description, f"Expected output: {task.expected_output}"]
+    if task.builds_on:
+        lines.append(f"Builds on the results of: {', '.join(task.builds_on)}")
+    if task.suggested_worker is not None:
+        lines.append(f"Suggested worker: {task.suggested_worker}")
+    return "\n".join(lines)
+
+
+def _write_rules(constraints: HierarchicalConstraints) -> Iterable[str]:
+    """The constraints in words, so that a manager does not have to learn them from refusals."""
+    if constraints.allowed_workers:
+        yield f"Delegate only to: {quote_roles(constraints.allowed_workers)}."
+    if constraints.required_workers:
+        yield f"Delegate at least once to each of: {quote_roles(constraints.required_workers)}."
+    if constraints.global_max_delegations:
+        yield f"Delegations in total: at most {constraints.global_max_delegations}."
+    for role, cap in constraints.max_calls_per_worker.items():
+        yield f"Delegations to {role!r}: at most {cap}."
+    for number, stage in enumerate(constraints.required_stages, start=1):
+        before = "" if number == 1 else f", after everybody of stage {number - 1} is done"
+        yield f"Stage {number}: {quote_roles(stage)}{before}."

@@ -5,18 +5,21 @@ Knows no listener in particular and nothing about what events mean.
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import functools
+import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.events.textless_event import TextFilter
-from ensemble_notebook.domain.outputs.record import change_record
-from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.open_startups import OpenStartups
+from ensemble_notebook.domain.events import Event, Warned
+from ensemble_notebook.domain.events.redaction import TextFilter
 from ensemble_notebook.engine.events.task_timer import GroupTimer, TaskTimer
 from ensemble_notebook.errors import mask_error
 
@@ -113,7 +116,7 @@ class EventStream:
         offset = offset_s if is_late or not self.events else max(offset_s, self.events[-1].offset_s)
         time = self._started_at + timedelta(seconds=offset)
         changes |= {"run_id": self.run_id, "seq": len(self.events), "time": time, "offset_s": offset}
-        self._add(change_record(event, changes))
+        self._add(replace(event, **changes))
 
     def _add(self, event: Event, log: Sink | None = None) -> None:
         self.events.append(event)
@@ -173,3 +176,186 @@ class SpanEmitter:
         """The span of a task inside this one, which has a timer of its own; `has_items` where tasks are inside it."""
         timer = (GroupTimer if has_items else TaskTimer)(self.timer.clock, self.timer)
         return SpanEmitter(self.stream, self.stream.new_span_id(), self.span_id, name, phase, depends_on, timer)
+
+
+# --- Where the engine reads the time. Waiting is asyncio's; a test's virtual loop and this clock agree ----------------
+
+
+class Clock(Protocol):
+    """Two clocks: one for anchors, one for durations (T4)."""
+
+    def now(self) -> datetime:
+        """UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> datetime:
+        """UTC."""
+        return datetime.now(UTC)
+
+    # Read several times for each event: the function itself, not one around it.
+    monotonic = staticmethod(time.monotonic)
+
+
+# --- The startups that runs inside a run wait for: one that several of them wait for is told once in it ---------------
+
+
+STARTUP: Final = "startup"  # the cause of such a wait
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStartup:
+    """A startup that goes on.
+
+    Attributes:
+        span_id: of the first that waited for it, by which it is told.
+        began_s: when that one began to wait, in seconds of the run around.
+        waiting: the spans of all that wait for it still.
+    """
+
+    span_id: str
+    began_s: float
+    waiting: set[str]
+
+
+class OpenStartups:
+    """Those that go on inside one run, by what is made ready. Belongs to the loop of that run."""
+
+    def __init__(self) -> None:
+        self._by_subject: dict[str, OpenStartup] = {}
+
+    def join(self, span_id: str, subject: str, offset_s: float) -> bool:
+        """A span waits for `subject` from now on.
+
+        Returns:
+            Whether it is the first, and so to be told.
+        """
+        subject = subject or span_id  # what has no name is nothing that others wait for, too
+        if subject in self._by_subject:
+            self._by_subject[subject].waiting.add(span_id)
+            return False
+        self._by_subject[subject] = OpenStartup(span_id, offset_s, {span_id})
+        return True
+
+    def leave(self, span_id: str) -> OpenStartup | None:
+        """A span does not wait any more.
+
+        Returns:
+            The startup that is over with it, which is to be told; None while others wait for the same.
+        """
+        subject, startup = next(each for each in self._by_subject.items() if span_id in each[1].waiting)
+        startup.waiting.discard(span_id)
+        return None if startup.waiting else self._by_subject.pop(subject)
+
+
+class BrokenCallables:
+    """The callables of one run that did something wrong by now.
+
+    What the fault leads to (a refusal, a failed task, an answer without memory) is decided where it happens. This is
+    for the person, who would otherwise see the effect and look for its cause in the agents.
+    """
+
+    def __init__(self) -> None:
+        self._warned: set[object] = set()
+
+    def warn_once(self, key: object, message: str, span: SpanEmitter) -> None:
+        """Warn, unless this run has warned of the same callable before.
+
+        Args:
+            key: tells callables apart; hashable.
+            message: names the callable and says what is wrong with it, and what it should do.
+            span: where it happened.
+        """
+        if key not in self._warned:
+            self._warned.add(key)
+            span.emit(Warned, message=message)
+
+
+# --- Brings events to listeners, each from its own queue and thread: a slow or broken one does no harm ----------------
+#
+# See docs/contract/engine.md#events.
+
+
+DRAIN_LIMIT_S: Final = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+def wants_tokens(listeners: Sequence[Any], *, default: bool = False) -> bool:
+    """True when some listener asks for replies to be streamed (E17); `default` is what one means that says nothing."""
+    return any(getattr(listener, "wants_tokens", default) for listener in listeners)
+
+
+class ListenerDelivery:
+    """The queues of all listeners of one run. Listeners see the caller's context variables.
+
+    A listener with `event_types` hears of these alone. One with `rest_s` has a rest of so many seconds whenever it has
+    heard everything, unless the run ends: events that come singly wake its thread less often, which costs the run time.
+
+    Args:
+        hold: called on each listener's thread before it hears of an event; returns once it may.
+    """
+
+    def __init__(self, listeners: Sequence[Any], hold: Callable[[Event], object] | None = None) -> None:
+        self._mailboxes = [_Mailbox(listener, hold) for listener in listeners]
+
+    def put(self, event: Event) -> None:
+        """Hand an event to every listener; returns at once."""
+        for mailbox in self._mailboxes:
+            if mailbox.event_types is None or isinstance(event, mailbox.event_types):
+                mailbox.queue.put(event)
+
+    async def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
+        """Wait until every listener has seen everything, but no longer than `limit_s` seconds in all."""
+        ends = [mailbox.close() for mailbox in self._mailboxes]
+        if not ends:
+            return
+        _, late = await asyncio.wait(ends, timeout=limit_s)
+        for mailbox, end in zip(self._mailboxes, ends, strict=True):
+            if end in late and limit_s > 0:
+                logger.warning("Listener %s is still busy after %g s; not waiting for it.", mailbox.label, limit_s)
+
+
+class _Mailbox:
+    def __init__(self, listener: Any, hold: Callable[[Event], object] | None) -> None:
+        self._hold = hold
+        self.label = getattr(listener, "__name__", type(listener).__name__)
+        self.event_types: tuple[type[Event], ...] | None = getattr(listener, "event_types", None)
+        self.queue: SimpleQueue[Event | None] = SimpleQueue()
+        self._rest_s: float | None = getattr(listener, "rest_s", None)
+        self._is_closing = threading.Event()
+        self._call: Callable[[Event], Any] = getattr(listener, "on_event", None) or listener
+        self._loop = asyncio.get_running_loop()
+        self._end: asyncio.Future[None] = self._loop.create_future()
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(self._work,), name=f"ensemble-{self.label}", daemon=True).start()
+
+    def close(self) -> asyncio.Future[None]:
+        """Ask for the end of the queue; the future is done when it is reached."""
+        self.queue.put(None)
+        self._is_closing.set()
+        return self._end
+
+    def _work(self) -> None:
+        while (event := self.queue.get()) is not None:
+            if self._hold is not None:
+                self._hold(event)
+            try:
+                self._call(event)
+            except BaseException:  # even SystemExit must not keep this listener from its next events
+                logger.exception("Listener %s failed on %s.", self.label, type(event).__name__)
+            if self._rest_s is not None and self.queue.empty():
+                self._is_closing.wait(self._rest_s)
+        try:
+            self._loop.call_soon_threadsafe(self._settle)
+        except RuntimeError:
+            return  # The loop is closed: nobody waits for this listener any more.
+
+    def _settle(self) -> None:
+        if not self._end.done():
+            self._end.set_result(None)

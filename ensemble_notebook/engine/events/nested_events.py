@@ -24,10 +24,9 @@ from ensemble_notebook.domain.events import (
     WaitStarted,
     Warned,
 )
-from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.events.open_startups import STARTUP
+from ensemble_notebook.engine.events.event_stream import STARTUP, EventStream, SpanEmitter
 from ensemble_notebook.engine.events.task_timer import GroupTimer, TimedAround
-from ensemble_notebook.engine.threads.loop_thread import call_on_loop
+from ensemble_notebook.engine.loop_thread import call_on_loop
 
 _KEPT_INSIDE: Final = (PlanMade, Noted, Warned, BudgetWarning)
 _STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}

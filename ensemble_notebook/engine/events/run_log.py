@@ -1,6 +1,6 @@
 """The log as one more view of the event stream (E39, E49). Silent unless the application configures logging.
 
-What a line says of an event that needs nothing else stands in `log_lines`; here is what needs to know of earlier ones.
+`RunLogger` says what needs to know of earlier events; the functions below it, what one event alone tells.
 """
 
 from __future__ import annotations
@@ -10,10 +10,20 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus, TaskNoun
+from ensemble_notebook.domain.definitions.enums import ExitReason, PhaseStatus, RunStatus, SpanStatus, TaskNoun
+from ensemble_notebook.domain.definitions.review import NOBODY_HERE, NOBODY_TO_ASK
 from ensemble_notebook.domain.events import (
+    BudgetWarning,
+    DelegationStarted,
     Event,
     LlmAttemptEnded,
+    LlmCallCompleted,
+    LlmCallRetried,
+    Noted,
+    PhaseEnded,
+    PhaseRetried,
+    PhaseSkipped,
+    PhaseStarted,
     ReviewAnswered,
     ReviewRequested,
     RunEnded,
@@ -21,17 +31,19 @@ from ensemble_notebook.domain.events import (
     TaskCompleted,
     TaskFailed,
     TaskFellBack,
+    TaskInputPrepared,
+    TaskNotReused,
     TaskRetried,
     TaskReused,
     TaskSkipped,
     TaskStarted,
     ToolCallCompleted,
     ToolCallStarted,
+    Warned,
 )
-from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
-from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.wording import format_count, format_duration, pluralize
-from ensemble_notebook.engine.events.log_lines import LINES, ROUTINE, TALK, Line, append, cut
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.planning.graph import HANDLER_ROLE, Graph
+from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
 from ensemble_notebook.errors import add_origin, make_readable, summarize_error
 
 logging.getLogger("ensemble_notebook").addHandler(logging.NullHandler())
@@ -51,11 +63,13 @@ class RunLogger:
     (T7): a log is a file that somebody keeps.
     """
 
-    def __init__(self, graph: Graph, *, is_verbose: bool) -> None:
+    def __init__(self, graph: Graph, *, is_verbose: bool, is_row: bool = False) -> None:
         self._indices = {node.name: node.index + 1 for node in graph.tasks}
         self._agents = {node.name: node.agent for node in graph.all_tasks}
         self._team = graph.team
+        self._has_manager = bool(graph.managed)
         self._is_verbose = is_verbose
+        self._is_row = is_row
         self._name = ""
         self._task_noun = TaskNoun.TASK
         self._roles: dict[str, str] = {}  # of the tasks that have begun
@@ -66,6 +80,7 @@ class RunLogger:
         self._tokens_in = 0
         self._tokens_out = 0
         self._tool_call_count = 0
+        self._delegation_count = 0
         self._is_usage_known = True
 
     def put(self, event: Event) -> None:
@@ -90,6 +105,12 @@ class RunLogger:
         if logger.isEnabledFor(level):
             safe = [make_readable(value) if isinstance(value, str) else value for value in values]
             logger.log(level, text, *safe, extra=self._collect_facts(event))
+
+    def _tell_context(self, event: TaskInputPrepared) -> None:
+        """A line beside that of the prompts, which has a level of its own, and is left out where no text is kept."""
+        if logger.isEnabledFor(logging.DEBUG):
+            count = pluralize(len(event.context), "output")
+            logger.debug("Task %s reads %s", make_readable(event.task or ""), count, extra=self._collect_facts(event))
 
     def _collect_facts(self, event: Event) -> dict[str, Any]:
         task = event.task or ""
@@ -137,6 +158,9 @@ class RunLogger:
     def _note_tool_call(self, event: ToolCallStarted) -> None:
         self._asked[event.span_id] = event.arguments
 
+    def _count_delegation(self, _: DelegationStarted) -> None:
+        self._delegation_count += 1
+
     def _count_request(self, event: LlmAttemptEnded) -> None:
         usage = event.usage
         self._request_count += 1
@@ -155,9 +179,16 @@ class RunLogger:
         """The totals of the run; costs are priced by the trace, and not known here."""
         level = logging.WARNING if event.status in _BAD_ENDS else logging.INFO
         status = _STATUS_WORDS.get(event.status) or event.status.value.replace("_", " ")
+        if event.exit_reason is ExitReason.NOBODY_TO_ASK:
+            status = f"{status}, since nobody could be asked,"
         why = append(None if event.error is None else add_origin(summarize_error(event.error), event.error))
         took = format_duration(event.offset_s * 1000)
         return level, "Run %s %s after %s: %s%s", self._name, status, took, self._describe_totals(), why
+
+    def _describe_warning(self, event: Warned) -> Line:
+        """Of rows at whose gates nobody can be asked, the map tells how many there are."""
+        is_told = self._is_row and NOBODY_HERE in event.message
+        return (logging.INFO if is_told else logging.WARNING), "%s", event.message
 
     def _describe_totals(self) -> str:
         ends = Counter(self._ends.values())
@@ -169,6 +200,8 @@ class RunLogger:
             parts.append(f"{pluralize(self._request_count, 'model request')} with {known}{tokens}")
         if self._tool_call_count:
             parts.append(pluralize(self._tool_call_count, "tool call"))
+        if self._has_manager and not self._delegation_count and ends["completed"]:
+            parts.append("no worker was asked")
         return ", ".join(parts)
 
     def _describe_tool_call(self, event: ToolCallCompleted) -> Line:
@@ -193,8 +226,12 @@ class RunLogger:
     def _describe_answer(self, event: ReviewAnswered) -> Line:
         what, waited = self._asked.pop(event.span_id, event.task or ""), format_duration(event.waited_s * 1000)
         if event.decision is None:
+            if event.by == NOBODY_TO_ASK:
+                return logging.WARNING, "Review of %s: nobody could be asked, and it counts as failed", what
             why = append(None if event.error is None else summarize_error(event.error))
             return logging.WARNING, "Review of %s ended without an answer after %s%s", what, waited, why
+        if event.by == NOBODY_TO_ASK:
+            return logging.INFO, "Review of %s: nobody could be asked: %s", what, event.decision.verdict.value
         late = ", since nobody answered in time" if event.is_timeout else ""
         said = f"{event.decision.verdict.value}{late}{append(cut(event.decision.text))}"
         return logging.INFO, "Review answered after %s: %s: %s", waited, what, said
@@ -210,8 +247,10 @@ def _is_routine(event: Event) -> bool:
 _NOTES: Final[dict[type[Event], Callable[[RunLogger, Any], object]]] = {
     RunStarted: RunLogger._note_run,
     TaskStarted: RunLogger._note_task,
+    TaskInputPrepared: RunLogger._tell_context,
     TaskFellBack: RunLogger._note_fallback,
     TaskRetried: RunLogger._note_retry,
+    DelegationStarted: RunLogger._count_delegation,
     LlmAttemptEnded: RunLogger._count_request,
     ToolCallStarted: RunLogger._note_tool_call,
     **dict.fromkeys(_TASK_ENDS, RunLogger._note_task_end),
@@ -219,7 +258,117 @@ _NOTES: Final[dict[type[Event], Callable[[RunLogger, Any], object]]] = {
 _TOLD: Final[dict[type[Event], Callable[[RunLogger, Any], Line]]] = {
     RunStarted: RunLogger._describe_run_start,
     RunEnded: RunLogger._describe_run_end,
+    Warned: RunLogger._describe_warning,
     ToolCallCompleted: RunLogger._describe_tool_call,
     ReviewRequested: RunLogger._describe_question,
     ReviewAnswered: RunLogger._describe_answer,
 }
+
+
+# --- What the log says of one event, where the event alone tells it ---------------------------------------------------
+
+
+Line = tuple[Any, ...]  # level, format, arguments
+
+TALK: Final = -1  # stands for DEBUG, or INFO where the ensemble or the agent is verbose
+_LONGEST: Final = 200
+
+
+def cut(text: str) -> str:
+    """The beginning of a text on one line; masked before, since half a key is not recognised any more (T7)."""
+    line = " ".join(mask(text).split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+
+
+def append(text: str | None) -> str:
+    """What stands behind a line, where there is anything to say; in capture mode METADATA there is no text (T6a)."""
+    return f": {text}" if text else ""
+
+
+def _describe_task_start(event: TaskStarted) -> Line:
+    """Work that stands in no plan has no number."""
+    place = "" if event.index is None else f" ({event.index + 1}/{event.total})"
+    return logging.INFO, "Task %s%s started: %s", event.task, place, event.agent
+
+
+def _describe_task_completion(event: TaskCompleted) -> Line:
+    output = event.output
+    who = f" by fallback {output.agent_role}" if output.from_fallback else ""
+    took, calls = output.duration.total_seconds(), pluralize(output.tool_call_count, "tool call")
+    return logging.INFO, "Task %s completed%s in %.2f s with %s", event.task, who, took, calls
+
+
+def _describe_task_reuse(event: TaskReused) -> Line:
+    tokens = None if event.saved_tokens is None else f"{format_count(event.saved_tokens)} tokens"
+    cost = format_money(event.saved_cost, event.currency) if event.saved_cost else None
+    saved = ", ".join(filter(None, [cost, tokens, format_duration(event.saved_ms)]))
+    return logging.INFO, "Task %s reused (%s): %s", event.task, saved, event.reason
+
+
+def _describe_task_failure(event: TaskFailed) -> Line:
+    if event.status is SpanStatus.CANCELLED:
+        return logging.INFO, "Task %s was cancelled", event.task
+    return logging.WARNING, "Task %s failed: %s", event.task, add_origin(summarize_error(event.error), event.error)
+
+
+def _describe_task_retry(event: TaskRetried) -> Line:
+    if event.error is not None:
+        why = add_origin(summarize_error(event.error), event.error)
+        text = "Task %s failed (%s), attempt %d in %.1f s"
+        return logging.WARNING, text, event.task, why, event.attempt, event.delay_s
+    by = "its review" if event.cause == "review" else f"its {event.cause}"
+    return logging.INFO, "Task %s sent back by %s, attempt %d%s", event.task, by, event.attempt, append(event.feedback)
+
+
+def _describe_fallback(event: TaskFellBack) -> Line:
+    for_whom = f" for {event.replaced}" if event.replaced else ""
+    why = add_origin(summarize_error(event.error), event.error)
+    return logging.WARNING, "Task %s: fallback %s takes over%s: %s", event.task, event.agent, for_whom, why
+
+
+def _describe_request_retry(event: LlmCallRetried) -> Line:
+    text = "Model request %d of %s failed (%s), again in %.1f s"
+    return logging.WARNING, text, event.attempt, event.task, event.reason, event.delay_s
+
+
+def _describe_phase_end(event: PhaseEnded) -> Line:
+    if event.is_cancelled:
+        return logging.INFO, "Phase %s was cancelled", event.phase
+    is_good = event.status is PhaseStatus.COMPLETED
+    return (logging.INFO if is_good else logging.WARNING), "Phase %s %s", event.phase, event.status.value
+
+
+def _describe_phase_retry(event: PhaseRetried) -> Line:
+    again = f" of {', '.join(event.tasks)}" if event.tasks else ""
+    why = append(event.feedback)
+    return logging.INFO, "Phase %s is done again, attempt %d%s%s", event.phase, event.attempt, again, why
+
+
+LINES: Final[dict[type[Event], Callable[[Any], Line]]] = {
+    PhaseStarted: lambda e: (logging.INFO, "Phase %s started", e.phase),
+    PhaseEnded: _describe_phase_end,
+    PhaseRetried: _describe_phase_retry,
+    PhaseSkipped: lambda e: (logging.INFO, "Phase %s skipped: %s", e.phase, e.reason),
+    TaskStarted: _describe_task_start,
+    TaskInputPrepared: lambda e: (TALK, "Prompts of %s:\n%s\n\n%s", e.task, e.system_prompt, e.user_prompt),
+    LlmCallCompleted: lambda e: (TALK, "Reply in %s:\n%s", e.task, e.text),
+    TaskRetried: _describe_task_retry,
+    TaskFellBack: _describe_fallback,
+    TaskCompleted: _describe_task_completion,
+    TaskReused: _describe_task_reuse,
+    TaskNotReused: lambda e: (logging.INFO, "Task %s is not reused: %s", e.task, e.reason),
+    TaskFailed: _describe_task_failure,
+    TaskSkipped: lambda e: (logging.INFO, "Task %s skipped: %s", e.task, e.reason),
+    LlmCallRetried: _describe_request_retry,
+    BudgetWarning: lambda e: (logging.WARNING, "%s", e.message),
+    Noted: lambda e: (logging.INFO, "%s", e.message),
+}
+"""What is said of each type of event whose line needs no other one."""
+
+ROUTINE: Final = frozenset(
+    {
+        *(RunStarted, PhaseStarted, PhaseRetried, PhaseSkipped, TaskStarted, TaskInputPrepared, LlmCallCompleted),
+        *(TaskCompleted, TaskSkipped, Noted),
+    }
+)
+"""Never above INFO; most runs are not logged, and making a line costs as much as running a small task."""

@@ -6,14 +6,18 @@ Knows how to wait and wake; what fits and what does not is the ledger's.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from ensemble_notebook.domain.definitions.limits import Budget, Spending, register_spending_finder
+from ensemble_notebook.domain.definitions.limits import Budget, Price, Pricing, Spending, register_spending_finder
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, RequestPlaces
 from ensemble_notebook.engine.limits.budget_ledger import BudgetLedger, Reservation, ReservationState
-from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
+from ensemble_notebook.engine.loop_thread import CrossThreadEvent
+from ensemble_notebook.errors import BudgetExceededError
 
 
 class _Books:
@@ -107,3 +111,181 @@ def _find_spending(budget: Budget) -> Spending | None:
 
 
 register_spending_finder(_find_spending)
+
+
+# --- The right to send one model request, and how it is paid for. Knows budgets and prices ----------------------------
+
+
+_UNCOUNTED: Final = Price(Decimal(0), Decimal(0))
+# So many tokens of output are priced to know what one costs; dividing by it is exact.
+_SAMPLE_TOKENS: Final = 1000
+
+
+class Admission:
+    """What every request needs. This one is free, and limits nothing.
+
+    Attributes:
+        max_tokens: what the request must limit its output to; None where it need not.
+    """
+
+    max_tokens: int | None = None
+
+    def mark_sent(self) -> None:
+        """The request goes out."""
+
+    def withdraw(self) -> None:
+        """The request will not be sent."""
+
+    def settle(self, usage: TokenUsage, model: str | None = None) -> None:
+        """The request is over.
+
+        Args:
+            usage: nothing where it was refused; unknown where nobody knows what it took.
+            model: who answered, where the provider says.
+        """
+
+
+class JointAdmission(Admission):
+    """Paid from several accounts: a nested run's own, and those of the runs around it (E52)."""
+
+    def __init__(self, admissions: Sequence[Admission]) -> None:
+        self._admissions = admissions
+        limits = [each.max_tokens for each in admissions if each.max_tokens is not None]
+        self.max_tokens = min(limits, default=None)
+
+    def mark_sent(self) -> None:
+        """The request goes out."""
+        for each in self._admissions:
+            each.mark_sent()
+
+    def withdraw(self) -> None:
+        """The request will not be sent."""
+        for each in self._admissions:
+            each.withdraw()
+
+    def settle(self, usage: TokenUsage, model: str | None = None) -> None:
+        """Book what it took, in each account."""
+        for each in self._admissions:
+            each.settle(usage, model)
+
+
+class ConnectionAdmission(Admission):
+    """Holds the place of one request among the connections of this process."""
+
+    def __init__(self, places: RequestPlaces) -> None:
+        self._places = places
+
+    def withdraw(self) -> None:
+        """The request will not be sent."""
+        self._places.give_back()
+
+    def settle(self, usage: TokenUsage, model: str | None = None) -> None:  # noqa: ARG002 - whatever it took
+        """The request is over."""
+        self._places.give_back()
+
+
+class BudgetAdmission(Admission):
+    """Paid from the account of a budget: the worst case of the next request of a conversation.
+
+    Raises:
+        BudgetExceededError: under `max_cost`, a price that nobody knows.
+    """
+
+    def __init__(
+        self,
+        account: BudgetAccount,
+        pricing: Pricing | None,
+        port: ChatPort,
+        conversation: Conversation,
+        at: datetime,
+    ) -> None:
+        self._account = account
+        self._budget = budget = account.budget
+        self._pricing = pricing
+        self._port = port
+        self._at = at
+        input_tokens = conversation.input_bound()
+        price = self._find_worst_price(input_tokens)
+        if price is None:
+            if budget.max_cost is not None and not budget.allow_unknown_cost:
+                raise BudgetExceededError(
+                    describe_unknown_price(port.name, port.provider), budget=budget, limit="max_cost"
+                )
+            price = _UNCOUNTED
+        self._reservation = Reservation(input_tokens, port.max_tokens, price.input, price.output / _SAMPLE_TOKENS)
+
+    def reserve(self) -> CrossThreadEvent | None:
+        """Reserve it, or say whom to await first; then `raise_if_refused`."""
+        return self._account.reserve(self._reservation)
+
+    def raise_if_refused(self) -> None:
+        """Whether it was granted.
+
+        Raises:
+            BudgetExceededError: it can never fit into what the budget leaves.
+        """
+        reservation = self._reservation
+        if reservation.state is ReservationState.REFUSED and reservation.exceeded is not None:
+            raise BudgetExceededError(
+                self._describe_refusal(reservation.exceeded), budget=self._budget, limit=reservation.exceeded
+            )
+        self.max_tokens = reservation.max_tokens
+
+    @property
+    def warning(self) -> Spending | None:
+        """What is spent or held, where this admission is the one that came near a limit."""
+        return self._reservation.warning
+
+    def mark_sent(self) -> None:
+        """The request goes out."""
+        self._account.mark_sent(self._reservation)
+
+    def withdraw(self) -> None:
+        """The request will not be sent."""
+        self._account.withdraw(self._reservation)
+
+    def settle(self, usage: TokenUsage, model: str | None = None) -> None:
+        """Book what it took; its worst case where that is unknown."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            self._account.settle(self._reservation, None)
+            return
+        # By the name of the model that answered, else by the one that was asked for, as the trace does it.
+        price = (self._find_price(usage, model) if model else None) or self._find_price(usage, self._port.name)
+        cost = self._reservation.held.cost if price is None else price.total
+        self._account.settle(self._reservation, Spending(cost=cost, tokens=usage.input_tokens + usage.output_tokens))
+
+    def _find_price(self, usage: TokenUsage, model: str) -> Price | None:
+        if self._pricing is None:
+            return None
+        return self._pricing(usage, provider=self._port.provider, model=model, at=self._at)
+
+    def _find_worst_price(self, input_tokens: int) -> Price | None:
+        """Of the input at its dearest, since writing a cache costs more with some, and of a sample of output."""
+        prices = []
+        for written in (None, input_tokens):
+            usage = TokenUsage(input_tokens=input_tokens, output_tokens=_SAMPLE_TOKENS, cache_write_tokens=written)
+            price = self._find_price(usage, self._port.name)
+            if price is None:
+                return None
+            prices.append(price)
+        return Price(max(price.input for price in prices), max(price.output for price in prices))
+
+    def _describe_refusal(self, name: str) -> str:
+        limit = Decimal(self._budget.limits[name])
+        if name == "max_llm_calls":
+            return f"The budget's requests are used up: {limit} of {limit}. Raise its max_llm_calls."
+        unit = "tokens" if name == "max_tokens" else "in cost"
+        needed, left = self._reservation.needed.get_amount(name), max(self._account.get_remaining(name), Decimal(0))
+        return (
+            f"The next request to {self._port.name} may take {needed:,f} {unit}; the budget of {limit:,f} leaves "
+            f"{left:,f}. Raise the budget's {name}, or let the model write less in one reply: its own max_tokens."
+        )
+
+
+def describe_unknown_price(model: str, provider: str | None) -> str:
+    """Why a model can't be used under `max_cost`, and what to do."""
+    owner = f" by {provider}" if provider else ""
+    return (
+        f"The price of {model}{owner} is unknown, so that max_cost can't be held. Give the ensemble own rates with "
+        f"cost=CostConfiguration(...), limit max_tokens instead, or set allow_unknown_cost=True."
+    )

@@ -10,13 +10,14 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.run_memory import KeptTasks
 from ensemble_notebook.engine.events.nested_events import forget_calling_span
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
-from ensemble_notebook.engine.specs.inner_revision import forget_inner_revision
+from ensemble_notebook.engine.run_spec import forget_inner_revision
 
 _current: Final[contextvars.ContextVar[ParentRun | None]] = contextvars.ContextVar("ensemble_parent_run", default=None)
 
@@ -32,6 +33,11 @@ class ParentRun:
         accounts: what it spends from, those of its own parents first.
         path: what it and its own parents are called, the outermost first.
         rate_limits: that all its requests pass, those of its own parents first.
+        person: whom the runs inside ask that have no review handler of their own; None where nobody can be asked.
+        row: name of the row that it is part of, in a map; None elsewhere.
+        exit_early: ends it for a reason, also in words: what runs finishes, nothing new starts (E27).
+        warn: says something about it as a whole.
+        tools: what opens the tools that are behind connections, once for it and all runs inside; the agents know it.
     """
 
     def __init__(
@@ -45,6 +51,10 @@ class ParentRun:
         path: tuple[str, ...] = (),
         kept_tasks: KeptTasks | None = None,
         is_reusing: bool = False,
+        person: ReviewHandler | None = None,
+        row: str | None = None,
+        exit_early: Callable[[ExitReason, str], None] | None = None,
+        warn: Callable[[str], None] | None = None,
     ) -> None:
         self.source = source
         self.capture_mode = capture_mode
@@ -52,6 +62,11 @@ class ParentRun:
         self.path = path
         self.kept_tasks = kept_tasks
         self.is_reusing = is_reusing
+        self.person = person
+        self.row = row
+        self.exit_early = exit_early
+        self.warn = warn
+        self.tools: object = None
         self.accounts = accounts
         self.rate_limits = rate_limits
         self._lock = threading.Lock()
@@ -92,6 +107,7 @@ class ParentRun:
     def end(self) -> None:
         """This run is over."""
         self._is_over = True
+        self.exit_early = self.warn = None  # a context of one of its tasks may outlive it
 
     def make_context(self) -> contextvars.Context:
         """The present context variables, but runs that are begun in them are nested in this one."""

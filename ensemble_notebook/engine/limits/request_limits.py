@@ -1,26 +1,35 @@
-"""What stands before each physical model request: its budget (E36) and its rate limits (E37), and the waits for them.
+"""What stands before each physical model request: its budget (E36), its rate limits (E37), a connection (E76).
 
-The budget first: a place in a line is only for requests that are paid for, and when its turn comes, a request goes.
+The budget first: a place in a line is only for requests that are paid for, and when its turn comes, a request goes. The
+connection last: nobody holds one while waiting for something else.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from itertools import count
+from typing import Final
+from weakref import WeakKeyDictionary
 
-from ensemble_notebook.domain.definitions.cost import Pricing
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.definitions.limits import Budget, RateLimit, Spending
+from ensemble_notebook.domain.definitions.limits import Budget, Pricing, RateLimit, Spending
 from ensemble_notebook.domain.events import BudgetWarning, RateLimitWaited, WaitEnded, WaitStarted
-from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
-from ensemble_notebook.engine.events.clock import Clock, SystemClock
-from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.limits.budget_account import BudgetAccount
-from ensemble_notebook.engine.limits.budget_admission import Admission, BudgetAdmission, JointAdmission
-from ensemble_notebook.engine.limits.rate_limiter import RateLimiter
-from ensemble_notebook.engine.limits.send_gate import SendGate
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, RequestPlaces
+from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter, SystemClock
+from ensemble_notebook.engine.limits.budget_account import (
+    Admission,
+    BudgetAccount,
+    BudgetAdmission,
+    ConnectionAdmission,
+    JointAdmission,
+)
+from ensemble_notebook.engine.loop_thread import CrossThreadEvent
+from ensemble_notebook.errors import RateLimitTimeoutError
 
 
 class RequestLimits:
@@ -87,6 +96,8 @@ class RequestLimits:
             if not self._rate_limiter.try_pass():
                 with _span_of_wait(call, "rate_limit", RateLimitWaited):
                     await self._rate_limiter.wait()
+            if port.places is not None:
+                admissions.append(await _take_connection(port.places, call))
             self._gate.check()
         except BaseException:
             JointAdmission(admissions).withdraw()
@@ -120,9 +131,16 @@ class RequestLimits:
         return admission
 
 
+async def _take_connection(places: RequestPlaces, call: SpanEmitter) -> Admission:
+    if not places.try_take():
+        with _span_of_wait(call, "connection", WaitEnded):
+            await places.take()
+    return ConnectionAdmission(places)
+
+
 def _describe_spending(budget: Budget, spent: Spending) -> str:
     parts = [f"{spent.get_amount(name):,f} of {Decimal(limit):,f} ({name})" for name, limit in budget.limits.items()]
-    return f"Of the budget are spent or held: {', '.join(parts)}."
+    return f"The budget is running low. Spent, or held for requests under way: {', '.join(parts)}."
 
 
 @contextmanager
@@ -142,3 +160,148 @@ def _span_of_wait(call: SpanEmitter, cause: str, ended: type[WaitEnded]) -> Iter
         raise
     finally:
         span.emit(ended, cause=cause, waited_s=call.stream.offset_s() - began, status=status, error=error)
+
+
+# --- Rate limits ------------------------------------------------------------------------------------------------------
+#
+# Each `RateLimit` object is one token bucket of this process, shared by all loops and threads: a bucket that holds one
+# token and gets a new one each interval, and a queue before it. A request that several limits apply to goes through all
+# of them at the same moment, so each limit holds for what is really sent.
+
+
+# Sums of intervals are not exact; a wait of just the timeout is no longer than the timeout.
+_ROUNDING_S: Final = 1e-6
+
+# Re-entrant, since a coroutine that nobody runs any more may be collected, and leave its queue, at any place.
+_lock: Final = threading.RLock()
+_numbers: Final = count()
+
+
+class TokenBucket:
+    """One limit's token bucket, and the queue of those who wait for its next token.
+
+    Only code that holds the lock of this module may touch it.
+    """
+
+    __slots__ = ("interval_s", "next_token_at", "number", "queue")
+
+    def __init__(self, interval_s: float) -> None:
+        self.interval_s = interval_s
+        self.number = next(_numbers)
+        self.next_token_at = float("-inf")
+        self.queue: deque[CrossThreadEvent] = deque()
+
+    def take_token(self, now: float) -> None:
+        """One request goes; a timer that was early by a hair does not move the schedule."""
+        self.next_token_at = max(now, self.next_token_at) + self.interval_s
+
+    def leave(self, turn: CrossThreadEvent) -> None:
+        """Give up one's place, or make room after going through; whoever is first then is called."""
+        if turn not in self.queue:  # its loop was closed before it was called
+            return
+        was_first = self.queue[0] is turn
+        self.queue.remove(turn)
+        while was_first and self.queue and not self.queue[0].set():
+            self.queue.popleft()
+
+
+class RateLimiter:
+    """All that the requests of one agent on one task go through, on one loop."""
+
+    def __init__(self, limits: Iterable[RateLimit], clock: Clock) -> None:
+        each_once = [(limit, _get_bucket(limit)) for limit in dict.fromkeys(limits)]
+        # One order for all, so that nobody waits in a circle; the slowest first, so that no faster one is held up.
+        self._all = sorted(each_once, key=lambda pair: (-pair[1].interval_s, pair[1].number))
+        self._clock = clock
+
+    def try_pass(self) -> bool:
+        """Go through, if all are open and nobody stands in a queue."""
+        with _lock:
+            now = self._clock.monotonic()
+            if any(bucket.queue or bucket.next_token_at > now for _, bucket in self._all):
+                return False
+            for _, bucket in self._all:
+                bucket.take_token(now)
+        return True
+
+    async def wait(self) -> None:
+        """Wait in the queues, then go through.
+
+        Raises:
+            RateLimitTimeoutError: at once where those ahead, if none of them gives up, make the wait longer than the
+                limit's `wait_timeout`; else when so much time has passed.
+        """
+        places: list[tuple[TokenBucket, CrossThreadEvent]] = []
+        try:
+            for limit, bucket in self._all:
+                await self._wait_for_token(limit, bucket, places)
+            with _lock:
+                now = self._clock.monotonic()
+                for bucket, _ in places:
+                    bucket.take_token(now)
+        finally:
+            with _lock:
+                for bucket, turn in places:
+                    bucket.leave(turn)
+
+    async def _wait_for_token(
+        self, limit: RateLimit, bucket: TokenBucket, places: list[tuple[TokenBucket, CrossThreadEvent]]
+    ) -> None:
+        """Wait until this is the first in the queue of a bucket, and the bucket has a token."""
+        began = self._clock.monotonic()
+        latest = began + limit.wait_timeout + _ROUNDING_S
+        turn = CrossThreadEvent()
+        with _lock:
+            ahead = len(bucket.queue)
+            if max(began, bucket.next_token_at) + ahead * bucket.interval_s > latest:
+                raise RateLimitTimeoutError(limit, limit.wait_timeout)
+            bucket.queue.append(turn)
+            places.append((bucket, turn))
+        if ahead:
+            await _await_turn(turn, limit)
+        next_token_at = bucket.next_token_at
+        if next_token_at > latest:
+            raise RateLimitTimeoutError(limit, limit.wait_timeout)
+        if (delay := next_token_at - self._clock.monotonic()) > 0:
+            await asyncio.sleep(delay)
+
+
+async def _await_turn(turn: CrossThreadEvent, limit: RateLimit) -> None:
+    deadline = asyncio.timeout(limit.wait_timeout)
+    try:
+        async with deadline:
+            await turn
+    except TimeoutError:
+        raise RateLimitTimeoutError(limit, limit.wait_timeout) from None
+
+
+_buckets: Final[WeakKeyDictionary[RateLimit, TokenBucket]] = WeakKeyDictionary()
+
+
+def _get_bucket(limit: RateLimit) -> TokenBucket:
+    """Made at first use; the object is the identity, and both end together."""
+    with _lock:
+        bucket = _buckets.get(limit)
+        if bucket is None:
+            bucket = _buckets[limit] = TokenBucket(limit.interval_s)
+        return bucket
+
+
+class SendGate:
+    """Open until the run is stopped or over; then for good closed. May be closed from any thread."""
+
+    def __init__(self) -> None:
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Let no further request through."""
+        self._is_closed = True
+
+    def check(self) -> None:
+        """Let a request through.
+
+        Raises:
+            CancelledError: the run was stopped, and a tool or a callback has kept that from whoever asks.
+        """
+        if self._is_closed:
+            raise asyncio.CancelledError("the run was stopped")

@@ -1,4 +1,4 @@
-"""Carries out what the scheduler commands for tasks and phases, and tells it how the work on them ended.
+"""Carries out what the scheduler commands for tasks and phases, and tells it how their work and conditions came out.
 
 Knows nothing of how a run as a whole begins and ends; see `driver`.
 """
@@ -7,33 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, OnExhausted
+from ensemble_notebook.domain.definitions.output_type import read_field
 from ensemble_notebook.domain.definitions.review import ReviewDecision, Verdict
+from ensemble_notebook.domain.definitions.run_context import set_context
 from ensemble_notebook.domain.events import PhaseEnded, PhaseRetried, PhaseSkipped, PhaseStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
-from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
+from ensemble_notebook.domain.planning.execution_plan import describe_conditions
+from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
+from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.lifecycle.task_lifecycle import (
-    TaskEnding,
-    emit_task_ended,
-    emit_task_skipped,
-    emit_task_started,
-    stop_timer,
-)
-from ensemble_notebook.engine.run.condition_evaluator import ConditionEvaluator
+from ensemble_notebook.engine.events.nested_events import CallingSpan
+from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.run.node_tasks import Node, NodeTasks
 from ensemble_notebook.engine.run.phase_review import NO_REASON, PhaseReviewer
-from ensemble_notebook.engine.run.run_result import RunResult
-from ensemble_notebook.engine.run.run_spans import RunSpans
+from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
 from ensemble_notebook.engine.run.task_resolver import TaskResolver
+from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.scheduling.scheduler_commands import (
     CancelReview,
     CancelTask,
     DenyPlaces,
     EndPhase,
+    EndRounds,
     GrantPlace,
     NodeCommand,
     QueueReview,
@@ -55,10 +54,15 @@ from ensemble_notebook.engine.scheduling.scheduler_inputs import (
     TaskEndedWithoutOutput,
     TaskSucceeded,
 )
-from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.task.task_runner import TaskRunner
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import BudgetExceededError, ReviewRejectedError, summarize_error
+from ensemble_notebook.engine.task_lifecycle import (
+    TaskEnding,
+    emit_task_ended,
+    emit_task_skipped,
+    emit_task_started,
+    stop_timer,
+)
+from ensemble_notebook.errors import BudgetExceededError, EnsembleError, ReviewRejectedError, summarize_error
 
 
 class CommandExecutor:
@@ -144,6 +148,8 @@ class CommandExecutor:
                 self._node_tasks.cancel(phase)
             case RetryPhase(_, tasks):
                 self._retry_phase(phase, tasks, span)
+            case EndRounds():
+                self._end_rounds(phase, span)
             case EndPhase(_, status, is_cancelled):
                 span.emit(PhaseEnded, status=status, is_cancelled=is_cancelled)
             case SkipPhase(_, reason):
@@ -195,7 +201,7 @@ class CommandExecutor:
             output = ending.output
             self._node_tasks.start(
                 node,
-                lambda node: self._conditions.evaluate(node.index, output, span),
+                lambda node: self._decide_conditions(node, output, span),
                 functools.partial(self._end_conditions, ending),
             )
             return
@@ -206,6 +212,12 @@ class CommandExecutor:
         else:
             self._advance(TaskSucceeded(node.index))
 
+    def _decide_conditions(
+        self, node: TaskNode, output: TaskOutput, span: SpanEmitter
+    ) -> Coroutine[Any, Any, frozenset[int]]:
+        set_context(functools.partial(self._runner.make_context, node, span))
+        return self._conditions.evaluate(node.index, output, span)
+
     def _end_conditions(
         self, ending: TaskEnding, node: TaskNode, met: frozenset[int] | None, error: BaseException | None
     ) -> None:
@@ -213,7 +225,7 @@ class CommandExecutor:
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error
         emit_task_ended(self._spans.tasks[node.index], node.role, ending)
-        self._advance(TaskSucceeded(node.index, met or frozenset()))
+        self._advance(TaskSucceeded(node.index, met or frozenset(), self._conditions.find_broken(node.index)))
 
     def _note_skipped(self, node: TaskNode, reason: str) -> None:
         self._resolver.note_absence(node.index, f"it was skipped ({reason})")
@@ -283,13 +295,31 @@ class CommandExecutor:
         self._advance(PhaseRejected(phase.index))
 
     def _retry_phase(self, phase: PhaseNode, tasks: Sequence[int], span: SpanEmitter) -> None:
-        """These tasks of a phase are done once more."""
-        decision = self._decisions.pop(phase)
-        self._resolver.send_back(phase, tasks, decision)
+        """These tasks of a phase are done once more, as its review wants, or in another round."""
+        decision = self._decisions.pop(phase, None)
+        if decision is None:
+            feedback = f"until {describe_conditions(phase.until, self._graph)}"
+            self._resolver.begin_round(phase, feedback)
+        else:
+            feedback = decision.text
+            self._resolver.send_back(phase, tasks, decision)
         names = {index: self._graph.tasks[index].name for index in tasks}
         self._result.forget(names)
         attempt = self._resolver.count_attempts(phase)
-        span.emit(PhaseRetried, attempt=attempt, feedback=decision.text, tasks=tuple(names.values()))
+        span.emit(PhaseRetried, attempt=attempt, feedback=feedback, tasks=tuple(names.values()))
+
+    def _end_rounds(self, phase: PhaseNode, span: SpanEmitter) -> None:
+        """A phase is not done again although its condition does not hold, or can't be told (E81)."""
+        error = self._conditions.find_fault(phase.until)
+        until, rounds = describe_conditions(phase.until, self._graph), pluralize(phase.phase.max_rounds or 1, "round")
+        message = f"Phase {phase.name!r} has had {rounds}, its max_rounds, and {until} does not hold"
+        if error is None and phase.phase.on_exhausted is OnExhausted.KEEP:
+            span.emit(Warned, message=f"{message}; its last outputs are kept.")
+            self._result.is_doubtful = True
+            return
+        error = error or EnsembleError(f"{message}. Raise max_rounds, or set on_exhausted to keep its last outputs.")
+        role = self._graph.tasks[self._graph.conditions[phase.until[0]].source].role
+        self._result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
 
     def leave_uncancelled(self) -> None:
         """What ignored its cancellation is left to itself, so that a second interrupt is never needed."""
@@ -309,3 +339,99 @@ class CommandExecutor:
                 self._note_failed(node, ending)
                 emit_task_ended(span, node.role, ending)
                 self._advance(TaskEndedWithoutOutput(node.index))
+
+
+# Knows nothing of what follows from it: which tasks and phases run is the scheduler's business.
+
+
+class ConditionEvaluator:
+    """All conditions of one run, and what is known of them so far."""
+
+    def __init__(self, graph: Graph, caller: FunctionCaller) -> None:
+        self._graph = graph
+        self._caller = caller
+        self._by_source: dict[int, list[ConditionNode]] = {}
+        for node in graph.conditions:
+            self._by_source.setdefault(node.source, []).append(node)
+        self._held: set[int] = set()
+        self._faults: dict[int, Exception] = {}
+
+    def has_conditions(self, source: int) -> bool:
+        """Whether there is any condition on a task."""
+        return source in self._by_source
+
+    async def evaluate(self, source: int, output: TaskOutput, span: SpanEmitter) -> frozenset[int]:
+        """Numbers of the conditions on a task for which its output is as wanted; replaces what was known of them.
+
+        A default is, where no other condition on the task is. One whose predicate raises can't be decided: it counts
+        as held, so that what it guards is neither silently skipped nor silently run; see `find_fault`.
+
+        Args:
+            source: number of the task.
+            output: what it left.
+            span: of the task; runs that a predicate begins are inside it (E52).
+        """
+        siblings = self._by_source[source]
+        for node in siblings:
+            self._held.discard(node.index)
+            self._faults.pop(node.index, None)
+        with CallingSpan(span):
+            for node in siblings:
+                await self._test(node, output)
+        decided = {node.index for node in siblings if node.index in self._held or node.index in self._faults}
+        if not decided:
+            decided = {node.index for node in siblings if node.condition.default}
+            self._held |= decided
+        return frozenset(decided)
+
+    def find_broken(self, source: int) -> frozenset[int]:
+        """Numbers of the conditions on a task that can't be decided, since their test broke."""
+        return frozenset(node.index for node in self._by_source[source] if node.index in self._faults)
+
+    def find_fault(self, numbers: Iterable[int]) -> EnsembleError | None:
+        """Why it can't be told whether one of these conditions holds; None where one does, or it can."""
+        if not self._faults:
+            return None
+        faulty = [number for number in numbers if number in self._faults]
+        if not faulty or any(number in self._held for number in numbers):
+            return None
+        node, cause = self._graph.conditions[faulty[0]], self._faults[faulty[0]]
+        name = self._graph.tasks[node.source].name
+        error = EnsembleError(f"The condition on {name!r} ({node.condition.test}) broke: {summarize_error(cause)}")
+        error.__cause__ = cause
+        return error
+
+    async def _test(self, node: ConditionNode, output: TaskOutput) -> None:
+        condition = node.condition
+        try:
+            test: Callable[..., Any] = condition.is_met_by
+            value: Any = output.raw
+            if condition.predicate is not None:
+                test, value = condition.predicate, output
+            elif condition.field is not None:
+                test, value = condition.is_met_by_value, self._read_field(node, condition.field, output)
+            # A search may take its time, too (E67): the loop is for others meanwhile.
+            is_slow = condition.predicate is not None or condition.matches is not None
+            is_met = bool(
+                await self._caller.call(f"condition on {output.name}", test, value) if is_slow else test(value)
+            )
+        except Exception as error:  # noqa: BLE001 - it is the user's own function
+            self._faults[node.index] = error
+        else:
+            if is_met:
+                self._held.add(node.index)
+
+    def _read_field(self, node: ConditionNode, path: str, output: TaskOutput) -> Any:
+        """The value at a path of a typed output; None where its output type lets it be missing.
+
+        Raises:
+            EnsembleError: there is no such value, and no output type that would say why.
+        """
+        try:
+            return read_field(output.parsed_output, path)
+        except LookupError as error:
+            if self._graph.tasks[node.source].task.output_type is not None:
+                return None
+            raise EnsembleError(
+                f"{error} Give the task an output_type, and the condition is checked before a run."
+            ) from None

@@ -10,14 +10,16 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.run_memory import KeptTasks
-from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.event_stream import EventStream
+from ensemble_notebook.engine.agent.prepared_tools import CLOSING_LIMIT_S
+from ensemble_notebook.engine.events.event_stream import Clock, EventStream
 from ensemble_notebook.engine.events.task_timer import TimedAround
+from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.parent_run import ParentRun
+from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.command_executor import CommandExecutor
 from ensemble_notebook.engine.run.node_tasks import NodeTasks
-from ensemble_notebook.engine.run.run_result import RunResult
-from ensemble_notebook.engine.run.run_spans import RunSpans
+from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
+from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.scheduling.scheduler import Scheduler
 from ensemble_notebook.engine.scheduling.scheduler_commands import EndRun
 from ensemble_notebook.engine.scheduling.scheduler_inputs import (
@@ -26,17 +28,15 @@ from ensemble_notebook.engine.scheduling.scheduler_inputs import (
     RunStopRequested,
     SchedulerInput,
 )
-from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.engine.task.item_tasks import ItemPlaces
+from ensemble_notebook.engine.task.for_each import ItemPlaces
 from ensemble_notebook.engine.task.task_runner import TaskRunner
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.engine.threads.loop_thread import call_on_loop
 
 CANCELLATION_LIMIT_S: Final = 0.5
 
 _CLOSED: Final = {
-    ExitReason.USER_EXIT_EARLY: "not started: somebody chose to leave the run",
-    ExitReason.BUDGET_EXCEEDED: "not started: the budget is used up",
+    ExitReason.USER_EXIT_EARLY: "somebody chose to leave the run",
+    ExitReason.NOBODY_TO_ASK: "nobody could be asked",
+    ExitReason.BUDGET_EXCEEDED: "the budget is used up",
 }
 
 
@@ -83,7 +83,8 @@ class Driver:
             clock,
             draw,
             self._spans.run,
-            exit_early=self._exit_early,
+            exit_early=self.close,
+            warn=self.warn,
             item_places=ItemPlaces(act, advance),
             parent=parent,
             kept_tasks=kept_tasks,
@@ -130,15 +131,17 @@ class Driver:
             raise
         finally:
             self._conclude()
+            is_whole = self.result.exit_reason is ExitReason.COMPLETED
+            await self._runner.close_tools(CLOSING_LIMIT_S if is_whole else CANCELLATION_LIMIT_S)
             self._release()
         return self.result
 
-    def close(self, reason: ExitReason) -> None:
-        """Let what runs finish and start nothing new (E27, E36); why it was closed first counts."""
+    def close(self, reason: ExitReason, words: str | None = None) -> None:
+        """Let what runs finish and start nothing new (E27, E36); why it was closed first counts, also in words."""
         if self._is_finished or self.result.exit_reason is not ExitReason.COMPLETED:
             return
         self.result.exit_reason = reason
-        self._act(self._advance, RunClosed(_CLOSED[reason]))
+        self._act(self._advance, RunClosed(f"not started: {words or _CLOSED[reason]}"))
 
     def stop(self, reason: ExitReason) -> None:
         """Stop at once: requests in flight are cancelled, nothing new starts (E35). Does nothing after the end."""
@@ -168,9 +171,6 @@ class Driver:
         self._act(self._executor.leave_uncancelled)
         self._conclude()
 
-    def _exit_early(self) -> None:
-        self.close(ExitReason.USER_EXIT_EARLY)
-
     def _stop_with_parent(self) -> None:
         call_on_loop(self._loop, self.stop, ExitReason.INTERRUPTED)
 
@@ -194,8 +194,31 @@ class Driver:
         self._runner.close()
         result = self.result
         result.delegated = tuple(self._runner.delegated)
-        result.conclude(self._spec.error_strategy)
+        self._warn_of_stages()
+        result.conclude(self._spec.error_strategy, fallback_is_warning=self._spec.fallback_is_warning)
+        if not self._spec.fallback_is_warning:  # the status does not tell of it
+            self._warn_of_fallbacks()
         self._spans.emit_run_ended(result)
+
+    def _warn_of_fallbacks(self) -> None:
+        for output in self.result.outputs.values():
+            if output.from_fallback:
+                role = self._find_told_role(output.agent_role)
+                self.warn(f"Task {output.name!r} was done by its fallback {role!r}.")
+
+    def _warn_of_stages(self) -> None:
+        """A manager that ends without a required stage has done less than was asked of it (E25)."""
+        if any(output.reused for output in self.result.outputs.values()) or not self.result.outputs:
+            return
+        for number, roles in self._runner.undone_stages:
+            names = ", ".join(repr(self._find_told_role(role)) for role in roles)
+            self.warn(f"Stage {number} of required_stages is not complete: {names} did nothing for the manager.")
+            self.result.is_doubtful = True
+
+    def _find_told_role(self, role: str) -> str:
+        """A role as warnings name it: what a run without texts has filled in is one (T6a)."""
+        text_filter = self._spec.text_filter
+        return role if text_filter is None else text_filter.find_declared_role(role)
 
     def _release(self) -> None:
         """Part what knows each other, so that it is freed at once: the garbage collector looks at all that is alive.

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.engine.limits.parent_run import ParentRun
-from ensemble_notebook.engine.threads.loop_thread import call_on_loop
+from ensemble_notebook.engine.loop_thread import call_on_loop
 
 Node: TypeAlias = TaskNode | PhaseNode
 Work = Callable[[Any], Coroutine[Any, Any, Any]]

@@ -1,4 +1,4 @@
-"""What a run came to, and which word fits it (E34)."""
+"""What a run came to, and which word fits it (E34); and the spans in which that is told."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, RunStatus
+from ensemble_notebook.domain.events import Noted, PlanMade, RunEnded, RunStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
+from ensemble_notebook.domain.planning.graph import TaskNode
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.events.task_timer import GroupTimer, TimedAround
+from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.errors import BudgetExceededError
 
 _STATUS: Final = {
     ExitReason.COMPLETED: RunStatus.COMPLETED,
     ExitReason.USER_EXIT_EARLY: RunStatus.EXITED_EARLY,
+    ExitReason.NOBODY_TO_ASK: RunStatus.EXITED_EARLY,
     ExitReason.BUDGET_EXCEEDED: RunStatus.BUDGET_EXCEEDED,
     ExitReason.INTERRUPTED: RunStatus.INTERRUPTED,
     ExitReason.TIMEOUT: RunStatus.FAILED,
@@ -31,7 +37,8 @@ class RunResult:
         failures: in order of failure.
         skipped: in the order in which that was decided.
         cancelled: indices of the tasks that were running when the run was stopped.
-        is_doubtful: a phase went on although its review would have sent it back (E28).
+        is_doubtful: a phase went on although its review would have sent it back (E28) or its `until` does not hold
+            (E81), or a required stage is not complete (E25).
         delegated: what the workers of a manager completed, in that order; all of it before the manager's own (E22).
         budget_error: what was refused first because a budget is used up, of this run or of one around it (E52).
     """
@@ -63,9 +70,9 @@ class RunResult:
         for index in tasks:
             self.outputs.pop(index, None)
         self.skipped = [each for each in self.skipped if each.kind != "task" or each.name not in names]
-        self.failures = [each for each in self.failures if each.item_of not in names]
+        self.failures = [each for each in self.failures if each.kind != "task" or not names & {each.name, each.item_of}]
 
-    def conclude(self, strategy: ErrorStrategy) -> None:
+    def conclude(self, strategy: ErrorStrategy, *, fallback_is_warning: bool) -> None:
         """Find the status. Where failures are borne (PARTIAL), a run fails only if nothing useful came of it (E34).
 
         All roots failed is a case of that: what depends on them does not run.
@@ -75,6 +82,92 @@ class RunResult:
             if strategy is not ErrorStrategy.PARTIAL or not is_useful:
                 self.exit_reason = ExitReason.ERROR
         self.status = _STATUS[self.exit_reason]
-        fell_back = any(output.from_fallback for output in self.outputs.values())
+        fell_back = fallback_is_warning and any(output.from_fallback for output in self.outputs.values())
         if self.status is RunStatus.COMPLETED and (self.failures or fell_back or self.is_doubtful):
             self.status = RunStatus.COMPLETED_WITH_WARNINGS
+
+
+class RunSpans:
+    """All spans that are known before anything runs.
+
+    Args:
+        spec: the run.
+        stream: takes the events.
+        around: what the run's time is a part of, where it is nested in another run (E52).
+
+    Attributes:
+        run: the span of the run.
+        phases: by index.
+        tasks: by index.
+    """
+
+    def __init__(self, spec: RunSpec, stream: EventStream, around: TimedAround | None = None) -> None:
+        self._spec = spec
+        self._stream = stream
+        self.run = SpanEmitter(stream, stream.run_id, timer=GroupTimer(stream.offset_s, around))
+        self.phases = tuple([self._make_phase_span(phase.name) for phase in spec.graph.phases])
+        self.tasks = [self._make_task_span(node) for node in spec.graph.tasks]
+
+    def emit_run_started(self) -> None:
+        """The run begins, and this is its plan."""
+        spec = self._spec
+        self.run.timer.start()
+        self.run.emit(
+            RunStarted,
+            name=spec.name,
+            workflow=spec.workflow,
+            inputs={name: _to_text(value) for name, value in spec.inputs.items()},
+            max_concurrency=spec.max_concurrency,
+            budget=spec.budget,
+            capture_mode=spec.capture_mode,
+            agents=spec.agents,
+            replayed_from=spec.replayed_from,
+            resumed_from=spec.resumed_from,
+            task_noun=spec.task_noun,
+            definition_version=None if spec.versions is None else spec.versions.definition,
+            prompts_version=None if spec.versions is None else spec.versions.prompts,
+            variable=spec.variable,
+        )
+        self.run.emit(
+            PlanMade,
+            plan=spec.get_told_plan(),
+            task_span_ids=tuple(span.span_id for span in self.tasks),
+            phase_span_ids=tuple(span.span_id for span in self.phases),
+        )
+        if spec.replayed_from is not None:
+            self.run.emit(Noted, message=f"Replaying {spec.replayed_from}: no model is asked.")
+        if spec.resumed_from is not None:
+            self.run.emit(Noted, message=f"Resuming {spec.resumed_from}: what it has done is not done again.")
+        if spec.continued_from is not None:
+            self.run.emit(Noted, message=f"Continuing {spec.continued_from}: its tasks go on with their conversations.")
+        for message in spec.warnings:
+            self.warn(message)
+
+    def emit_run_ended(self, result: RunResult) -> None:
+        """The run is over; nothing is emitted any more."""
+        self.run.timer.stop()
+        self.run.emit(RunEnded, status=result.status, exit_reason=result.exit_reason, error=result.error)
+        self._stream.close()
+
+    def warn(self, message: str) -> None:
+        """Say something about the run as a whole."""
+        self.run.emit(Warned, message=message)
+
+    def _make_phase_span(self, name: str) -> SpanEmitter:
+        after = self._spec.plan.phases[name]
+        span_id, timer = self._stream.new_span_id(), self.run.timer
+        return SpanEmitter(self._stream, span_id, self.run.span_id, phase=name, depends_on=after, timer=timer)
+
+    def _make_task_span(self, node: TaskNode) -> SpanEmitter:
+        parent = self.run if node.phase is None else self.phases[node.phase]
+        planned = self._spec.plan.tasks[node.index]
+        has_items = node.task.for_each is not None
+        return parent.task_child(planned.name, planned.phase, planned.depends_on, has_items=has_items)
+
+
+def _to_text(value: object) -> str:
+    """An input as text, for views; a value that has none is no reason not to run."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - it is the user's own `__str__`
+        return f"<{type(value).__name__}>"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ensemble_notebook.domain.definitions.own_prompt import get_prompt_places
 from ensemble_notebook.domain.definitions.review import ReviewDecision
-from ensemble_notebook.domain.definitions.templates import render
+from ensemble_notebook.domain.definitions.templates import PlacedText, render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
-from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
-from ensemble_notebook.domain.planning.graph_part import GraphPart
-from ensemble_notebook.engine.specs.resolved_task import MissingOutput, ResolvedTask
-from ensemble_notebook.engine.specs.revision import FIRST_ATTEMPT, Revision
+from ensemble_notebook.domain.planning.graph import Graph, GraphPart, PhaseNode, TaskNode
+from ensemble_notebook.engine.run_spec import FIRST_ATTEMPT, MissingOutput, ResolvedTask, Revision
 from ensemble_notebook.errors import summarize_error
 
 
@@ -57,6 +57,7 @@ class TaskResolver:
             missing=self._describe_all_missing(node.context),
             revision=self._revisions.get(node, FIRST_ATTEMPT),
             is_last=node.index in self._last,
+            prompt=self._place_prompt(node),
             item_source=None if node.item_source is None else self._outputs.get(node.item_source),
         )
 
@@ -69,7 +70,15 @@ class TaskResolver:
             expected_output=render(reviewer.task.expected_output, self._inputs),
             context=self.find_outputs(reads),
             missing=self._describe_all_missing(reviewer.context),
+            prompt=self._place_prompt(reviewer),
         )
+
+    def _place_prompt(self, node: TaskNode) -> PlacedText | None:
+        """The own prompt of a task, with its variables filled in (E77)."""
+        task = node.task
+        if task.prompt is None:
+            return None
+        return PlacedText(task.prompt, self._inputs, get_prompt_places(has_items=task.for_each is not None))
 
     def find_outputs(self, tasks: Iterable[int]) -> tuple[TaskOutput, ...]:
         """The outputs of these tasks that are there, in the same order."""
@@ -94,6 +103,23 @@ class TaskResolver:
             # What was passed over by its condition is told the feedback, too, and has had no attempt yet.
             after = before.add(feedback) if output is None else before.follow(feedback, output.raw)
             self._revisions[node] = after
+
+    def begin_round(self, phase: PhaseNode, until: str) -> None:
+        """Let all tasks of a phase be done once more, each with its own last output and what went on was decided by.
+
+        Args:
+            phase: one that is done until a condition holds (E81).
+            until: the condition, in words.
+        """
+        self._attempts[phase] = self.count_attempts(phase) + 1
+        tested = list(dict.fromkeys(self._graph.conditions[number].source for number in phase.until))
+        for node in [self._graph.tasks[index] for index in phase.tasks]:
+            # Who judges is not told of its own judgement, and who reads it in this round is not told of the last one.
+            judges = [] if node.index in tested else [each for each in tested if each not in node.context]
+            said = [f"### {each.name}\n{each.raw}" for each in self.find_outputs(judges)]
+            output, before = self._outputs.get(node.index), self._revisions.get(node, FIRST_ATTEMPT)
+            after = before if output is None else before.follow(None, output.raw)
+            self._revisions[node] = replace(after, round="\n\n".join([f"It is done again {until}.", *said]))
 
     def _describe_all_missing(self, tasks: Iterable[int]) -> tuple[MissingOutput, ...]:
         missing: list[MissingOutput] = []

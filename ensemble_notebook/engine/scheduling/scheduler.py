@@ -1,4 +1,4 @@
-"""Decides what starts, ends and is skipped: a pure state machine (E20, E21, E26-E28, E32, E33, E35).
+"""Decides what starts, ends and is skipped: a pure state machine (E20, E21, E26-E28, E32, E33, E35, E81).
 
 Knows no asyncio, clock or model: scheduler inputs in, commands out. One mechanism serves phases and tasks: a phase is a
 node whose body is a group of nodes, and the whole run is the outermost group.
@@ -12,18 +12,19 @@ another group is resolved by the time its own group opens.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import Enum, auto
 from typing import Final
 
-from ensemble_notebook.domain.definitions.enums import ErrorStrategy, PhaseStatus
-from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.planning.graph_part import GraphPart
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, OnExhausted, PhaseStatus
+from ensemble_notebook.domain.planning.graph import Graph, GraphPart
 from ensemble_notebook.engine.scheduling.scheduler_commands import (
     CancelReview,
     CancelTask,
     Command,
     DenyPlaces,
     EndPhase,
+    EndRounds,
     EndRun,
     GrantPlace,
     QueueReview,
@@ -49,18 +50,6 @@ from ensemble_notebook.engine.scheduling.scheduler_inputs import (
     SchedulerInput,
     TaskEndedWithoutOutput,
     TaskSucceeded,
-)
-from ensemble_notebook.engine.scheduling.scheduler_nodes import (
-    MISSED,
-    RESOLVED,
-    UNSTARTED,
-    NodeGroup,
-    NodeState,
-    NodeTable,
-    SchedulerNode,
-    find_dependents,
-    get_body,
-    hold_again,
 )
 
 STOPPED: Final = "not started: the run was stopped"
@@ -98,6 +87,7 @@ class Scheduler:
         self._left_out = _NO_NODES if only is None else frozenset(nodes.list_left_out(only.tasks))
         self._left_out_reason = "" if only is None else f"not needed for {only.name!r}, which alone was asked for"
         self._met_conditions = _NO_CONDITIONS
+        self._broken_conditions = _NO_CONDITIONS
         self._ready: deque[SchedulerNode] = deque()
         self._to_resolve: deque[tuple[SchedulerNode, NodeState, str]] = deque()
         self._running: dict[int, SchedulerNode] = {}
@@ -128,8 +118,9 @@ class Scheduler:
 
     def _apply(self, scheduler_input: SchedulerInput) -> None:
         match scheduler_input:
-            case TaskSucceeded(task, met):
+            case TaskSucceeded(task, met, broken):
                 self._met_conditions |= met
+                self._broken_conditions |= broken
                 self._end_task(task, NodeState.SUCCEEDED)
             case TaskEndedWithoutOutput(task):
                 self._end_task(task, NodeState.SKIPPED if self._is_stopping else NodeState.FAILED)
@@ -294,13 +285,30 @@ class Scheduler:
 
     def _complete(self, phase: SchedulerNode, body: NodeGroup) -> None:
         """Every task of a phase is resolved: it is reviewed where somebody is to and there is something to see."""
-        is_whole = not body.has_failed and not body.is_cut_short and self._closing_reason is None
-        is_whole = is_whole and self._left_out.isdisjoint(body.nodes)
+        goes_on = not body.is_cut_short and self._closing_reason is None and self._left_out.isdisjoint(body.nodes)
+        if phase.loop is not None and goes_on and not (body.has_failed and body.strategy is ErrorStrategy.FAIL_FAST):
+            self._end_round(phase, body, phase.loop)
+            return
+        is_whole = goes_on and not body.has_failed
         if phase.has_review and is_whole and any(each.state is NodeState.SUCCEEDED for each in body.nodes):
             phase.state = NodeState.AWAITING_REVIEW
             self._queue_for_place(phase)
         else:
             self._end_phase(phase, body)
+
+    def _end_round(self, phase: SchedulerNode, body: NodeGroup, loop: Loop) -> None:
+        """A round of a phase is over: there is another one, unless its condition holds or none is left (E81)."""
+        tested = [number for number, source in loop.until if source.state is NodeState.SUCCEEDED]
+        broken = self._broken_conditions.intersection(tested)
+        if not self._met_conditions.intersection(tested) - broken:
+            if loop.rounds_left and not broken:
+                loop.rounds_left -= 1
+                body.has_failed = False
+                self._retry_phase(phase, body, None)
+                return
+            self._commands.append(EndRounds(phase.index))
+            body.has_failed = body.has_failed or bool(broken) or not loop.keeps_last
+        self._end_phase(phase, body)
 
     def _end_phase(self, phase: SchedulerNode, body: NodeGroup) -> None:
         """A phase is over, and nothing in it comes after it."""
@@ -310,7 +318,7 @@ class Scheduler:
         self._to_resolve.append((phase, NodeState.SUCCEEDED if is_whole else NodeState.FAILED, ""))
 
     def _retry_phase(self, phase: SchedulerNode, body: NodeGroup, tasks: frozenset[int] | None) -> None:
-        """A phase was sent back: forget what came of all its tasks, or of these and their dependents (E28, E46)."""
+        """A phase is done again: forget what came of all its tasks, or of these and their dependents (E28, E46)."""
         again = body.nodes if tasks is None else find_dependents(self._tasks[index] for index in tasks)
         phase.state = NodeState.RUNNING
         body.unresolved_count = len(again)
@@ -318,6 +326,7 @@ class Scheduler:
         hold_again(again)
         for node in again:
             self._met_conditions = self._met_conditions.difference(node.own_conditions)
+            self._broken_conditions = self._broken_conditions.difference(node.own_conditions)
         self._commands.append(RetryPhase(phase.index, tuple(node.index for node in again)))
         self._open(again)
 
@@ -339,3 +348,262 @@ class Scheduler:
         self._commands += [CancelTask(index) for index in self._running]
         self._commands += [CancelReview(index) for index in self._reviewed]
         self._close(STOPPED)
+
+
+# --- The tasks and phases of a run, as the scheduler sees them --------------------------------------------------------
+
+
+class NodeState(Enum):
+    """The state of a node. The last four are final, unless a phase is sent back.
+
+    ``PASSED_OVER``: skipped since a condition was not met, which is no failure for those that depend on it.
+    """
+
+    HELD = auto()
+    READY = auto()
+    RUNNING = auto()
+    AWAITING_REVIEW = auto()
+    IN_REVIEW = auto()
+    SUCCEEDED = auto()
+    FAILED = auto()
+    SKIPPED = auto()
+    PASSED_OVER = auto()
+
+
+UNSTARTED: Final = (NodeState.HELD, NodeState.READY)
+RESOLVED: Final = (NodeState.SUCCEEDED, NodeState.FAILED, NodeState.SKIPPED, NodeState.PASSED_OVER)
+MISSED: Final = (NodeState.FAILED, NodeState.SKIPPED)
+
+
+class NodeGroup:
+    """Nodes that open together and share an error strategy: the body of a phase, or the run as a whole.
+
+    Attributes:
+        owner: the phase; None for the run.
+        unresolved_count: how many of its nodes are not.
+        has_failed: a node failed, or was skipped for a failure elsewhere.
+        failure_text: why nothing in it starts any more after a failure (FAIL_FAST); None where that is not so.
+        is_cut_short: a node did not come to its end because nothing was to start any more, or everything was to stop.
+    """
+
+    __slots__ = ("failure_text", "has_failed", "is_cut_short", "nodes", "owner", "strategy", "unresolved_count")
+
+    def __init__(self, owner: SchedulerNode | None, strategy: ErrorStrategy) -> None:
+        self.owner = owner
+        self.strategy = strategy
+        self.nodes: list[SchedulerNode] = []
+        self.unresolved_count = 0
+        self.has_failed = False
+        self.is_cut_short = False
+        self.failure_text: str | None = None
+
+
+class Loop:
+    """The rounds of a phase that is done again until a condition holds.
+
+    Attributes:
+        until: the conditions by number, each with the task that must have succeeded for it to hold.
+        rounds_left: how often it may be done again.
+        keeps_last: whether its last outputs count where no condition holds in the end.
+    """
+
+    __slots__ = ("keeps_last", "rounds_left", "until")
+
+    def __init__(self, until: tuple[tuple[int, SchedulerNode], ...], rounds_left: int, *, keeps_last: bool) -> None:
+        self.until = until
+        self.rounds_left = rounds_left
+        self.keeps_last = keeps_last
+
+
+class SchedulerNode:
+    """A task, or a phase.
+
+    Attributes:
+        body: the tasks of a phase; None for a task.
+        has_review: a phase that is reviewed.
+        loop: of a phase that is done again; None for most.
+        needs: what it depends on.
+        item_source: the one of these for whose items it runs, without which there is nothing to do; None for most.
+        wanted_places: how many of its items wait for a place, while it runs.
+        conditions: its conditions by number, each with the node that must have succeeded for it to hold.
+        own_conditions: numbers of the conditions on its own output.
+        hold_count: how many nodes still hold it until they are resolved, its group included.
+        readers: nodes of its group that can't do without it.
+        followers: nodes of its group that only wait for it.
+    """
+
+    __slots__ = (
+        "body",
+        "conditions",
+        "followers",
+        "group",
+        "has_review",
+        "hold_count",
+        "index",
+        "item_source",
+        "loop",
+        "name",
+        "needs",
+        "own_conditions",
+        "readers",
+        "state",
+        "wanted_places",
+    )
+
+    def __init__(self, index: int, name: str, group: NodeGroup) -> None:
+        self.index = index
+        self.name = name
+        self.group = group
+        self.body: NodeGroup | None = None
+        self.has_review = False
+        self.loop: Loop | None = None
+        self.needs: tuple[SchedulerNode, ...] = ()
+        self.item_source: SchedulerNode | None = None
+        self.wanted_places = 0
+        self.conditions: tuple[tuple[int, SchedulerNode], ...] = ()
+        self.own_conditions: tuple[int, ...] = ()
+        self.hold_count = 1
+        self.readers: Sequence[SchedulerNode] = ()
+        self.followers: Sequence[SchedulerNode] = ()
+        self.state = NodeState.HELD
+        group.nodes.append(self)
+        group.unresolved_count += 1
+
+    @property
+    def outcome(self) -> str:
+        """What became of a node that did not succeed."""
+        return "failed" if self.state is NodeState.FAILED else "was skipped"
+
+    @property
+    def named_outcome(self) -> str:
+        """The same, with its name."""
+        return f"{self.name!r}, which {self.outcome}"
+
+
+def find_dependents(nodes: Iterable[SchedulerNode]) -> list[SchedulerNode]:
+    """Find these nodes of a group and all of it that depend on them, directly or through others, in order.
+
+    A node depends on what it needs and on what its conditions test; what merely comes after it in a list does not.
+    """
+    found = set(nodes)
+    to_follow = list(found)
+    while to_follow:
+        each = to_follow.pop()
+        for other in (*each.readers, *each.followers):
+            if other not in found and (each in other.needs or any(each is source for _, source in other.conditions)):
+                found.add(other)
+                to_follow.append(other)
+    return sorted(found, key=lambda node: node.index)
+
+
+def hold_again(nodes: Iterable[SchedulerNode]) -> None:
+    """Let nodes of one group wait once more for their group and for each other; all else is resolved."""
+    again = set(nodes)
+    for node in again:
+        node.state = NodeState.HELD
+        node.hold_count = 1
+    for node in again:
+        for other in (*node.readers, *node.followers):
+            if other in again:
+                other.hold_count += 1
+
+
+def get_body(phase: SchedulerNode) -> NodeGroup:
+    """The tasks of a phase."""
+    assert phase.body is not None
+    return phase.body
+
+
+class NodeTable:
+    """The nodes of one graph, each linked with those that it waits for.
+
+    Attributes:
+        root: the group of the whole run: its phases, or its tasks where it has none.
+        phases: by index.
+        tasks: by index.
+    """
+
+    __slots__ = ("phases", "root", "tasks")
+
+    def __init__(self, graph: Graph, strategy: ErrorStrategy) -> None:
+        # Phases that don't depend on a failed one always go on (E26), whatever the strategy of the tasks is.
+        self.root = NodeGroup(None, ErrorStrategy.CONTINUE_ON_ERROR if graph.phases else strategy)
+        self.phases = tuple([SchedulerNode(phase.index, phase.name, self.root) for phase in graph.phases])
+        for node in self.phases:
+            node.body = NodeGroup(node, strategy)
+        self.tasks: list[SchedulerNode] = []
+        for task in graph.tasks:
+            group = self.root if task.phase is None else get_body(self.phases[task.phase])
+            self.tasks.append(SchedulerNode(task.index, task.name, group))
+        self._link_tasks(graph)
+        self._link_phases(graph)
+        for condition in graph.conditions:
+            self.tasks[condition.source].own_conditions += (condition.index,)
+
+    def unlink(self) -> None:
+        """Let nodes know no others any more, so that they are freed without the garbage collector."""
+        self.root.nodes.clear()
+        for node in (*self.phases, *self.tasks):
+            node.needs, node.item_source, node.conditions, node.loop = (), None, (), None
+            if node.body is not None:
+                node.body.owner = None
+                node.body.nodes.clear()
+
+    def list_left_out(self, taking_part: Collection[int]) -> Iterator[SchedulerNode]:
+        """The tasks that take no part, and the phases none of whose tasks does."""
+        for task in self.tasks:
+            if task.index not in taking_part:
+                yield task
+        for phase in self.phases:
+            if all(task.index not in taking_part for task in get_body(phase).nodes):
+                yield phase
+
+    def _link_tasks(self, graph: Graph) -> None:
+        for task in graph.tasks:
+            node = self.tasks[task.index]
+            node.needs = tuple([self.tasks[index] for index in task.context])
+            if task.item_source is not None:
+                node.item_source = self.tasks[task.item_source]
+                node.needs = tuple(dict.fromkeys((*node.needs, node.item_source)))
+            if task.when:
+                sources = [self.tasks[graph.conditions[number].source] for number in task.when]
+                node.conditions = tuple(zip(task.when, sources, strict=True))
+            _add_holds(node, () if task.after is None else (self.tasks[task.after],))
+
+    def _link_phases(self, graph: Graph) -> None:
+        for phase in graph.phases:
+            node = self.phases[phase.index]
+            node.has_review = phase.phase.review is not None
+            if phase.until:
+                until = tuple((number, self.tasks[graph.conditions[number].source]) for number in phase.until)
+                is_kept = phase.phase.on_exhausted is OnExhausted.KEEP
+                node.loop = Loop(until, (phase.phase.max_rounds or 1) - 1, keeps_last=is_kept)
+            node.needs = tuple(self.phases[index] for index in phase.after)
+            owners = (self.tasks[graph.conditions[number].source].group.owner for number in phase.when)
+            node.conditions = tuple((number, owner) for number, owner in zip(phase.when, owners, strict=True) if owner)
+            _add_holds(node, ())
+
+
+def _add_holds(node: SchedulerNode, after: Iterable[SchedulerNode]) -> None:
+    """Let a node wait for all that it depends on in its own group, and for what it merely comes after."""
+    is_partial = node.group.strategy is ErrorStrategy.PARTIAL
+    sources = dict.fromkeys(source for _, source in node.conditions)
+    for each in node.needs:
+        if each.group is node.group:
+            if is_partial:
+                each.followers = _append(each.followers, node)
+            else:
+                each.readers = _append(each.readers, node)
+            node.hold_count += 1
+    for each in (*sources, *after):
+        if each.group is node.group:
+            each.followers = _append(each.followers, node)
+            node.hold_count += 1
+
+
+def _append(nodes: Sequence[SchedulerNode], node: SchedulerNode) -> list[SchedulerNode]:
+    """A list with one more node; made for the first one, since most nodes hold no other."""
+    if isinstance(nodes, list):
+        nodes.append(node)
+        return nodes
+    return [node]

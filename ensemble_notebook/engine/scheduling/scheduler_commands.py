@@ -88,6 +88,13 @@ class RetryPhase:
 
 
 @dataclass(frozen=True, slots=True)
+class EndRounds:
+    """No condition of the phase holds, and it is not done again: no round is left, or a condition is broken (E81)."""
+
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
 class EndPhase:
     """The phase is over; `is_cancelled` where it was cut short, which is no failure of its own."""
 
@@ -121,6 +128,7 @@ NodeCommand = (
     | ReviewPhase
     | CancelReview
     | RetryPhase
+    | EndRounds
     | EndPhase
     | SkipPhase
 )

@@ -12,10 +12,17 @@ class RunStartRequested:
 
 @dataclass(frozen=True, slots=True)
 class TaskSucceeded:
-    """A running task has its output; `met_conditions` are the numbers of those that hold for it (E33)."""
+    """A running task has its output.
+
+    Attributes:
+        task: its index.
+        met_conditions: numbers of the conditions that hold for its output, or whose test broke (E33).
+        broken_conditions: numbers of the latter alone.
+    """
 
     task: int
     met_conditions: frozenset[int] = frozenset()
+    broken_conditions: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

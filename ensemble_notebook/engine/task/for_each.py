@@ -6,32 +6,35 @@ What an item is given and goes through is that of any task, and no business of t
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import ErrorStrategy
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ReviewTiming
 from ensemble_notebook.domain.definitions.item_list import Items, NoListError, describe_count, list_items
 from ensemble_notebook.domain.definitions.templates import ItemTemplate
 from ensemble_notebook.domain.events import ItemsListed, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.planning.known_items import find_excess
+from ensemble_notebook.domain.seams.run_memory import Approval
+from ensemble_notebook.engine.agent.prompts import NO_MEMORY
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.lifecycle.task_abandonment import (
+from ensemble_notebook.engine.run_spec import ResolvedTask, Revision, RunSpec
+from ensemble_notebook.engine.scheduling.scheduler_inputs import PlaceReturned, PlacesWanted, SchedulerInput
+from ensemble_notebook.engine.task.task_reuse import TaskReuse
+from ensemble_notebook.engine.task.task_work import TaskWork
+from ensemble_notebook.engine.task_gates import TaskGates
+from ensemble_notebook.engine.task_lifecycle import (
     PartialOutputKept,
     PreviousOutputKept,
     TaskAbandoned,
     abandonment_in,
+    run_unplanned_task,
 )
-from ensemble_notebook.engine.lifecycle.task_lifecycle import run_unplanned_task
-from ensemble_notebook.engine.review.task_gates import TaskGates
-from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
-from ensemble_notebook.engine.specs.revision import Revision
-from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.engine.task.item_tasks import ItemPlaces, ItemTasks
-from ensemble_notebook.engine.task.task_reuse import TaskReuse
-from ensemble_notebook.engine.task.task_work import NO_MEMORY, TaskWork
 from ensemble_notebook.errors import BudgetExceededError, EnsembleError, ItemsFailedError, mask_error, summarize_error
 
 _LONGEST_LABEL: Final = 60
@@ -87,9 +90,11 @@ class ForEachRunner:
         span.emit(ItemsListed, count=len(items))
         if not items:
             span.emit(Warned, message=f"Task {resolved.node.name!r} has no items to run for.")
-        asked = await self._gates.ask_before(resolved, span) if self._gates.is_open else resolved
-        work = TaskWork(asked, NO_MEMORY, span, self._revisions)
-        templates = self._make_templates(asked, is_edited=asked is not resolved)
+        work, templates = TaskWork(resolved, NO_MEMORY, span, self._revisions), self._make_templates(resolved)
+        if self._gates.has_gate(resolved, ReviewTiming.BEFORE) and not await self._has_passed(work, items, templates):
+            asked = await self._gates.ask_before(resolved, span)
+            work = TaskWork(asked, NO_MEMORY, span, self._revisions)
+            templates = self._make_templates(asked, is_edited=asked is not resolved)
         output, feedback = await self._attempt(work, items, templates)
         while feedback is not None:
             work.send_back("review", feedback, output.raw)
@@ -118,15 +123,34 @@ class ForEachRunner:
             raise EnsembleError(f"{fault} Raise it, or let {source.name!r} put out fewer.")
         return items
 
+    async def _has_passed(self, work: TaskWork, items: Items, templates: Templates) -> bool:
+        """Whether no item is to run, since all are of earlier runs, and the gate before the task was passed there."""
+        job, passed = _ItemWork(self, work, items, templates), tuple[Approval, ...]()
+        for number in range(len(items)):
+            passed = self._reuse.find_passed(job.resolve(number)[0])
+            if not passed:
+                break
+            await asyncio.sleep(0)  # each looks into the store, and others have work, too
+        self._reuse.take_over_passed(work.node, passed)
+        return bool(passed)
+
     async def _attempt(self, work: TaskWork, items: Items, templates: Templates) -> tuple[TaskOutput, str | None]:
         """The joined output, and the feedback with which a review wants it to be redone, or None."""
         output = await self._run_items(work, items, templates)
         self._previous[work.node] = {each.name: each for each in output.item_outputs}
-        if not self._gates.is_open:
+        if not self._gates.has_gate(work.resolved, ReviewTiming.AFTER):
+            self._reuse.tell_of_items(output.item_outputs, work.span)
             return output, None
-        reviewed, feedback = await self._gates.ask_after(work.resolved, output, work.span)
-        if reviewed is not output:  # what a person wrote is the output now, and no list of what was there
+        recalled = self._reuse.recall_whole(work.resolved, output)
+        approval = self._reuse.find_approval(work.node, self._gates.reviewer)
+        self._reuse.tell_of_items(output.item_outputs, work.span, approval)
+        reviewed, feedback = recalled, None
+        if approval is None:
+            reviewed, feedback = await self._gates.ask_after(work.resolved, recalled, work.span)
+        if reviewed is not recalled:  # what a person wrote is the output now, and no list of what was there
             reviewed = replace(reviewed, parsed_output=None)
+        if feedback is None:
+            self._reuse.keep_whole(work.resolved, output, reviewed)
         return reviewed, feedback
 
     async def _run_items(self, work: TaskWork, items: Items, templates: Templates) -> TaskOutput:
@@ -176,14 +200,14 @@ class ForEachRunner:
         output = await run_unplanned_task(
             span, doing, agent=node.role, description=resolved.description, queued_s=queued_s
         )
-        self._reuse.keep(node, output)
+        self._reuse.keep_item(work.node, node, output)
         return output
 
     def find_previous(self, node: TaskNode, name: str) -> TaskOutput | None:
         """What an item put out at the attempt before."""
         return self._previous.get(node, {}).get(name)
 
-    def _make_templates(self, resolved: ResolvedTask, *, is_edited: bool) -> Templates:
+    def _make_templates(self, resolved: ResolvedTask, *, is_edited: bool = False) -> Templates:
         """What an item is asked and expected to put out; the former may have been edited by a person."""
         task = resolved.node.task
         if is_edited:
@@ -215,11 +239,18 @@ class _ItemWork:
         return self._run(number, queued_s=self._work.span.stream.offset_s() - self._ready_at_s)
 
     async def _run(self, number: int, queued_s: float) -> TaskOutput:
+        resolved, fault = self.resolve(number)
+        return await self._runner.run_item(resolved, self._work, queued_s, fault)
+
+    def resolve(self, number: int) -> tuple[ResolvedTask, Exception | None]:
+        """The start of an item; and why its texts can't be filled in, where they can't."""
         work, item = self._work, self._items[number]
         node = replace(work.node, name=self.name_item(number))
         description, expected_output, fault = work.resolved.description, work.resolved.expected_output, None
+        prompt = work.resolved.prompt
         try:
             description, expected_output = self._description.fill(item), self._expected_output.fill(item)
+            prompt = None if prompt is None else prompt.fill_item(item)
             self.descriptions[number] = description
         except Exception as error:  # noqa: BLE001 - the item is anybody's, and so is how it is written
             why = str(error) if isinstance(error, LookupError) else summarize_error(error)
@@ -229,11 +260,12 @@ class _ItemWork:
             node=node,
             description=description,
             expected_output=expected_output,
+            prompt=prompt,
             revision=self._revise(node, description),
             is_item=True,
             item=item,
         )
-        return await self._runner.run_item(resolved, work, queued_s, fault)
+        return resolved, fault
 
     def _revise(self, node: TaskNode, description: str) -> Revision:
         """Where the item stands: with the feedback that the whole was given, and what the item itself put out last."""
@@ -285,3 +317,151 @@ def _describe_failures(failures: list[Failure], count: int) -> str:
 async def _fail(error: Exception) -> TaskOutput:
     """In place of the work of an item that can't be begun."""
     raise error
+
+
+# --- The items of one task at work, side by side, each in a place of its own ------------------------------------------
+#
+# Knows nothing of what is done for an item. Which places there are is decided by the scheduler, which counts the items
+# of all tasks together; the place of the task itself is that of one item at a time.
+
+
+Work = Callable[[int], Coroutine[Any, Any, TaskOutput]]
+
+
+class ItemPlaces:
+    """Gets places for the items of the tasks of one run.
+
+    Args:
+        act: calls a function that moves the run on, and ends the run where that fails.
+        advance: tells the scheduler something.
+    """
+
+    def __init__(self, act: Callable[..., None], advance: Callable[[SchedulerInput], None]) -> None:
+        self.act = act
+        self._advance = advance
+        self._at_work: dict[int, ItemTasks] = {}
+
+    def advance(self, scheduler_input: SchedulerInput) -> None:
+        """Tell the scheduler something, and end the run where that fails."""
+        self.act(self._advance, scheduler_input)
+
+    def enter(self, task: int, items: ItemTasks) -> None:
+        """A task begins with its items."""
+        self._at_work[task] = items
+
+    def leave(self, task: int) -> None:
+        """A task is done with its items."""
+        self._at_work.pop(task, None)
+
+    def grant(self, task: int) -> None:
+        """The scheduler gives a place to an item of a task."""
+        if (items := self._at_work.get(task)) is not None:
+            items.begin_in_place()
+
+    def deny(self, task: int, reason: str) -> None:
+        """The scheduler gives no more places to a task."""
+        if (items := self._at_work.get(task)) is not None:
+            items.begin_no_more(reason)
+
+
+class ItemTasks:
+    """The asyncio tasks that work for the items of one task.
+
+    Args:
+        task: index of the task.
+        count: of its items.
+        work: makes the work of an item of its number.
+        goes_on: whether other items still begin after one that ended so.
+        places: where places come from.
+
+    Attributes:
+        outputs: of the items that are done, by number.
+        errors: of those that ended otherwise.
+        reason: why not all have begun; None where that is only because of `errors`.
+    """
+
+    def __init__(
+        self, task: int, count: int, work: Work, goes_on: Callable[[BaseException], bool], places: ItemPlaces
+    ) -> None:
+        self.outputs: dict[int, TaskOutput] = {}
+        self.errors: dict[int, BaseException] = {}
+        self.reason: str | None = None
+        self._task = task
+        self._work = work
+        self._goes_on = goes_on
+        self._places = places
+        self._pending = deque(range(count))
+        self._working: set[asyncio.Task[TaskOutput]] = set()
+        self._granted = 0
+        self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Items begin where the scheduler is told of something, by whomever; they belong to this task all the same.
+        self._context = contextvars.copy_context()
+
+    async def run(self) -> None:
+        """Let all items be worked on that may; returns when none is at work any more.
+
+        Raises:
+            CancelledError: the task was to end at once; by then its items have ended.
+        """
+        if not self._pending:
+            return
+        self._places.enter(self._task, self)
+        try:
+            self._begin()
+            self._want_places()
+            await self._finished
+        except asyncio.CancelledError:
+            self._pending.clear()
+            for each in self._working:
+                each.cancel()
+            if self._working:
+                await asyncio.wait(self._working)
+            raise
+        finally:
+            self._places.leave(self._task)
+
+    def begin_in_place(self) -> None:
+        """One place more: the next item begins in it."""
+        self._granted += 1
+        if self._pending:
+            self._begin()
+        else:
+            self._return_place()
+
+    def begin_no_more(self, reason: str) -> None:
+        """Nothing begins any more; what is at work goes on."""
+        if self._pending:
+            self.reason = reason
+            self._pending.clear()
+
+    def _begin(self) -> None:
+        number = self._pending.popleft()
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._work(number), context=self._context.copy())
+        self._working.add(task)
+        task.add_done_callback(functools.partial(self._places.act, self._end, number))
+
+    def _end(self, number: int, task: asyncio.Task[TaskOutput]) -> None:
+        self._working.discard(task)
+        error: BaseException | None = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is None:
+            self.outputs[number] = task.result()
+        else:
+            self.errors[number] = error
+            if self._pending and not self._goes_on(error):
+                self._pending.clear()
+                self._want_places()
+        if self._granted:
+            self._return_place()
+        elif self._pending:  # in the place of the task itself
+            self._begin()
+            self._want_places()
+        if not self._working and not self._pending and not self._finished.done():
+            self._finished.set_result(None)
+
+    def _want_places(self) -> None:
+        self._places.advance(PlacesWanted(self._task, len(self._pending)))
+
+    def _return_place(self) -> None:
+        self._granted -= 1
+        self._places.advance(PlaceReturned(self._task))

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.events import Warned
-from ensemble_notebook.domain.outputs.chat_message import Messages
+from ensemble_notebook.domain.definitions.amounts import read_history
+from ensemble_notebook.domain.events import TaskInputPrepared, Warned
+from ensemble_notebook.domain.outputs.conversation import Messages, ShortenedHistory, guess_tokens, make_conversation
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
-from ensemble_notebook.engine.agent.agent_request import WorkResult
+from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.prepared_models import PreparedModels
-from ensemble_notebook.engine.agent.prompts import warn_of_long_context
+from ensemble_notebook.engine.agent.prepared_tools import PreparedTools
+from ensemble_notebook.engine.agent.prompts import (
+    MemoryEntries,
+    Texts,
+    frame_prompt,
+    warn_of_long_context,
+    write_own_prompt,
+    write_system_prompt,
+    write_task_sections,
+)
+from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.delegation.delegation_tools import DelegationTools
 from ensemble_notebook.engine.delegation.manager import Manager
 from ensemble_notebook.engine.delegation.team_members import TeamMembers
-from ensemble_notebook.engine.events.broken_callables import BrokenCallables
-from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.events.event_stream import BrokenCallables, Clock, SpanEmitter
+from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
-from ensemble_notebook.engine.review.task_gates import TaskGates
-from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
-from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.engine.task.task_request_builder import TaskRequestBuilder
-from ensemble_notebook.engine.task.task_work import MemoryEntries, TaskWork
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+from ensemble_notebook.engine.run_spec import ResolvedTask, RunSpec
+from ensemble_notebook.engine.task.task_work import TaskWork
+from ensemble_notebook.engine.task_gates import TaskGates
 
 
 class TaskAgents:
@@ -59,13 +67,23 @@ class TaskAgents:
         run: SpanEmitter,
         gates: TaskGates,
         broken_callables: BrokenCallables,
+        tools: PreparedTools,
     ) -> None:
         self._models = PreparedModels(source, run)
-        self._runner = AgentRunner(self._models, caller, limits, streams=spec.streams, draw=draw)
+        self._runner = AgentRunner(
+            self._models,
+            caller,
+            limits,
+            streams=spec.streams,
+            draw=draw,
+            texts=spec.texts,
+            tools=tools,
+            ask=gates.ask_for_tool,
+        )
         team = TeamMembers(spec.graph.team)
         delegation_tools = DelegationTools(spec, team, self._runner, gates, caller, clock, broken_callables)
         self.manager = Manager(spec, team) if spec.graph.managed else None
-        self._requests = TaskRequestBuilder(inputs, spec.conversations, gates, delegation_tools, self.manager, caller)
+        self._requests = TaskRequestBuilder(spec, inputs, gates, delegation_tools, self.manager, caller)
 
     def close(self) -> None:
         """Release what is still being made ready: the run is over."""
@@ -95,3 +113,141 @@ class TaskAgents:
         if self.manager is not None:
             self.manager.check_constraints()
         return result
+
+
+class TaskRequestBuilder:
+    """Makes the requests of one run.
+
+    Args:
+        spec: the run.
+        inputs: of the run, as code may see them.
+        gates: give the approval of tool calls, and the tool by which an agent asks a person.
+        delegation_tools: give the tools by which agents delegate.
+        manager: of a hierarchical run, whose only task is the manager's; else None.
+        caller: calls the user's manager prompt.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        inputs: Mapping[str, Any],
+        gates: TaskGates,
+        delegation_tools: DelegationTools,
+        manager: Manager | None,
+        caller: FunctionCaller,
+    ) -> None:
+        self._inputs = inputs
+        self._conversations = spec.conversations
+        self._texts = spec.texts
+        self._spec = spec
+        self._gates = gates
+        self._delegation_tools = delegation_tools
+        self._manager = manager
+        self._caller = caller
+
+    async def build(
+        self, work: TaskWork, agent: Agent, *, is_fallback: bool, is_going_on: bool = False
+    ) -> AgentRequest:
+        """What an agent is asked to do for a task; one that `is_going_on` has been told who it is, and what was said.
+
+        Raises:
+            Exception: what the user's manager prompt raised.
+        """
+        node, task = work.node, work.node.task
+        earlier, began_s = self._conversations.get(node.name, ()), work.span.stream.offset_s()
+        system_prompt, sections = await self._write_prompts(work, agent)
+        taken_s = work.span.stream.offset_s() - began_s
+        history = self._spec.find_history(task, agent)
+        tools = (*agent.tools, *task.tools)
+        engine_tools = (
+            *self._gates.make_tools(node, agent, tools),
+            *self._delegation_tools.make_tools(node, agent, node.name),
+        )
+        if self._manager is not None:
+            engine_tools = (*engine_tools, self._delegation_tools.make_tool(self._manager, node))
+        return AgentRequest(
+            agent=agent,
+            description=work.resolved.description,
+            system_prompt=system_prompt,
+            write_user_prompt=functools.partial(
+                _write_user_prompt,
+                work,
+                "" if is_going_on else system_prompt,
+                sections,
+                self._texts,
+                taken_s,
+            ),
+            tools=tools,
+            engine_tools=engine_tools,
+            output_format=None if task.output_type is None else get_output_format(task.output_type),
+            max_output_retries=task.max_output_retries,
+            max_retries=task.max_retries,
+            rate_limits=() if task.rate_limit is None else (task.rate_limit,),
+            approve=self._gates.make_tool_gate(node, agent),
+            write_reminder=None if self._manager is None else self._manager.write_reminder,
+            is_fallback=is_fallback,
+            earlier=earlier,
+            history=None if history is None else read_history(history),
+            count_tokens=_find_token_counter(node.fallback_llm if is_fallback else node.llm),
+        )
+
+    def make_messages(self, resolved: ResolvedTask, memory: MemoryEntries, reply: str) -> Messages:
+        """The conversation of a task that an earlier run has done, as this run would have had it."""
+        agent = resolved.node.agent
+        if agent is None or self._manager is not None:
+            return ()
+        sections = write_task_sections(resolved.description, resolved.expected_output)
+        prompt = _frame(resolved, sections, memory=memory, revision=resolved.revision, texts=self._texts)
+        earlier = self._conversations.get(resolved.node.name, ())
+        return make_conversation(write_system_prompt(agent), earlier, prompt, reply)
+
+    async def _write_prompts(self, work: TaskWork, agent: Agent) -> tuple[str, str]:
+        """The system prompt, and the sections of the user prompt that say what is to be done."""
+        resolved = work.resolved
+        if self._manager is not None:
+            return await self._manager.write_prompts(resolved.description, self._inputs, self._caller)
+        return write_system_prompt(agent), write_task_sections(resolved.description, resolved.expected_output)
+
+
+def _find_token_counter(llm: Any) -> Callable[[str], int]:
+    """How tokens are counted: as a LangChain model says by its `custom_get_token_ids`, else four characters each.
+
+    Its `get_num_tokens` is not asked: it fetches a tokenizer from the network.
+    """
+    count = getattr(llm, "custom_get_token_ids", None)
+    return guess_tokens if not callable(count) else lambda text: len(count(text))
+
+
+def _frame(resolved: ResolvedTask, sections: str, **around: Any) -> str:
+    """The user prompt of a task: its own, or its `sections` in our frame; `around` is as of `frame_prompt`."""
+    if resolved.prompt is not None:
+        return write_own_prompt(resolved.prompt, resolved.context, missing=resolved.missing, **around)
+    return frame_prompt(sections, resolved.context, missing=resolved.missing, **around)
+
+
+def _write_user_prompt(
+    work: TaskWork,
+    system_prompt: str,
+    sections: str,
+    texts: Texts,
+    taken_s: float,
+    output_format: str,
+    history: ShortenedHistory,
+) -> str:
+    """The whole user prompt; emits the event of all prompts, of which `taken_s` was spent on the other parts."""
+    resolved, began_s = work.resolved, work.span.stream.offset_s()
+    text = _frame(
+        resolved, sections, memory=work.memory, revision=work.revision, output_format=output_format, texts=texts
+    )
+    names = tuple(each.name for each in resolved.context)
+    build_s = taken_s + work.span.stream.offset_s() - began_s
+    work.span.emit(
+        TaskInputPrepared,
+        system_prompt=system_prompt,
+        user_prompt=text,
+        context=names,
+        build_s=build_s,
+        earlier=history.sent,
+        left_out=history.left_out,
+    )
+    return text

@@ -11,10 +11,9 @@ from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore
 from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.agent.prompts import write_exchange
-from ensemble_notebook.engine.events.broken_callables import BrokenCallables
-from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.events.event_stream import BrokenCallables, SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.errors import summarize_error
 
 ENTRIES_PER_SCOPE: Final = 5
@@ -63,9 +62,12 @@ class TaskMemory:
         await self.write(missing, output, task, limit_s)
 
     def _is_read_only(self, scopes: Sequence[str], task: SpanEmitter) -> bool:
-        """Whether the store is only to be read; says so once where a task would have stored something (E60)."""
+        """Whether the store is only to be read; says so once where nobody asked for it, and a task has something (E60).
+
+        A `VectorStoreMemory` that somebody has built is read-only on purpose; a vector store as it is may be not.
+        """
         is_read_only = bool(getattr(self._store, "read_only", False))
-        if is_read_only and scopes and not self._has_warned:
+        if is_read_only and scopes and not self._has_warned and getattr(self._store, "is_wrapped", False):
             self._has_warned = True
             message = (
                 f"What task {task.task!r} leaves for its memory is not stored: the vector store is only read. Where "

@@ -8,48 +8,53 @@ ask for one more attempt; at last memory is written.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import cached_property
+from datetime import timedelta
+from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.enums import ExitReason, ReviewTiming, SpanStatus
+from ensemble_notebook.domain.definitions.run_context import RunContext, set_context
+from ensemble_notebook.domain.definitions.task import GuardrailResult
 from ensemble_notebook.domain.definitions.tool import TaskInput
-from ensemble_notebook.domain.events import TaskFellBack
+from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted, TaskFellBack
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import TaskNode
-from ensemble_notebook.domain.seams.asking_task import set_asking_task
-from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.seams.chat_port import ChatSource, set_asking_task
 from ensemble_notebook.domain.seams.run_memory import KeptTasks
 from ensemble_notebook.engine.agent.agent_request import WorkResult
+from ensemble_notebook.engine.agent.prepared_tools import PreparedTools
+from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.events.broken_callables import BrokenCallables
-from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.lifecycle.task_abandonment import PreviousOutputKept, TaskAbandoned
+from ensemble_notebook.engine.events.event_stream import BrokenCallables, Clock, SpanEmitter
+from ensemble_notebook.engine.events.nested_events import CallingSpan
+from ensemble_notebook.engine.events.progress import ProgressReporter
+from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.engine.limits.parent_run import ParentRun
-from ensemble_notebook.engine.limits.request_limits import RequestLimits
-from ensemble_notebook.engine.limits.send_gate import SendGate
-from ensemble_notebook.engine.review.review_queue import ReviewQueue
-from ensemble_notebook.engine.review.task_gates import TaskGates
-from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
-from ensemble_notebook.engine.specs.revision import Revision
-from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.engine.task.ensemble_runner import EnsembleRunner
-from ensemble_notebook.engine.task.for_each import ForEachRunner
-from ensemble_notebook.engine.task.guardrails import GuardrailKind, run_guardrails
-from ensemble_notebook.engine.task.handler_runner import run_handler
-from ensemble_notebook.engine.task.item_tasks import ItemPlaces
-from ensemble_notebook.engine.task.row_runner import run_row
+from ensemble_notebook.engine.limits.request_limits import RequestLimits, SendGate
+from ensemble_notebook.engine.review_queue import ReviewQueue
+from ensemble_notebook.engine.run_spec import ResolvedTask, Revision, RunSpec
+from ensemble_notebook.engine.task.for_each import ForEachRunner, ItemPlaces
+from ensemble_notebook.engine.task.handler_runner import EnsembleRunner, run_handler, run_row
 from ensemble_notebook.engine.task.task_agents import TaskAgents
 from ensemble_notebook.engine.task.task_memory import TaskMemory
 from ensemble_notebook.engine.task.task_reuse import TaskReuse
-from ensemble_notebook.engine.task.task_work import NO_MEMORY, MemoryEntries, TaskWork
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import BudgetExceededError, FallbackFailedError, GuardrailViolationError, ReplayError
+from ensemble_notebook.engine.task.task_work import TaskWork
+from ensemble_notebook.engine.task_gates import TaskGates
+from ensemble_notebook.engine.task_lifecycle import PreviousOutputKept, TaskAbandoned
+from ensemble_notebook.errors import (
+    BudgetExceededError,
+    FallbackFailedError,
+    GuardrailViolationError,
+    ReplayError,
+    summarize_error,
+)
 
 
 class TaskRunner:
@@ -62,7 +67,8 @@ class TaskRunner:
         clock: tells durations.
         draw: gives a random number from 0 to 1, for the waits between attempts (E30).
         run: the span of the run.
-        exit_early: called when a person chose to leave (E27).
+        exit_early: called with the reason, also in words, when a review ends the run (E27).
+        warn: says something about the run as a whole.
         item_places: gets places for the items of tasks that run for each of a list (E53).
         parent: the run in whose task this one was begun; None where it was begun in none (E52).
         kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
@@ -83,7 +89,8 @@ class TaskRunner:
         draw: Callable[[], float],
         run: SpanEmitter,
         *,
-        exit_early: Callable[[], None],
+        exit_early: Callable[[ExitReason, str], None],
+        warn: Callable[[str], None],
         item_places: ItemPlaces,
         parent: ParentRun | None = None,
         kept_tasks: KeptTasks | None = None,
@@ -93,15 +100,20 @@ class TaskRunner:
         self._caller = caller
         self._draw = draw
         self._is_nested = parent is not None
+        self._deadline = None if spec.timeout is None else clock.now() + timedelta(seconds=spec.timeout)
         self.revisions = _make_revisions(spec)
         self._source = source
         self._clock = clock
         self._run_span = run
         self._gate = SendGate()
+        shared = None if parent is None else parent.tools
+        self._tools = shared if isinstance(shared, PreparedTools) else PreparedTools(run)
+        self._owns_tools = self._tools is not shared
         self.reuse = TaskReuse(spec, kept_tasks, self.revisions)
-        self.as_parent = _make_parent(spec, parent, source, kept_tasks)
-        self.review_queue = ReviewQueue(spec.review_handler, caller, exit_early, source)
-        self._gates = TaskGates(self.review_queue, spec.review_policy)
+        self.as_parent = _make_parent(spec, parent, source, kept_tasks, exit_early, warn)
+        self.as_parent.tools = self._tools
+        self.review_queue = ReviewQueue(spec.review_handler, caller, exit_early, warn, source, self.as_parent.row)
+        self._gates = TaskGates(self.review_queue, spec.review_policy, self.reuse.note_passed)
         self.item_places = item_places
         self._for_each: ForEachRunner | None = None
         self._agents: TaskAgents | None = None
@@ -131,6 +143,13 @@ class TaskRunner:
         self.as_parent.end()
         if self._agents is not None:
             self._agents.close()
+        if self._owns_tools:
+            self._tools.stop_opening()
+
+    async def close_tools(self, limit_s: float) -> None:
+        """Close the connections of its tools, unless they are those of a run around it (E83)."""
+        if self._owns_tools:
+            await self._tools.close(limit_s)
 
     def release(self) -> None:
         """No task begins any more. Without this, only the garbage collector would free what runs items with it."""
@@ -141,6 +160,12 @@ class TaskRunner:
         """What was delegated by the manager, where there is one, and completed by now, in that order (E22)."""
         manager = None if self._agents is None else self._agents.manager
         return () if manager is None else manager.delegated
+
+    @property
+    def undone_stages(self) -> Sequence[tuple[int, tuple[str, ...]]]:
+        """The required stages that the manager has not had done, each with the workers that are still to come (E25)."""
+        manager = None if self._agents is None else self._agents.manager
+        return () if manager is None else manager.list_undone_stages()
 
     def run(self, resolved: ResolvedTask, span: SpanEmitter) -> Coroutine[Any, Any, TaskOutput]:
         """The output of a task.
@@ -183,6 +208,7 @@ class TaskRunner:
                 self._run_span,
                 self._gates,
                 self._broken_callables,
+                self._tools,
             )
         return self._agents
 
@@ -191,18 +217,47 @@ class TaskRunner:
         if not self._is_nested:
             set_asking_task(node.name, span.phase)
 
+    def make_context(self, node: TaskNode, span: SpanEmitter) -> RunContext[Any]:
+        """What functions are given that the task calls and that ask for it (E79)."""
+        timeout = node.task.timeout
+        ends = [] if self._deadline is None else [self._deadline]
+        ends += [] if timeout is None else [self._clock.now() + timedelta(seconds=timeout)]
+        return RunContext(
+            inputs=self.reuse.watch_inputs(node, self._inputs),
+            task=node.name,
+            agent=None if node.agent is None else node.agent.role,
+            run_id=span.stream.run_id,
+            deadline=min(ends, default=None),
+            deps=self._spec.deps,
+            _report=ProgressReporter(),
+        )
+
     async def _run_once(self, resolved: ResolvedTask, span: SpanEmitter) -> TaskOutput:
         """The output of a task, or of one item of it."""
         self._note_asking(resolved.node, span)
         task, memory = resolved.node.task, NO_MEMORY
         if task.memory:
             memory = await self._memory.read(task.memory, resolved.description, span, task.timeout)
-        if (reused := self.reuse.find(resolved, memory, span)) is not None:
+        reused, feedback = self.reuse.find(resolved, memory, span), None
+        set_context(
+            partial(self.make_context, resolved.node, span)
+        )  # not before: what is read of the inputs counts from now on
+        if reused is None or not self.reuse.has_passed(resolved.node, ReviewTiming.BEFORE):
+            asked = await self._gates.ask_before(resolved, span)
+            if reused is not None and asked is not resolved:
+                self.reuse.give_up(resolved.node, span, "its review changed what is asked for")
+                reused = None
+            resolved = asked
+        if reused is not None:
             messages = self._get_agents().make_messages(resolved, memory, reused.raw)
             reused = dataclasses.replace(reused, messages=messages)
-            return await self._take_over(reused, resolved.node, span)
+            output, feedback = await self._ask_about_reused(resolved, reused, span)
+            if feedback is None:
+                return await self._take_over(output, resolved.node, span)
+            self.reuse.give_up(resolved.node, span, "its review sent it back")
         work = await self._begin(resolved, memory, span)
-        output, feedback = await self._attempt(work)
+        if reused is None:
+            output, feedback = await self._attempt(work)
         while feedback is not None:
             work.send_back("review", feedback, output.raw)
             work.deadline.renew()
@@ -216,6 +271,17 @@ class TaskRunner:
             self.reuse.note_remembered(resolved.node, output)
         return output
 
+    async def _ask_about_reused(
+        self, resolved: ResolvedTask, output: TaskOutput, span: SpanEmitter
+    ) -> tuple[TaskOutput, str | None]:
+        """What the gate behind a task leaves of an output that is reused, unless it has approved it before (C34)."""
+        if not self._gates.has_gate(resolved, ReviewTiming.AFTER):
+            return output, None
+        approved = self.reuse.find_approved(resolved.node, output, self._gates.reviewer)
+        if approved is not None:
+            return approved, None
+        return await self._ask_after(TaskWork(resolved, NO_MEMORY, span, self.revisions), output)
+
     async def _take_over(self, output: TaskOutput, node: TaskNode, span: SpanEmitter) -> TaskOutput:
         """The output of an earlier run as this one's; later tasks remember it as if it had been made now (E44)."""
         if (manager := self._get_agents().manager) is not None:
@@ -226,9 +292,7 @@ class TaskRunner:
         return output
 
     async def _begin(self, resolved: ResolvedTask, memory: MemoryEntries, span: SpanEmitter) -> TaskWork:
-        """All that comes before the first attempt."""
-        if self._gates.is_open and not resolved.is_item:
-            resolved = await self._gates.ask_before(resolved, span)
+        """All that comes before the first attempt, once the gate before the task is passed."""
         work = TaskWork(resolved, memory, span, self.revisions)
         if resolved.node.task.input_guardrails:
             await self._run_guardrails(work, "input", work.make_input(self._see_inputs(work)))
@@ -248,8 +312,7 @@ class TaskRunner:
             if fallback is None or isinstance(error.__cause__, ReplayError):  # a recording is no server that fails
                 raise
             output = await self._fall_back(work, fallback, error)
-        is_asked = self._gates.is_open and not work.resolved.is_item
-        return await self._ask_after(work, output) if is_asked else (output, None)
+        return await self._ask_after(work, output)
 
     async def _produce_until_it_passes(self, work: TaskWork) -> TaskOutput:
         """What the task's own agent or handler makes; guardrails may send it back to the agent so often (E51)."""
@@ -313,7 +376,7 @@ class TaskRunner:
 
     def _see_inputs(self, work: TaskWork) -> Mapping[str, Any]:
         """What the code of a task sees of the inputs."""
-        return self.reuse.watch_inputs(work.node, self._inputs) if work.resolved.is_item else self._inputs
+        return self.reuse.watch_inputs(work.node, self._inputs)
 
 
 def _make_revisions(spec: RunSpec) -> dict[TaskNode, Revision]:
@@ -325,7 +388,12 @@ def _make_revisions(spec: RunSpec) -> dict[TaskNode, Revision]:
 
 
 def _make_parent(
-    spec: RunSpec, parent: ParentRun | None, source: ChatSource, kept_tasks: KeptTasks | None
+    spec: RunSpec,
+    parent: ParentRun | None,
+    source: ChatSource,
+    kept_tasks: KeptTasks | None,
+    exit_early: Callable[[ExitReason, str], None],
+    warn: Callable[[str], None],
 ) -> ParentRun:
     """What holds for the runs inside: the limits of this run and of those around it, the outermost first."""
     accounts = () if parent is None else parent.accounts
@@ -342,4 +410,65 @@ def _make_parent(
         path=spec.path,
         kept_tasks=kept_tasks,
         is_reusing=spec.is_reusing,
+        person=spec.person,
+        row=spec.row or (None if parent is None else parent.row),
+        exit_early=exit_early,
+        warn=warn,
     )
+
+
+GuardrailKind = Literal["input", "output"]
+
+
+async def run_guardrails(
+    kind: GuardrailKind,
+    guardrails: Sequence[Callable[..., Any]],
+    subject: Any,
+    caller: FunctionCaller,
+    task: SpanEmitter,
+    broken_callables: BrokenCallables,
+) -> None:
+    """Ask the guardrails about the `TaskInput` or `TaskOutput` of a task, in order.
+
+    A guardrail whose answer has a wrong shape objects, and is warned of (E59).
+
+    Raises:
+        GuardrailViolationError: the first objection; a guardrail that raises objects, too.
+    """
+    for guardrail in guardrails:
+        name = getattr(guardrail, "__name__", type(guardrail).__name__)
+        span = task.child()
+        span.emit(GuardrailStarted, kind=kind, name=name)
+        cause: Exception | None = None
+        try:
+            with CallingSpan(span):
+                answer = await caller.call(f"guardrail {name}", guardrail, subject)
+            objection = _read_objection(answer)
+            if objection is not None and not isinstance(answer, bool | str | GuardrailResult):
+                message = f"Guardrail {name!r} is broken: {objection}. That counts as an objection."
+                broken_callables.warn_once(("guardrail", id(guardrail)), message, task)
+        except asyncio.CancelledError:
+            span.emit(GuardrailEnded, status=SpanStatus.CANCELLED)
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it raises is an objection
+            cause, objection = error, summarize_error(error)
+        if objection is not None:
+            span.emit(GuardrailEnded, status=SpanStatus.ERROR, message=objection, error=cause)
+            raise GuardrailViolationError(kind, objection) from cause
+        span.emit(GuardrailEnded, status=SpanStatus.OK)
+
+
+def _read_objection(answer: Any) -> str | None:
+    """What a guardrail has against it; None where nothing."""
+    if answer is None or answer is True:
+        return None
+    if isinstance(answer, GuardrailResult):
+        return None if answer.is_success else str(answer.message or "no reason given")
+    if isinstance(answer, str):
+        return answer or "no reason given"
+    if answer is False:
+        return "it returned False"
+    told = f"it must return None, True, a text or a GuardrailResult, and returned {type(answer).__name__}"
+    if isinstance(answer, tuple):  # as those of crewAI do
+        told += ". In place of (True, ...) return True, in place of (False, objection) the objection as a text"
+    return told

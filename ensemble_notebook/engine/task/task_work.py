@@ -1,26 +1,22 @@
-"""One task at work: what it was given, its time, and the agents that have worked on it by now."""
+"""One task at work: what it was given, the time that it has (E38), and the agents that have worked on it by now."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, TypeVar
 
-from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import TaskRetried
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.engine.agent.agent_loop import AgentLoop
 from ensemble_notebook.engine.agent.agent_request import WorkResult
+from ensemble_notebook.engine.agent.prompts import MemoryEntries
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
-from ensemble_notebook.engine.specs.revision import Revision
-from ensemble_notebook.engine.task.task_deadline import make_deadline
-
-MemoryEntries = Mapping[str, Sequence[MemoryEntry]]  # by scope, the best first
-
-NO_MEMORY: Final[MemoryEntries] = MappingProxyType({})
+from ensemble_notebook.engine.events.task_timer import TaskTimer
+from ensemble_notebook.engine.run_spec import ResolvedTask, Revision
+from ensemble_notebook.errors import DeadlineExceededError
 
 
 class TaskWork:
@@ -54,7 +50,7 @@ class TaskWork:
         self.memory = memory
         self.span = span
         self.revision = resolved.revision
-        self.deadline = make_deadline(resolved.node.task.timeout, span.timer)
+        self.deadline = TaskDeadline(resolved.node.task.timeout, span.timer)
         self._revisions = revisions
         self._loops: tuple[AgentLoop, ...] = ()
         self._keeps_tools = False
@@ -76,7 +72,8 @@ class TaskWork:
     def send_back(self, cause: str, feedback: str, previous: str) -> None:
         """Another attempt follows, since a review or a guardrail wants the output to be different (E46)."""
         self._keeps_tools = cause == "guardrail"
-        self._follow(self.revision.follow(feedback, previous), cause=cause, feedback=feedback)
+        revision = self.revision.follow(feedback, previous, is_by_guardrail=self._keeps_tools)
+        self._follow(revision, cause=cause, feedback=feedback)
 
     def try_again(self, error: Exception, delay_s: float) -> None:
         """Another attempt follows after a wait, since the handler failed (E30)."""
@@ -115,7 +112,77 @@ class TaskWork:
             context=resolved.context,
             inputs=inputs,
             attempt=self.revision.attempt,
-            feedback=self.revision.feedback,
+            feedback=self.revision.told,
             previous=self.revision.previous,
             item=resolved.item,
         )
+
+
+T = TypeVar("T")
+
+
+class TaskDeadline:
+    """The seconds of a task.
+
+    They run only in what is awaited through `limit`. The time in which a model is made ready, or a person decides, does
+    not count.
+
+    Args:
+        limit_s: the seconds; None for no limit.
+        timer: of the task; the seconds stand still when it does (E57).
+    """
+
+    __slots__ = ("_activity", "_left_s", "_limit_s", "_timer")
+
+    def __init__(self, limit_s: float | None, timer: TaskTimer) -> None:
+        self._limit_s = limit_s
+        self._timer = timer
+        self._left_s = limit_s or 0.0
+        self._activity: Callable[[], str] = str
+
+    def renew(self) -> None:
+        """Begin with all its seconds again, for a new attempt."""
+        self._left_s = self._limit_s or 0.0
+
+    def watch(self, activity: Callable[[], str]) -> None:
+        """From now on, ask this function what is being done; the error says it."""
+        self._activity = activity
+
+    async def limit(self, work: Awaitable[T], activity: str) -> T:
+        """The result of `work`, which is called `activity` unless it says itself what it is doing.
+
+        Raises:
+            DeadlineExceededError: the time is over.
+        """
+        if self._limit_s is None:
+            return await work
+        self.watch(lambda: activity)
+        loop = asyncio.get_running_loop()
+        timeout = asyncio.timeout(self._left_s)
+        since: float | None = loop.time()
+
+        def take_time() -> None:
+            nonlocal since
+            self._left_s = max(0.0, self._left_s - (0.0 if since is None else loop.time() - since))
+            since = None
+
+        def stand_or_go_on(is_held_up: bool) -> None:
+            nonlocal since
+            take_time()
+            if not is_held_up:
+                since = loop.time()
+            if not timeout.expired():
+                timeout.reschedule(None if since is None else since + self._left_s)
+
+        try:
+            async with timeout:
+                self._timer.watcher = stand_or_go_on
+                return await work
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            advice = "Raise the task's timeout or make it smaller."
+            raise DeadlineExceededError("task", self._limit_s, self._activity(), advice) from None
+        finally:
+            self._timer.watcher = None
+            take_time()

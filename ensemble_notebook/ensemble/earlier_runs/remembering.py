@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.outputs.chat_message import Messages
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.limits import CostConfiguration
+from ensemble_notebook.domain.definitions.review import Verdict
+from ensemble_notebook.domain.events import Event, PhaseEnded, PhaseRetried, ReviewAnswered, TaskFailed, TaskStarted
+from ensemble_notebook.domain.outputs.conversation import Messages
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.seams.chat_port import ChatSource
-from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.event_stream import Sink
+from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
+from ensemble_notebook.engine.events.event_stream import Clock, Sink
+from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.driver import Driver
-from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.engine.threads.loop_thread import call_on_loop
-from ensemble_notebook.ensemble.earlier_runs.failed_tasks import FailedTasks
+from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.trace.codec.event_codec import to_plain
@@ -50,7 +52,7 @@ def begin_remembering(
     has_conversations = spec.continued_from is not None and not is_textless and _are_kept_whole(spec.conversations)
     facts = RunFacts(
         run_id=run_id,
-        name=spec.name or (None if origin is None else origin.variable),
+        name=spec.name or spec.variable,
         started_at=clock.now(),
         capture_mode=spec.capture_mode,
         cost=cost,
@@ -59,6 +61,7 @@ def begin_remembering(
         lost_inputs=() if is_textless else tuple(name for name in spec.inputs if name not in inputs),
         resumed_from=resumed_from,
         continued_from=spec.continued_from,
+        deps=None if spec.deps is None else type(spec.deps).__name__,
         conversations=spec.conversations if has_conversations else None,
     )
     return store.begin(facts)
@@ -75,7 +78,13 @@ def _are_kept_whole(conversations: Mapping[str, Messages]) -> bool:
 
 
 def keep_exchanges(
-    source: ChatSource, writer: RunWriter, resumed: ResumedRun | None, graph: Graph, sinks: list[Sink]
+    source: ChatSource,
+    writer: RunWriter,
+    resumed: ResumedRun | None,
+    graph: Graph,
+    sinks: list[Sink],
+    *,
+    is_map: bool,
 ) -> ChatSource:
     """The source of a remembered run: what goes through it is kept, and what the resumed run has is not asked again.
 
@@ -85,22 +94,25 @@ def keep_exchanges(
         resumed: the run that it goes on with.
         graph: of this run.
         sinks: of its events; what is to hear them joins these.
+        is_map: whether its tasks are rows of a map.
     """
     if not writer.facts.keeps_texts:
         return source
-    from ensemble_notebook.models.recording.exchange_log import ExchangeJournal, ExchangeLog
-    from ensemble_notebook.models.recording.recorder import RecordingSource
-    from ensemble_notebook.models.recording.resumer import ResumingSource
+    from ensemble_notebook.models.recording.recorder import ExchangeJournal, ExchangeLog, RecordingSource
 
     journal = ExchangeJournal(writer.add_exchange)
     if resumed is None:
         log = ExchangeLog(journal)
     else:
         log = ExchangeLog(journal, last_number=resumed.answers.last_number, models=resumed.answers.models)
-        resumed.answers.reserve(resumed.list_finished(graph))
+        resumed.answers.reserve(resumed.list_finished(graph, is_map=is_map))
     sinks.append(FailedTasks(graph, log.leave_out_reply).on_event)
     recording = RecordingSource(source, log)
-    return recording if resumed is None else ResumingSource(recording, resumed.answers)
+    if resumed is None:
+        return recording
+    from ensemble_notebook.models.recording.resumer import ResumingSource
+
+    return ResumingSource(recording, resumed.answers)
 
 
 def tell_at_once(writer: RunWriter, driver: Driver) -> None:
@@ -119,6 +131,28 @@ def tell_at_once(writer: RunWriter, driver: Driver) -> None:
     writer.on_warning = partial(call_on_loop, asyncio.get_running_loop(), tell)
 
 
+def keep_scores(records: Iterable[ScoreRecord]) -> bool:
+    """Add scores to the runs that they are of, in the configured store, after these have ended (V9).
+
+    Args:
+        records: of runs of their own, or of rows of maps.
+
+    Returns:
+        Whether all are kept: False where there is no store, or it does not have one of the runs.
+
+    Raises:
+        StoreError: the store can't be written.
+    """
+    store = RunStore.find()
+    if store is None:
+        return False
+    by_run: dict[str, list[ScoreRecord]] = {}
+    for each in records:
+        by_run.setdefault(each.stored_run_id, []).append(each)
+    kept = [store.add_scores(run_id, scores) for run_id, scores in by_run.items()]
+    return all(kept)
+
+
 async def finish_remembering(writer: RunWriter, output: EnsembleOutput | None, limit_s: float) -> None:
     """Wait until the run is stored, at most `limit_s` seconds; problems become warnings of the output."""
     await asyncio.wait([asyncio.wrap_future(writer.close())], timeout=limit_s)
@@ -127,3 +161,55 @@ async def finish_remembering(writer: RunWriter, output: EnsembleOutput | None, l
         logger.warning("%s", warning)
         if output is not None:
             output.add_warning(warning)
+
+
+class FailedTasks:
+    """A sink of one run's events.
+
+    A task of the plan has failed if its event says so. A review task completes even if it objects; but if the phase
+    then ends with the objection, it counts as failed, so that a resumed run asks the reviewer again.
+
+    Args:
+        graph: of the run.
+        tell: called with the path of each failed task.
+    """
+
+    def __init__(self, graph: Graph, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+        self._reviewers = {each.name: each.reviewer.name for each in graph.phases if each.reviewer is not None}
+        self._planned: set[str] = set()
+        self._objected: set[str] = set()
+        self._notes: dict[type[Event], Any] = {
+            TaskStarted: self._note_start,
+            TaskFailed: self._note_failure,
+            ReviewAnswered: self._note_answer,
+            PhaseRetried: self._note_retry,
+            PhaseEnded: self._note_end,
+        }
+
+    def on_event(self, event: Event) -> None:
+        """Take in the next event."""
+        note = self._notes.get(type(event))
+        if note is not None:
+            note(event)
+
+    def _note_start(self, event: TaskStarted) -> None:
+        if event.index is not None:  # what is delegated, reviews or is in a nested run has none
+            self._planned.add(event.span_id)
+
+    def _note_failure(self, event: TaskFailed) -> None:
+        if event.task is not None and event.status is SpanStatus.ERROR and event.span_id in self._planned:
+            self._tell(make_task_path(event.task, event.phase))
+
+    def _note_answer(self, event: ReviewAnswered) -> None:
+        is_objection = event.decision is None or event.decision.verdict is not Verdict.APPROVE
+        if event.task is None and event.phase is not None and is_objection:
+            self._objected.add(event.phase)
+
+    def _note_retry(self, event: PhaseRetried) -> None:
+        self._objected.discard(event.phase or "")
+
+    def _note_end(self, event: PhaseEnded) -> None:
+        phase = event.phase
+        if phase is not None and phase in self._objected and phase in self._reviewers:
+            self._tell(make_task_path(self._reviewers[phase], phase))

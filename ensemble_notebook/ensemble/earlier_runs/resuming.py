@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
-from ensemble_notebook.domain.outputs.chat_message import Messages
+from ensemble_notebook.domain.outputs.conversation import Messages, read_messages
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.seams.asking_task import make_task_path
-from ensemble_notebook.ensemble.run_settings import Continuable, RunResult
+from ensemble_notebook.domain.seams.chat_port import make_task_path
+from ensemble_notebook.ensemble.run_settings import (
+    Continuable,
+    ContinuedOutput,
+    GivenMessages,
+    RunResult,
+    describe_continued,
+)
 from ensemble_notebook.errors import StoreError, ValidationError
+from ensemble_notebook.trace.analysis.conversations import read_conversations
 from ensemble_notebook.trace.store.run_facts import RememberedRun, StoredResult
 from ensemble_notebook.trace.store.run_store import RunStore
 
 if TYPE_CHECKING:
-    from ensemble_notebook.models.recording.kept_answers import KeptAnswers
+    from ensemble_notebook.models.recording.resumer import KeptAnswers
 
 _LISTED: Final = 3
 
@@ -64,6 +72,19 @@ class ResumedRun:
             )
         return merged
 
+    def check_deps(self, deps: object) -> None:
+        """Check that the functions of its tasks are given what they were given then.
+
+        Raises:
+            ValidationError: they were given an object, which is not kept, and are given none now.
+        """
+        facts = self.run.facts
+        if facts.deps is not None and deps is None:
+            raise ValidationError(
+                f"Run {facts.run_id} had deps, a {facts.deps}, and live objects are not kept: give them again, "
+                f"run(resume=..., deps=...)."
+            )
+
     def find_continued(self, given: Continuable) -> Continuable:
         """What the earlier run went on with, unless another output is given now; None where it began afresh (E55).
 
@@ -74,16 +95,60 @@ class ResumedRun:
         if given is not None or facts.continued_from is None:
             return given
         if facts.conversations is None:
+            what = describe_continued(facts.continued_from)
             raise ValidationError(
-                f"Run {facts.run_id} went on with the conversations of run {facts.continued_from}, which are not kept, "
-                f"since a secret is in them. Give that output again: run(resume=..., continue_from=OUTPUT)."
+                f"Run {facts.run_id} went on with {what}, whose texts are not kept, since a secret is in them. "
+                f"Give that again: run(resume=..., continue_from=...)."
             )
         return _KeptConversations(facts.continued_from, facts.capture_mode, facts.conversations)
 
-    def list_finished(self, graph: Graph) -> set[str]:
-        """The paths of the tasks in a graph that were done: one of another name is not kept by its result."""
+    def list_finished(self, graph: Graph, *, is_map: bool) -> set[str]:
+        """The paths of the tasks in a graph that were done: one of another name is not kept by its result.
+
+        Args:
+            graph: of the run that goes on.
+            is_map: whether its tasks are rows of a map, of which the tasks inside have results.
+        """
         paths = {make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks}
-        return paths.intersection(each.path for each in self.results)
+        done = (each.path for each in self.results)
+        return paths.intersection(chain.from_iterable(map(_list_beginnings, done)) if is_map else done)
+
+
+def _list_beginnings(path: str) -> list[str]:
+    """What a path begins with, up to each of its slashes: names of rows have such, too."""
+    return [path[:at] for at, sign in enumerate(path) if sign == "/"]
+
+
+def find_continued(given: Continuable) -> ContinuedOutput | None:
+    """Find the conversations to go on with (E55).
+
+    Args:
+        given: an output; or the id of a run, a beginning of it, its name, or its place (-1 is the last); or messages.
+
+    Raises:
+        StoreError: the run is not in the store, or the store can't be read.
+        ValidationError: the run has kept no text, or the messages are none that can be gone on with.
+    """
+    if isinstance(given, list | tuple):
+        try:
+            return GivenMessages(read_messages(given))
+        except ValueError as error:
+            raise ValidationError(f"continue_from can't go on with these messages: {error}") from None
+    if isinstance(given, str | int):
+        return _load_conversations(str(given))
+    return cast("ContinuedOutput | None", given)
+
+
+def _load_conversations(word: str) -> ContinuedOutput:
+    store = RunStore.open()
+    run = _find_run(store, word)
+    if not run.facts.keeps_texts:
+        raise ValidationError(
+            f"Run {run.run_id} can't be continued: capture_mode {CaptureMode.METADATA.value} keeps nothing of what was "
+            f"said. Begin a new conversation, or give its messages as a list."
+        )
+    found = {**(run.facts.conversations or {}), **read_conversations(store.load_trace(run).fold)}
+    return _KeptConversations(run.run_id, run.facts.capture_mode, found)
 
 
 def load_resumed_run(resume: str | RunResult) -> ResumedRun:
@@ -96,19 +161,28 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
         StoreError: it is not in the store, or the store can't be read.
         ValidationError: it can't be resumed: it kept no text, or has not ended.
     """
-    from ensemble_notebook.models.recording.kept_answers import KeptAnswers
+    from ensemble_notebook.models.recording.resumer import KeptAnswers
 
     store = RunStore.open()
     run = _find_run(store, resume if isinstance(resume, str) else resume.run_id)
     if run.status is RunStatus.RUNNING:
         raise ValidationError(f"Run {run.run_id} is still going on: wait for its end, or stop it, to resume it.")
+    check_resumable(run)
+    answers = KeptAnswers(store.load_exchanges(run.run_id))
+    return ResumedRun(run=run, answers=answers, results=store.load_results(run.run_id))
+
+
+def check_resumable(run: RememberedRun) -> None:
+    """Check that enough is kept of a run to go on with it.
+
+    Raises:
+        ValidationError: it kept no text.
+    """
     if not run.facts.keeps_texts:
         raise ValidationError(
             f"Run {run.run_id} can't be resumed: capture_mode {CaptureMode.METADATA.value} keeps nothing of what was "
             f"said. Run it anew."
         )
-    answers = KeptAnswers(store.load_exchanges(run.run_id))
-    return ResumedRun(run=run, answers=answers, results=store.load_results(run.run_id))
 
 
 def _find_run(store: RunStore, word: str) -> RememberedRun:

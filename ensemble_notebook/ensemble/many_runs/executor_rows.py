@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import logging
 import os
-from collections.abc import Mapping
+import tempfile
+import threading
+import uuid
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
 from ensemble_notebook.domain.planning.known_items import list_known_items
 from ensemble_notebook.engine.events.nested_events import CallingSpan, NestedEvents, find_calling_span
+from ensemble_notebook.engine.limits.budget_account import BudgetAccount
+from ensemble_notebook.engine.limits.budget_ledger import Reservation, ReservationState
 from ensemble_notebook.engine.limits.parent_run import find_parent_run
-from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
+from ensemble_notebook.engine.loop_thread import CrossThreadEvent
 from ensemble_notebook.ensemble.cost_estimation import estimate
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
-from ensemble_notebook.ensemble.many_runs.grants import Grant, reserve_grant
-from ensemble_notebook.ensemble.many_runs.pools import Pool
-from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome
+from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, leave_row
 from ensemble_notebook.ensemble.many_runs.rows import Row
-from ensemble_notebook.ensemble.many_runs.serialization import pack, pack_ensemble, unpack
 from ensemble_notebook.ensemble.many_runs.worker import (
     GrantUsedError,
     Reply,
     RowReport,
     RowRequest,
+    hear_stop,
+    name_start,
+    pack,
+    pack_ensemble,
     run_row,
+    unpack,
     withhold_texts,
 )
+from ensemble_notebook.ensemble.review_handlers import AutoReview
 from ensemble_notebook.ensemble.run_checks import make_pricing
-from ensemble_notebook.ensemble.run_inputs import write_inputs
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble
-from ensemble_notebook.errors import EnsembleError, Problem, ValidationError
+from ensemble_notebook.ensemble.run_settings import write_inputs
+from ensemble_notebook.errors import BudgetExceededError, EnsembleError, Problem, ValidationError, summarize_error
+from ensemble_notebook.evaluation.scorer import Scorer
 
 _MOST_STARTS: Final = 3
 _STOP_LIMIT_S: Final = 0.4
@@ -56,6 +71,9 @@ class ExecutorRows:
         prepared: the ensemble, checked here, so that every mistake is found before the first row is sent.
         common: inputs of all rows; a row's own values override them.
         pool: where the rows run.
+
+    Attributes:
+        scorers: functions that look at each row where it runs, packed; empty: none.
 
     Raises:
         ValidationError: a part of the ensemble can't be sent to another process.
@@ -79,6 +97,7 @@ class ExecutorRows:
             ensemble, budget=None, listeners=(), trace_exporter=None, capture_mode=prepared.capture_mode, verbose=False
         )
         self._packed = pack_ensemble(travelling)
+        self.scorers = b""
 
     async def run(self, row: Row, outcome: RowOutcome) -> str:
         """As `RowRunner.run`. Called on the map's loop, inside the task of the row."""
@@ -96,6 +115,7 @@ class ExecutorRows:
         if report.output is not None:
             _bring_home(report.output, place, began_s)
         outcome.status, outcome.output, outcome.error = report.status, report.output, report.error
+        outcome.scores += report.scores
         if report.status is RunStatus.BUDGET_EXCEEDED:
             outcome.error = EnsembleError(
                 "The row used up what it was granted of the budget: its estimate, or what was left."
@@ -107,6 +127,8 @@ class ExecutorRows:
             outcome.error = LostRowError("Its worker was interrupted.")
         if outcome.error is not None:
             raise outcome.error
+        if report.output is not None:
+            leave_row(report.output)
         return report.raw
 
     async def _send(self, values: Mapping[str, Any], run_id: str) -> RowReport:
@@ -122,6 +144,7 @@ class ExecutorRows:
                 values=values,
                 only=self._only,
                 grant=None if grant is None else grant.budget,
+                scorers=self.scorers,
             )
             try:
                 return await self._ask(request, grant)
@@ -168,7 +191,7 @@ class ExecutorRows:
 
     def _estimate(self, values: Mapping[str, Any]) -> CostEstimate:
         graph = self._prepared.graph
-        written, _ = write_inputs(self._prepared.texts, values)
+        written, _ = write_inputs(self._prepared.written, values)
         items = list_known_items(graph, values)
         return estimate(self._ensemble, graph, written, make_pricing(self._ensemble), datetime.now(UTC), items)
 
@@ -208,7 +231,7 @@ def _refuse_what_stays(ensemble: RunnableEnsemble) -> None:
     ]
     if ensemble.memory is not None:
         problems.append(Problem("A memory can't be shared by processes: leave out executor=.", ensemble, "memory"))
-    if ensemble.review_handler is not None:
+    if not isinstance(ensemble.review_handler, AutoReview | None):
         text = "Nobody can be asked from another process: leave out executor=, or the review handler."
         problems.append(Problem(text, ensemble, "review_handler"))
     if problems:
@@ -222,3 +245,286 @@ def _bring_home(output: EnsembleOutput, place: CallingSpan, began_s: float) -> N
     events.begin_at(max(began_s, place.span.stream.offset_s() - output.events[-1].offset_s))
     for event in output.events:
         events.put(event)
+
+
+def pack_scorers(functions: Sequence[Scorer], expected: str | None) -> bytes:
+    """Pickle the functions that score rows, and the column of what a row should come to.
+
+    Raises:
+        ValidationError: some of them can't be pickled; names each.
+    """
+    problems = []
+    for each in functions:
+        try:
+            pack(each)
+        except Exception as error:  # noqa: BLE001 - it is anybody's
+            told = f"The scorer {each.shown} can't go to another process: {summarize_error(error)}."
+            problems.append(Problem(f"{told} Leave out executor=, or score the result: result.score(...)."))
+    if problems:
+        raise ValidationError(problems)
+    return pack((tuple(functions), expected))
+
+
+# --- Grants: the part of a budget that a row takes along to another process, where it can't spend more ----------------
+#
+# A grant is reserved before the row is sent, and settled with what it took when it comes back, be that after the end of
+# the map. If nothing comes back, the whole grant stays booked, so the budget is never exceeded, whatever happens to the
+# worker.
+
+
+_LIMITS: Final = ("max_cost", "max_tokens", "max_llm_calls")
+
+
+class GrantReservation(Reservation):
+    """A reservation of a fixed amount, for all requests of a row together."""
+
+    __slots__ = ("_amount",)
+
+    def __init__(self, amount: Spending) -> None:
+        super().__init__(0, 0)
+        self._amount = amount
+
+    def worst_case(self, output_tokens: int) -> Spending:  # noqa: ARG002 - the amount is fixed
+        """The amount."""
+        return self._amount
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a row may spend, and the accounts where it is reserved.
+
+    Attributes:
+        budget: the budget of the run in the worker.
+    """
+
+    budget: Budget
+    _held: Sequence[tuple[BudgetAccount, GrantReservation]]
+
+    def settle(self, taken: Spending | None) -> None:
+        """Book what the row took. With None, which means unknown, the whole grant stays booked."""
+        for account, reservation in self._held:
+            account.settle(reservation, taken)
+
+    def withdraw(self) -> None:
+        """Release the reservation of a row that was not sent, or not begun."""
+        for account, reservation in self._held:
+            account.withdraw(reservation)
+
+
+async def reserve_grant(accounts: Sequence[BudgetAccount], estimate: CostEstimate) -> Grant | None:
+    """Reserve the most that a row may take, or what is left if that is less. Waits while other rows hold it.
+
+    Args:
+        accounts: all accounts that pay for the row.
+        estimate: of the row.
+
+    Returns:
+        None if there is no account.
+
+    Raises:
+        BudgetExceededError: less is left than the row takes at least.
+    """
+    if not accounts:
+        return None
+    while True:
+        amount = _find_amount(accounts, estimate)
+        held: list[tuple[BudgetAccount, GrantReservation]] = []
+        grant = Grant(_make_budget(accounts, amount), held)
+        try:
+            for account in accounts:
+                reservation = GrantReservation(amount)
+                held.append((account, reservation))
+                decision = account.reserve(reservation)
+                if decision is not None:
+                    await decision
+                if reservation.state is ReservationState.REFUSED:  # others have spent what there was
+                    break
+            else:
+                return grant
+        except BaseException:
+            grant.withdraw()
+            raise
+        grant.withdraw()
+
+
+def _find_amount(accounts: Sequence[BudgetAccount], estimate: CostEstimate) -> Spending:
+    """The most that a row may take, limited by what is left.
+
+    Raises:
+        BudgetExceededError: less is left than the row takes at least.
+    """
+    low, high = _read_estimate(estimate, is_high=False), _read_estimate(estimate, is_high=True)
+    for account in accounts:
+        for name in account.budget.limits:
+            if low.get_amount(name) > (left := account.get_remaining(name)):
+                raise BudgetExceededError(
+                    f"The next row takes at least {low.get_amount(name):,} of {name}, and {left:,} is left.",
+                    budget=account.budget,
+                    limit=name,
+                )
+            high = _lower(high, name, left)
+    return high
+
+
+def _lower(amount: Spending, limit: str, most: Decimal) -> Spending:
+    name = limit.removeprefix("max_")
+    parts: dict[str, Any] = {"cost": amount.cost, "tokens": amount.tokens, "llm_calls": amount.llm_calls}
+    parts[name] = min(parts[name], most if name == "cost" else int(most))
+    return Spending(**parts)
+
+
+def _make_budget(accounts: Sequence[BudgetAccount], amount: Spending) -> Budget:
+    """A budget with the limits of the accounts, lowered to the amount.
+
+    A limit must be above 0, so an amount of 0 becomes one so small that no request fits.
+    """
+    names = {name for account in accounts for name in account.budget.limits}
+    limits: dict[str, Any] = {name: max(amount.get_amount(name), _LEAST[name]) for name in _LIMITS if name in names}
+    counts = {name: value if name == "max_cost" else int(value) for name, value in limits.items()}
+    return Budget(**counts, warn_at=1, allow_unknown_cost=any(each.budget.allow_unknown_cost for each in accounts))
+
+
+_LEAST: Final = {"max_cost": Decimal("1e-12"), "max_tokens": Decimal(1), "max_llm_calls": Decimal(1)}
+
+
+def _read_estimate(estimate: CostEstimate, *, is_high: bool) -> Spending:
+    def end(of: Any) -> Any:
+        return of.high if is_high else of.low
+
+    cost = Decimal(0) if estimate.cost is None else end(estimate.cost)
+    return Spending(cost=cost, tokens=end(estimate.total_tokens), llm_calls=end(estimate.llm_calls))
+
+
+# --- The executors on which rows can run ------------------------------------------------------------------------------
+
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class Pool(Protocol):
+    """Runs the rows of one map in other threads or processes.
+
+    Attributes:
+        slots: how many it runs at the same time.
+        stop_name: what workers know the stop of the map by.
+        knows_beginnings: whether a call that is cancelled has certainly not begun, and never will.
+    """
+
+    slots: int
+    stop_name: str
+    knows_beginnings: bool
+
+    def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
+        """Run a function."""
+
+    def stop(self) -> None:
+        """Cancel the calls that have not begun, and tell the others to stop. Returns at once."""
+
+
+def find_pool(executor: Any) -> Pool:
+    """Wrap an executor.
+
+    Raises:
+        ValidationError: it is not an executor that we know.
+    """
+    if isinstance(executor, concurrent.futures.Executor):
+        return FuturesPool(executor)
+    if type(executor).__module__.partition(".")[0] == "distributed" and hasattr(executor, "nthreads"):
+        if executor.asynchronous:
+            raise ValidationError(
+                "executor: an asynchronous Dask client can't be used; make it with Client(...) alone."
+            )
+        return DaskPool(executor)
+    raise ValidationError(
+        "executor must be a concurrent.futures executor, such as ProcessPoolExecutor(), or a Dask distributed Client; "
+        f"got {type(executor).__name__}."
+    )
+
+
+class FuturesPool:
+    """An executor of `concurrent.futures`. A file tells the stop, to all workers that see the files of this machine."""
+
+    def __init__(self, executor: concurrent.futures.Executor) -> None:
+        self._executor = executor
+        self._calls: set[concurrent.futures.Future[Any]] = set()
+        self.slots = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
+        # Others may allow to cancel a call that runs.
+        self.knows_beginnings = isinstance(
+            executor, concurrent.futures.ThreadPoolExecutor | concurrent.futures.ProcessPoolExecutor
+        )
+        file = Path(tempfile.gettempdir(), f"ensemble-stop-{uuid.uuid4().hex}")
+        self.stop_name = str(file)
+        self._stop = file.touch
+        weakref.finalize(self, file.unlink, missing_ok=True)
+
+    def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
+        """As `Pool.submit`."""
+        call = self._executor.submit(function, *arguments)
+        self._calls.add(call)
+        call.add_done_callback(self._forget)  # a method of ours, so that the file outlives the calls
+        return call
+
+    def stop(self) -> None:
+        """As `Pool.stop`. Before it is run, a call that can't be cancelled any more sees the file."""
+        self._stop()
+        for call in tuple(self._calls):
+            call.cancel()
+
+    def _forget(self, call: concurrent.futures.Future[Any]) -> None:
+        self._calls.discard(call)
+
+
+class DaskPool:
+    """A cluster of Dask, behind its client. An event tells the stop to rows that begin, a call to those that run."""
+
+    knows_beginnings = True
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._calls: dict[concurrent.futures.Future[Any], Any] = {}
+        self._is_stopped = False
+        self.slots = sum(client.nthreads().values()) or 1
+        self.stop_name = f"ensemble-stop-{uuid.uuid4().hex}"
+
+    def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
+        """As `Pool.submit`."""
+        call: concurrent.futures.Future[T] = concurrent.futures.Future()
+        remote = self._client.submit(function, *arguments, pure=False)
+        self._calls[call] = remote
+
+        def take(done: Any) -> None:  # on a thread of Dask
+            self._calls.pop(call, None)
+            if call.set_running_or_notify_cancel():
+                try:
+                    call.set_result(done.result())
+                except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the call
+                    call.set_exception(error)
+            with suppress(Exception):  # the cluster may be gone
+                self._get_event(name_start(done.key)).clear()
+
+        remote.add_done_callback(take)
+        return call
+
+    def stop(self) -> None:
+        """As `Pool.stop`; on a thread, since Dask blocks until it has an answer."""
+        if not self._is_stopped:
+            self._is_stopped = True
+            threading.Thread(target=self._stop, name="ensemble-stop", daemon=True).start()
+
+    def _stop(self) -> None:
+        try:
+            self._get_event(self.stop_name).set()
+            self._client.run(hear_stop, self.stop_name, on_error="ignore")
+            for call, remote in tuple(self._calls.items()):
+                if not self._get_event(name_start(remote.key)).is_set() and call.cancel():
+                    remote.cancel()
+        except Exception as error:  # noqa: BLE001 - the cluster may be gone
+            logger.warning("Rows that run on the cluster could not be told to stop: %s", error)
+
+    def _get_event(self, name: str) -> Any:
+        import distributed
+
+        make: Any = distributed.Event  # it has no types
+        return make(name, client=self._client)

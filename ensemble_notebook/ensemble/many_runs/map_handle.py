@@ -7,7 +7,7 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.engine.threads.loop_thread import loop_thread
+from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 from ensemble_notebook.ensemble.run_handle import RunHandle
@@ -93,6 +93,7 @@ class MapHandle:
             TimeoutError: the map has not ended yet.
             TaskExecutionError: a row failed, under ``on_error="raise"``; has the partial result as ``output``.
             DeadlineExceededError, RunInterrupted: the map was stopped; likewise.
+            ScoringError: the score function failed for each row.
         """
         if self.run is not None:
             try:
@@ -129,8 +130,14 @@ class MapHandle:
         return f"<MapHandle {self.name or self.run_id}: {self.status.value}>"
 
     def _get_result(self) -> MapResult:
+        """The result.
+
+        Raises:
+            ScoringError: the score function failed for each row.
+        """
         result = self.output
         assert result is not None
+        result.check_scores()
         return result
 
     def _explain(self, error: EnsembleError | RunInterrupted) -> EnsembleError | RunInterrupted:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
-from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.outputs.record import Record
-from ensemble_notebook.domain.seams.views import make_mime_bundle
+from ensemble_notebook.domain.outputs.score import ScoreValue
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord, list_current
+from ensemble_notebook.domain.outputs.secrets import has_secret, mask, mask_named
+from ensemble_notebook.domain.outputs.task_output import Metrics
+from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
-from ensemble_notebook.errors import Pickled, ValidationError, add_origin, did_you_mean, summarize_error
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, ScoredRun
+from ensemble_notebook.errors import (
+    Pickled,
+    ScoringError,
+    TaskExecutionError,
+    ValidationError,
+    add_origin,
+    did_you_mean,
+    find_http_status,
+    summarize_error,
+)
+from ensemble_notebook.evaluation.scoring import find_useless, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import (
     NO_FIELDS,
     NOTHING_SPENT,
@@ -23,15 +38,22 @@ from ensemble_notebook.trace.analysis.row_table import (
     make_row_frame,
     sum_spending,
 )
+from ensemble_notebook.trace.codec.event_codec import to_plain
 
 if TYPE_CHECKING:
+    from ensemble_notebook.evaluation.agreement import Agreement
+    from ensemble_notebook.evaluation.comparison import Comparison
+    from ensemble_notebook.evaluation.gate import Gate
+    from ensemble_notebook.evaluation.scored_runs import Failed
+    from ensemble_notebook.evaluation.scorer import AnyScorers
     from ensemble_notebook.trace.analysis.row_table import RowFrame
     from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.frames import Frames
 
-Score = Callable[[EnsembleOutput], Any]
 SKIPPED: Final = "skipped"
+_MADE_OF_SCORES: Final = frozenset({"frame", "_scored_output", "_scores_by_run"})
+_NOT_PICKLED: Final = _MADE_OF_SCORES | {"_score_fault"}
 _DONE: Final = frozenset({"completed", "completed_with_warnings", "exited_early"})
 
 
@@ -47,9 +69,11 @@ class RowResult(Record):
         status: a `RunStatus` value; ``"skipped"`` if it did not run.
         reason: why it was skipped; otherwise empty.
         name: its name in the timeline and the trace of the map.
+        row: the part of that name which all runs of this row have in common; empty where there is but one.
         run_id: id of its run; None if it did not run.
         spending: its tokens, cost and time in an earlier map, for a row taken over by `resume`; None otherwise.
         variant: the variant that it ran under; None if there are no variants.
+        repeat: number of the repeat, from 1; None if there are no repeats.
     """
 
     index: Any
@@ -59,14 +83,26 @@ class RowResult(Record):
     status: str = SKIPPED
     reason: str = ""
     name: str = ""
+    row: str = ""
     run_id: str | None = None
     spending: RowSpending | None = field(default=None, repr=False)
     variant: str | None = None
+    repeat: int | None = None
 
     @property
     def is_done(self) -> bool:
         """Whether the row is completed, so that `resume` takes it over."""
-        return self.status in _DONE
+        is_left = self.output is not None and self.output.exit_reason is ExitReason.NOBODY_TO_ASK
+        return self.status in _DONE and not is_left
+
+    @property
+    def reused(self) -> bool:
+        """Whether nothing of it was run in this map: an earlier map or run has done the row, or all of its tasks."""
+        if self.spending is not None:
+            return True
+        outputs = () if self.output is None or not self.is_done else self.output.completed_outputs
+        parts = [part for each in outputs for part in each.item_outputs or (each,)]
+        return bool(parts) and all(each.reused for each in parts)
 
     @property
     def raw(self) -> str | None:
@@ -84,6 +120,7 @@ class MapResult(Pickled):
         output: the `EnsembleOutput` of the map, which is a run with a task for each row; None if there were no rows to
             run.
         rows: the results, in the order of the given rows.
+        input_names: names of the inputs of the rows; they are the last columns of `frame`, in this order.
     """
 
     def __init__(
@@ -95,16 +132,24 @@ class MapResult(Pickled):
         fields: Mapping[str, Any] = NO_FIELDS,
         warnings: Sequence[str] = (),
         capture_mode: CaptureMode = CaptureMode.OFF,
-        score: Score | None = None,
+        input_names: Sequence[str] = (),
+        earlier: EnsembleOutput | None = None,
+        score_records: Sequence[ScoreRecord] = (),
+        expected: str | None = None,
+        score_fault: Exception | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.rows: tuple[RowResult, ...] = tuple(rows)
         self.output = output
+        self._earlier = earlier
+        self._score_records: tuple[ScoreRecord, ...] = tuple(score_records)
         self._index = index
         self._fields = dict(fields)
         self._warnings = tuple(warnings)
         self._capture_mode = capture_mode
-        self._score = score
+        self._expected = expected
+        self._score_fault = score_fault
+        self.input_names: tuple[str, ...] = tuple(input_names)
 
     def __len__(self) -> int:
         """Number of rows that were given."""
@@ -149,8 +194,9 @@ class MapResult(Pickled):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings of the map and of the score function, in order."""
-        return (*self._warnings, *(() if self.output is None else self.output.warnings))
+        """Warnings of the map and of its scorers, in order."""
+        run = () if self.output is None else self.output.warnings
+        return (*self._warnings, *list_score_warnings(self.score_records), *run)
 
     @property
     def metrics(self) -> Metrics:
@@ -158,34 +204,195 @@ class MapResult(Pickled):
         return Metrics() if self.output is None else self.output.metrics
 
     @property
+    def last_output(self) -> EnsembleOutput | None:
+        """The output of the map which ran last: this one, or where `resume` took over all rows, the one before."""
+        return self.output or self._earlier
+
+    @property
     def trace(self) -> ExecutionTrace | None:
-        """The trace of the map, with the traces of its rows inside; None if there were no rows to run."""
-        return None if self.output is None else self.output.trace
+        """The trace of the map, with the traces of its rows inside.
+
+        Where `resume` took over all rows, it is that of the map which ran last; None if there never was a row to run.
+        """
+        output = self._find_scored_output()
+        return None if output is None else output.trace
+
+    def _find_scored_output(self) -> EnsembleOutput | None:
+        """The output of the map which ran last, with the scores of this result."""
+        return None if self.last_output is None else self._scored_output
+
+    @cached_property
+    def _scored_output(self) -> EnsembleOutput:
+        assert self.last_output is not None
+        return self.last_output.with_scores(self._score_records) if self._score_records else self.last_output
+
+    @property
+    def score_records(self) -> tuple[ScoreRecord, ...]:
+        """The scores of its rows that count, in the order in which they were given (V9)."""
+        return list_current(self._score_records)
+
+    def with_scores(self, records: Iterable[ScoreRecord]) -> MapResult:
+        """The same result with more scores; this one stays as it is. Keeps them nowhere else.
+
+        Args:
+            records: of its rows, made with `describe_place`.
+        """
+        made = object.__new__(type(self))
+        own = {name: each for name, each in vars(self).items() if name not in _MADE_OF_SCORES}
+        vars(made).update(own, _score_records=(*self._score_records, *records))
+        return made
+
+    def score(
+        self,
+        score: AnyScorers,
+        name: str | None = None,
+        *,
+        replace: bool = False,
+        expected: str | None = None,
+    ) -> MapResult:
+        """Score the rows that are done, without asking any model but a judge's own (V6).
+
+        This one stays as it is. The store keeps the scores, where it has the run. ::
+
+            scored = result.score(scorers.contains("refund"))
+
+        Args:
+            score: a scorer, a list of them, or a dict of them by name, as for `Ensemble.map`.
+            name: of the score, where one scorer is given; None: its own name.
+            replace: whether scores of the same names are replaced.
+            expected: the column that says what the output should come to; None: ``expected``, ``target`` or
+                ``expected_output``.
+
+        Returns:
+            The same with the scores.
+
+        Raises:
+            ValidationError: there is a mistake, or there are scores of this name; nothing was called.
+            ScoringError: a scorer failed for each run; has the scored object as ``result``.
+            RunInterrupted: it was stopped while a judge was asked; has as ``output`` what was scored by then.
+        """
+        made: MapResult = render_view("score", self, score, name, replace, expected or self._expected)
+        return made
+
+    def annotate(
+        self,
+        row: int | str | RowResult,
+        value: ScoreValue,
+        *,
+        variant: str | None = None,
+        repeat: int | None = None,
+        name: str = "label",
+        reason: str | None = None,
+        span: Any = None,
+        replace: bool = False,
+    ) -> MapResult:
+        """Add what a person says of a row (V8). This one stays as it is; the store keeps the score.
+
+        Args:
+            row: its position among the given rows, from 0, its name (``"row 3"``), or the `RowResult`.
+            value: a bool passes or fails it, a number scores, a text labels it.
+            variant: under which it ran, where there are several.
+            repeat: which of its runs, from 1, where there are several.
+            name: of the score.
+            reason: why.
+            span: the span of its run that it is about, or its id; None: the run as a whole.
+            replace: whether it takes the place of an earlier score of this name.
+
+        Returns:
+            The same with the score.
+
+        Raises:
+            ValidationError: there is no such row, it never ran, or several runs are meant; or the value is no score.
+        """
+        run = self._make_scored(self._find_row(row, variant, repeat))
+        made: MapResult = render_view("annotation", self, run, value, name, reason, span, replace)
+        return made
+
+    def list_scored(self) -> Iterator[ScoredRun]:
+        """The runs of its rows that ended well, for whoever scores them. Not for users."""
+        return (self._make_scored(each) for each in self.rows if each.is_done and each.output is not None)
+
+    def _make_scored(self, row: RowResult) -> ScoredRun:
+        assert row.output is not None
+        inputs = {**self.ensemble.inputs, **row.inputs}
+        return ScoredRun(name=row.name, run=row.output, inputs=inputs, place=self.describe_place(row))
+
+    def _find_row(self, row: int | str | RowResult, variant: str | None, repeat: int | None) -> RowResult:
+        """The one run that is meant.
+
+        Raises:
+            ValidationError: there is none, or there are several.
+        """
+        names = list(dict.fromkeys(each.row for each in self.rows))
+        if isinstance(row, bool) or not isinstance(row, int | str | RowResult):
+            raise ValidationError(f"row must be a place, a name or a row of this result, got {row!r}.")
+        if isinstance(row, RowResult):
+            found = [each for each in self.rows if each is row or each.name == row.name]
+        elif isinstance(row, str):
+            found = [each for each in self.rows if row in (each.name, each.row)]
+        else:
+            found = [each for each in self.rows if 0 <= row < len(names) and each.row == names[row]]
+        if not found:
+            near = did_you_mean(row, (*names, *(each.name for each in self.rows))) if isinstance(row, str) else ""
+            raise ValidationError(f"There is no row {row!r}: there are {pluralize(len(names), 'row')}.{near}")
+        variant = None if variant is None else self._find_variant(variant)
+        found = [each for each in found if variant in (None, each.variant) and repeat in (None, each.repeat)]
+        if not found:
+            raise ValidationError(f"Row {row!r} has no repeat {repeat!r}.")
+        if len(found) > 1:
+            lacking = "variant" if len({each.variant for each in found}) > 1 else "repeat"
+            known = " or ".join(dict.fromkeys(repr(getattr(each, lacking)) for each in found))
+            raise ValidationError(f"Row {row!r} has {len(found)} runs: say which {lacking}={known}.")
+        if found[0].output is None:
+            raise ValidationError(f"{found[0].name} has no run: {found[0].reason or found[0].status}.")
+        return found[0]
+
+    def describe_place(self, row: RowResult) -> dict[str, Any]:
+        """Where a score of a row belongs, as fields of a `ScoreRecord`; by place, where names are texts that go (T6a).
+
+        Args:
+            row: a row of this result that has run.
+        """
+        variant = row.variant
+        if variant is not None and not self.shows_texts:
+            variant = f"variant {(self.variants or ()).index(variant)}"
+        return {
+            "run_id": row.run_id,
+            "map_run_id": None if self.last_output is None else self.last_output.run_id,
+            "variant": variant,
+            "row": row.row or None,
+            "repeat": row.repeat,
+        }
 
     @property
     def frames(self) -> Frames | None:
-        """The trace of the map as DataFrames; None if there were no rows to run."""
-        return None if self.output is None else self.output.frames
+        """The trace of the map as DataFrames, of the same map as `trace`; None if there never was a row to run."""
+        output = self._find_scored_output()
+        return None if output is None else output.frames
 
     @property
     def timeline(self) -> Any:
-        """The interactive timeline of the map; None if there were no rows to run."""
-        return None if self.output is None else self.output.timeline
+        """The interactive timeline of the map, of the same map as `trace`; None if there never was a row to run."""
+        return None if self.last_output is None else self.last_output.timeline
 
     @cached_property
     def frame(self) -> RowFrame:
         """One row per given row, with the given index.
 
-        Columns: status, raw (or the fields of the final task's typed output), error, input_tokens, output_tokens, cost,
-        duration_ms, run_id. With variants, their names are the first level of the index, and ``score`` follows the
-        output.
+        Columns: status, raw (or the fields of the final task's typed output), error, error_type, http_status,
+        input_tokens, output_tokens, cost, duration_ms, run_id, reused, and then the inputs of the row, each by its name
+        (``input_NAME`` where another column has that). With variants, their names are the first level of the index;
+        with repeats, their numbers are the last one. Scores follow the output, with ``score_error`` where a scorer
+        failed. Secrets are masked; ``result[0].raw`` is as the model gave it.
         """
         return make_row_frame(
             [self._make_record(each) for each in self.rows],
             self._index,
             self._fields,
+            inputs=self.input_names,
             variants=None if self.variants is None else [each.variant for each in self.rows],
-            scores=self.scores,
+            repeats=None if self.repeats is None else [each.repeat for each in self.rows],
+            notes=[mask(each) for each in list_score_warnings(self.score_records)],
         )
 
     @property
@@ -194,28 +401,187 @@ class MapResult(Pickled):
         names = tuple(dict.fromkeys(each.variant for each in self.rows if each.variant is not None))
         return names or None
 
-    def diff(self, a: str, b: str, row: int = 0) -> RunDiff:
+    @property
+    def repeats(self) -> int | None:
+        """How often each row was to run; None if it ran once, without a number."""
+        return max((each.repeat for each in self.rows if each.repeat is not None), default=None)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are, however often each ran."""
+        return len(self.rows) // (len(self.variants or ("",)) * (self.repeats or 1))
+
+    def describe_sameness(self) -> str | None:
+        """Say that repeats told nothing new: ``5 repeats of 40 rows never differed``; None where they did, or failed.
+
+        Then all runs of a row gave the same text, as those of a scripted model, or of one at temperature 0.
+        """
+        count = self.repeats
+        if count is None or count == 1 or not self.rows:
+            return None
+        groups = [self.rows[at : at + count] for at in range(0, len(self.rows), count)]
+        if not all(each.is_done for each in self.rows) or any(
+            len({each.raw for each in group}) > 1 for group in groups
+        ):
+            return None
+        rows = f" of {pluralize(self.row_count, 'row')}" if any(each.row for each in self.rows) else ""
+        variants = f" under {pluralize(len(self.variants), 'variant')}" if self.variants else ""
+        return f"{count} repeats{rows}{variants} never differed."
+
+    def diff(self, a: str, b: str, row: int = 0, repeat: int = 1) -> RunDiff:
         """Compare two variants, as `EnsembleOutput.diff` does (T22).
 
         Args:
             a: name of a variant.
             b: name of another variant.
             row: position of the row, from 0. After `Variants.run` there is only one.
+            repeat: number of the repeat, from 1, where there are several.
 
         Raises:
-            ValidationError: there is no such variant or row, or that row has not run.
+            ValidationError: there is no such variant, row or repeat, or that row has not run.
         """
         from ensemble_notebook.trace.comparison.run_diff import RunDiff
 
-        (first, first_name), (second, second_name) = self._find_run(a, row), self._find_run(b, row)
+        (first, first_name), (second, second_name) = self._find_run(a, row, repeat), self._find_run(b, row, repeat)
         return RunDiff(first.trace.fold, second.trace.fold, (first_name, second_name))
 
-    def _find_run(self, variant: str, row: int) -> tuple[EnsembleOutput, str]:
+    def summary(self, k: int | None = None, *, failed: Failed = None) -> RowFrame:
+        """Sum up each variant under each score (V11).
+
+        A row that failed counts as not passed. One that never ran, or was cut short, is left out and counted, and so is
+        one without a score. Rows are the sample: repeats are averaged inside a row.
+
+        Args:
+            k: with repeats, adds ``pass@k``, the chance that one of k repeats passes, and ``pass^k``, that all do.
+            failed: what a row that failed counts as where the score is a number, or ``"leave out"``.
+
+        Returns:
+            A row for each variant and score, a label's words one by one. Columns: variant, score, rows, repeats,
+            failed, incomplete, unscored, mean, low, high (95%: Wilson's interval of what passes, Student's t of
+            numbers), cost and duration_ms of a run.
+
+        Raises:
+            ValidationError: `k` is no number of repeats; rows failed under a number, and `failed` is not said; a score
+                is of several kinds.
+        """
+        from ensemble_notebook.ensemble.many_runs.verdicts import summarize_result
+
+        return summarize_result(self, k, failed)
+
+    def compare(
+        self,
+        a: str | MapResult | None = None,
+        b: str | MapResult | None = None,
+        *,
+        score: str | None = None,
+        baseline: str | None = None,
+        is_: str | None = None,
+        failed: Failed = None,
+        detect: float | None = None,
+    ) -> Comparison:
+        """Say what b changes from a, in one sentence (V12); without them, what each variant changes from the first.
+
+        Rows are paired: within a map by place, across maps by label and inputs.
+
+        Args:
+            a: a variant's name, a result, or the id of a stored map.
+            b: likewise; without it, this result.
+            score: name of the score; it may be left out where there is one.
+            baseline: the variant that the others are compared with; None: the first.
+            is_: the label that counts, of a score that gives labels.
+            failed: what a row that failed counts as where the score is a number, or ``"leave out"``.
+            detect: the difference that is to be settled; of a score that passes or fails, 0.05 unless given.
+
+        Raises:
+            ValidationError: there is no such variant, map or score; a score is of several kinds; rows failed under a
+                number, and `failed` is not said.
+        """
+        from ensemble_notebook.ensemble.many_runs.verdicts import compare_results
+
+        return compare_results(self, a, b, score, baseline=baseline, is_=is_, failed=failed, detect=detect)
+
+    def passes(
+        self,
+        score: str,
+        at_least: float,
+        *,
+        variant: str | None = None,
+        is_: str | None = None,
+        failed: Failed = None,
+    ) -> Gate:
+        """Whether the mean of a score is shown to be at least so much (V13); true only where all its interval is.
+
+        Args:
+            score: its name.
+            at_least: the mark; of a score that passes or fails, a share of one.
+            variant: of which variant.
+            is_: the label that counts, of a score that gives labels.
+            failed: what a row that failed counts as where the score is a number, or ``"leave out"``.
+
+        Raises:
+            ValidationError: there is no such variant or score, or the mark is none.
+        """
+        from ensemble_notebook.ensemble.many_runs.verdicts import measure_mark
+
+        return measure_mark(self, score, at_least, variant, is_, failed)
+
+    def agreement(self, first: str, second: str, *, levels: Sequence[int] | None = None) -> Agreement:
+        """How far two scores of the same runs agree, as a judge's and a person's (V12).
+
+        Args:
+            first: name of a score.
+            second: name of another one of the same kind.
+            levels: the whole numbers that both give, in order, so that near misses count less.
+
+        Raises:
+            ValidationError: there is no such score, no run has both, or they are of different kinds.
+        """
+        from ensemble_notebook.ensemble.many_runs.verdicts import measure_scores
+
+        return measure_scores(self, first, second, levels)
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write the map as the end of the name says (V15): ``.csv``, ``.jsonl`` and ``.parquet`` have `frames.rows`.
+
+        ``.eval`` is a log of inspect_ai, for ``inspect view``: a row is a sample, a repeat an epoch.
+
+        Args:
+            path: of the file; what is there is replaced.
+
+        Returns:
+            The file.
+
+        Raises:
+            ValidationError: no format has this ending, or there was never a row to run.
+            MissingPackageError: the format needs a package that is not installed.
+            OSError: it can't be written.
+        """
+        from ensemble_notebook.ensemble.many_runs.map_files import export_map
+
+        return export_map(self, Path(path))
+
+    def _find_variant(self, name: str) -> str:
+        """The whole name of a variant, which may be given as short as sentences have it.
+
+        Raises:
+            ValidationError: there is no such variant.
+        """
+        from ensemble_notebook.ensemble.many_runs.verdicts import shorten_names
+
+        names = self.variants or ()
+        found = name if name in names else dict(zip(shorten_names(names), names, strict=True)).get(name)
+        if found is None:
+            raise ValidationError(f"No variant is called {name!r}.{did_you_mean(name, names)}")
+        return found
+
+    def _find_run(self, variant: str, row: int, repeat: int) -> tuple[EnsembleOutput, str]:
         """The run of a variant, and what the timeline calls it."""
-        rows = [each for each in self.rows if each.variant == variant]
-        if not rows:
-            names = self.variants or ()
-            raise ValidationError(f"No variant is called {variant!r}.{did_you_mean(variant, names)}")
+        variant = self._find_variant(variant)
+        rows = [each for each in self.rows if each.variant == variant and each.repeat in (None, repeat)]
+        if not rows or (repeat != 1 and self.repeats is None):
+            raise ValidationError(f"There are {self.repeats or 1} repeats, so repeat must be 1 to {self.repeats or 1}.")
+        if isinstance(row, bool) or not isinstance(row, int):
+            raise ValidationError(f"row must be the place of a row, from 0, got {row!r}.")
         if not -len(rows) <= row < len(rows):
             raise ValidationError(f"There are {pluralize(len(rows), 'row')}, so row must be 0 to {len(rows) - 1}.")
         output = rows[row].output
@@ -223,26 +589,22 @@ class MapResult(Pickled):
             raise ValidationError(f"{rows[row].name} has no run: {rows[row].reason or rows[row].status}.")
         return output, rows[row].name
 
-    @cached_property
-    def scores(self) -> Sequence[Any] | None:
-        """The results of the score function, in order of the rows; None if there is no such function.
+    def check_scores(self) -> None:
+        """See whether each scorer could say anything at all.
 
-        An element is None if its row is not completed, or its score failed. The function is called once per row, when
-        this is first read.
+        Raises:
+            ScoringError: one of them failed for each run that it was to score.
         """
-        if self._score is None:
-            return None
-        return [self._rate(each) if each.is_done and each.output is not None else None for each in self.rows]
-
-    def _rate(self, row: RowResult) -> Any:
-        assert self._score is not None
-        assert row.output is not None
-        try:
-            return self._score(row.output)
-        except Exception as error:  # noqa: BLE001 - it is the user's, and the other rows have a score (E59)
-            reason = add_origin(summarize_error(error), error)
-            self._warnings = (*self._warnings, f"The score of {row.name} failed: {reason}")
-            return None
+        useless = find_useless(self.score_records)
+        if useless is None:
+            return
+        name, reason, count = useless
+        runs = "the only run" if count == 1 else f"each of {count:,} runs"
+        raise ScoringError(
+            f"The scorer {name} failed for {runs}: {reason}. The runs are done and kept, in `result` of this error. "
+            f"Mend it, and score them without asking a model again: ERROR.result.score({name}, replace=True).",
+            result=self,
+        ) from (vars(self).get("_score_fault") if self.shows_texts else None)
 
     def get_spending(self, row: RowResult) -> RowSpending:
         """The tokens, cost and time of a row, in this map or in the one that `resume` took it from.
@@ -257,31 +619,46 @@ class MapResult(Pickled):
         return {} if self.output is None else sum_spending(self.output.trace.fold, {each.name for each in self.rows})
 
     def _make_record(self, row: RowResult) -> RowRecord:
-        error = row.reason or None if row.error is None else add_origin(summarize_error(row.error), row.error)
+        error = mask(row.reason) or None if row.error is None else add_origin(summarize_error(row.error), row.error)
         value = _find_typed_value(row) if self._fields else None
         return RowRecord(
             status=row.status,
-            raw=row.raw,
+            raw=None if row.raw is None else mask(row.raw),
             fields={} if value is None else _read_fields(value, self._fields),
             error=error,
+            error_type=None if row.error is None else type(_find_cause(row.error)).__name__,
+            http_status=None if row.error is None else find_http_status(row.error),
             run_id=row.run_id,
             spending=self.get_spending(row),
+            reused=row.reused,
+            inputs=_read_fields(row.inputs, self.input_names),
+            scores=self._scores_by_run.get(row.run_id or "", ()),
         )
+
+    @cached_property
+    def _scores_by_run(self) -> Mapping[str, Sequence[ScoreRecord]]:
+        found: dict[str, list[ScoreRecord]] = {}
+        for each in self.score_records:
+            if each.span_id is not None:
+                continue
+            found.setdefault(each.run_id, []).append(each)
+        return found
 
     def get_pickled_state(self) -> dict[str, Any]:
         """The state for pickling; without texts of the rows where no texts are kept (T6a)."""
-        state = {name: value for name, value in vars(self).items() if name != "frame"} | {
-            "scores": self.scores,
-            "_score": None,
-        }
+        state = {name: value for name, value in vars(self).items() if name not in _NOT_PICKLED}
         if self.shows_texts:
             return state
-        return {**state, "rows": tuple(_without_texts(each) for each in self.rows), "_index": None}
+        names: dict[str | None, str] = {name: f"variant {number}" for number, name in enumerate(self.variants or ())}
+        rows = tuple(replace(_without_texts(each), variant=names.get(each.variant)) for each in self.rows)
+        scores = tuple(each.without_texts() for each in self._score_records)
+        return {**state, "rows": rows, "_index": None, "_score_records": scores}
 
     def describe(self) -> str:
         """The result in a sentence: ``12 rows: 11 completed, 1 failed, 4.1k tokens, $0.012, 7.9 s``.
 
-        With variants it begins with ``12 rows under 2 variants``, or after `Variants.run` with ``2 variants``.
+        With variants it begins with ``12 rows under 2 variants``, or after `Variants.run` with ``2 variants``; with
+        repeats, with ``12 rows x 3 repeats``.
         """
         counts = Counter(each.status for each in self.rows)
         parts = [f"{count:,} {status.replace('_', ' ')}" for status, count in counts.items()]
@@ -296,12 +673,13 @@ class MapResult(Pickled):
         return ": ".join([self._describe_size(), *filter(None, [", ".join(parts)])])
 
     def _describe_size(self) -> str:
-        if not self.variants:
-            return pluralize(len(self), "row")
-        variants = pluralize(len(self.variants), "variant")
-        if self._index is None and len(self) == len(self.variants):  # what `Variants.run` gives
-            return variants
-        return f"{pluralize(len(self) // len(self.variants), 'row')} under {variants}"
+        repeats = None if self.repeats is None else pluralize(self.repeats, "repeat")
+        variants = pluralize(len(self.variants), "variant") if self.variants else None
+        is_alone = self._index is None and self.row_count == 1 and (variants or not any(each.row for each in self.rows))
+        if is_alone and (variants or repeats):  # what `Variants.run` and `run` with repeats give
+            return " x ".join(filter(None, [variants, repeats]))
+        rows = " x ".join(filter(None, [pluralize(self.row_count, "row"), repeats]))
+        return f"{rows} under {variants}" if variants else rows
 
     @property
     def shows_texts(self) -> bool:
@@ -324,9 +702,18 @@ def _without_texts(row: RowResult) -> RowResult:
         error=row.error,
         status=row.status,
         name=row.name,
+        row=row.row,
         run_id=row.run_id,
         spending=row.spending,
+        repeat=row.repeat,
     )
+
+
+def _find_cause(error: BaseException) -> BaseException:
+    """What the task of a row failed with, as the trace tells it: without the error that says which task it was."""
+    while isinstance(error, TaskExecutionError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _find_typed_value(row: RowResult) -> Any:
@@ -338,6 +725,12 @@ def _find_typed_value(row: RowResult) -> Any:
 
 
 def _read_fields(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    if isinstance(value, Mapping):
-        return {name: value.get(name) for name in names}
-    return {name: getattr(value, name, None) for name in names}
+    fields = value if isinstance(value, Mapping) else {name: getattr(value, name, None) for name in names}
+    return {name: _mask_field(name, fields.get(name)) for name in names}
+
+
+def _mask_field(name: str, value: Any) -> Any:
+    """The value as a frame may have it (T7): itself where no secret is in it, else masked, as plain lists and dicts."""
+    if isinstance(value, str):
+        return mask_named(name, value) if type(value) is str else value  # an enum's member is no text
+    return to_plain(value) if has_secret(repr(value)) else value

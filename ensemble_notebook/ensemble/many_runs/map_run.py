@@ -6,34 +6,75 @@ timeline and store. The ensemble is checked once, and all rows are checked befor
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from fractions import Fraction
 from itertools import chain, islice
 from typing import Any, Final, Literal
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, TaskNoun, Workflow
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, TaskNoun
+from ensemble_notebook.domain.definitions.review import NOBODY_HERE, ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.templates import escape_variables
+from ensemble_notebook.domain.definitions.templates import escape_variables, find_first_texts
 from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.planning.ensemble_texts import list_texts
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
+from ensemble_notebook.domain.planning.graph import Graph, build_graph
+from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, EarlierRow, MapDesign, PlannedRow
+from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.threads.collector_pace import collect_less_often
+from ensemble_notebook.engine.events.event_stream import SystemClock
+from ensemble_notebook.engine.review_queue import SharedReviewer
+from ensemble_notebook.ensemble.cost_estimation import BYTES_PER_TOKEN, USUAL_REPLY, estimate, find_usual_replies
 from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
+from ensemble_notebook.ensemble.many_runs.executor_rows import Pool, find_pool
 from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
-from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult, Score
-from ensemble_notebook.ensemble.many_runs.pools import Pool, find_pool
-from ensemble_notebook.ensemble.many_runs.row_runs import LocalRows, ReviewLine, RowOutcome, RowRunner, make_run_ids
-from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, check_columns, read_rows
-from ensemble_notebook.ensemble.many_runs.run_names import describe_row, name_runs
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
+from ensemble_notebook.ensemble.many_runs.row_runs import (
+    LocalRows,
+    RowOutcome,
+    RowRunner,
+    make_run_ids,
+    make_run_of_rows,
+)
+from ensemble_notebook.ensemble.many_runs.rows import (
+    Row,
+    Rows,
+    check_columns,
+    describe_index,
+    describe_row,
+    name_runs,
+    read_rows,
+    to_kept_value,
+)
+from ensemble_notebook.ensemble.many_runs.scoring import (
+    CheckedScorers,
+    RowCalls,
+    copy_to,
+    end_unpaid,
+    keep_later,
+    score_apart,
+)
 from ensemble_notebook.ensemble.many_runs.variant import Variant
+from ensemble_notebook.ensemble.run_checks import make_pricing
 from ensemble_notebook.ensemble.run_handle import RunHandle
-from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
-from ensemble_notebook.ensemble.run_settings import Resumable, RunSettings
+from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, ask_person_here, make_source
+from ensemble_notebook.ensemble.run_settings import Resumable, RunSettings, write_inputs
 from ensemble_notebook.errors import Problem, ValidationError
-from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
+from ensemble_notebook.evaluation.judge import EXPECTED, OUTPUT
+from ensemble_notebook.evaluation.scorer import AnyScorers, Scorer, find_expected_column, read_scorers
+from ensemble_notebook.evaluation.scoring import Scoring, list_score_warnings
+from ensemble_notebook.trace.analysis.row_table import NO_FIELDS, NOTHING_SPENT
+
+_log = logging.getLogger("ensemble_notebook.run")
 
 OnError = Literal["keep", "raise"]
 
@@ -51,40 +92,53 @@ class MapSettings:
     """How the rows are run.
 
     Attributes:
+        repeat: how often each row runs, 1 to 1,000 (V1); None: once, and the result does not number it.
         on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
         concurrency: the most rows at the same time; None: 10, or twice the slots of the executor.
         resume: an earlier result whose completed rows are taken over; None: none.
-        score: ``(output) -> float | dict``, called for each completed row; None: no score.
+        score: what scores each completed row (V4): a scorer, a list of them, or a dict of them by name; None: nothing.
+        expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
         executor: a `concurrent.futures` executor or a Dask client; None: this process.
 
     Raises:
         ValidationError: a field has a wrong value.
     """
 
+    repeat: int | None = None
     on_error: OnError = "keep"
     concurrency: int | None = None
     resume: MapResult | None = None
-    score: Score | None = None
+    score: AnyScorers | None = None
+    expected: str | None = None
     executor: Any = None
+    scorers: tuple[Scorer, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         """Check what a person may have got wrong."""
         if self.on_error not in ("keep", "raise"):
             raise ValidationError(f"on_error must be 'keep' or 'raise', got {self.on_error!r}.")
-        is_count = isinstance(self.concurrency, int) and not isinstance(self.concurrency, bool)
-        if self.concurrency is not None and not (is_count and self.concurrency >= 1):
+        if self.concurrency is not None and not (_is_whole(self.concurrency) and self.concurrency >= 1):
             raise ValidationError(f"concurrency must be a whole number >= 1 or None, got {self.concurrency!r}.")
-        if self.score is not None and not callable(self.score):
-            raise ValidationError(f"score must be a function (output) -> float | dict, got {self.score!r}.")
+        if self.repeat is not None and not (_is_whole(self.repeat) and 1 <= self.repeat <= MOST_REPEATS):
+            raise ValidationError(f"repeat must be a whole number from 1 to {MOST_REPEATS:,}, got {self.repeat!r}.")
+        if self.expected is not None and not isinstance(self.expected, str):
+            raise ValidationError(f"expected must be the name of a column or None, got {self.expected!r}.")
+        object.__setattr__(self, "scorers", read_scorers(self.score))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def make_settings(
     resume: MapResult | Resumable,
     *,
+    repeat: int | None = None,
     on_error: OnError = "keep",
     concurrency: int | None = None,
     executor: Any = None,
-    score: Score | None = None,
+    score: AnyScorers | None = None,
+    expected: str | None = None,
     **fields: Any,
 ) -> tuple[RunSettings, MapSettings]:
     """Split the arguments of a map into the settings of its run and those of its rows.
@@ -96,7 +150,13 @@ def make_settings(
     """
     earlier, run = (resume, None) if isinstance(resume, MapResult) else (None, resume)
     map_settings = MapSettings(
-        on_error=on_error, concurrency=concurrency, resume=earlier, score=score, executor=executor
+        repeat=repeat,
+        on_error=on_error,
+        concurrency=concurrency,
+        resume=earlier,
+        score=score,
+        expected=expected,
+        executor=executor,
     )
     return RunSettings(resume=run, **fields), map_settings
 
@@ -136,6 +196,7 @@ class _RowRun:
     name: str
     row: Row
     variant: _CheckedVariant
+    repeat: int | None
 
 
 class _CheckedVariant:
@@ -147,24 +208,22 @@ class _CheckedVariant:
         inputs: Mapping[str, Any],
         settings: RunSettings,
         source: ChatSource,
-        reviews: ReviewLine,
+        reviewer: ReviewHandler | None,
         pool: Pool | None,
     ) -> None:
         self.name = variant.name
         self._variant = variant
-        reviewer = variant.ensemble.review_handler or settings.review_handler
-        if reviewer is not None:
-            settings = replace(settings, review_handler=reviews.queue(reviewer))
+        settings = replace(settings, review_handler=reviewer)
         self.prepared = PreparedEnsemble(variant.ensemble, settings, source)
-        self._common = {**variant.ensemble.inputs, **inputs, **variant.inputs}
+        self.common = {**variant.ensemble.inputs, **inputs, **variant.inputs}
         self.runner = self._make_runner(settings, pool)
 
     def _make_runner(self, settings: RunSettings, pool: Pool | None) -> RowRunner:
         if pool is None:
-            return LocalRows(self._variant.ensemble, self.prepared, settings, self._common)
+            return LocalRows(self._variant.ensemble, self.prepared, settings, self.common)
         from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows  # most maps need no pickles
 
-        return ExecutorRows(self._variant.ensemble, self.prepared, self._common, pool)
+        return ExecutorRows(self._variant.ensemble, self.prepared, self.common, pool)
 
     def find_problems(self, rows: Rows) -> Iterator[Problem]:
         """Check the values of rows.
@@ -175,10 +234,10 @@ class _CheckedVariant:
         for name in self._variant.inputs:
             if name in rows.columns:
                 yield Problem(f"{name!r} is changed by variant {self.name!r}, and given with the rows.")
-        check_columns(rows, self.prepared.used_texts, self._common)
+        check_columns(rows, self.prepared.variables, self.common)
         for row in rows.rows:
             try:
-                self.prepared.check_values({**self._common, **row.values})
+                self.prepared.check_values({**self.common, **row.values})
             except ValidationError as error:
                 yield from (Problem(f"{row.name}: {each.message}") for each in error.problems)
 
@@ -206,6 +265,7 @@ class _MapRun:
         inputs: Mapping[str, Any],
         variants: Sequence[Variant],
     ) -> None:
+        settings = ask_person_here(settings)
         self._ensemble = ensemble
         self._settings = settings
         self._map_settings = map_settings
@@ -218,15 +278,17 @@ class _MapRun:
             reuse=is_reusing,
             only=settings.only,
             replay=settings.replay,
-            review_handler=settings.review_handler,
             is_row=True,
         )
-        reviews = ReviewLine()
+        own, here = ensemble.review_handler, settings.review_handler
+        reviewer = SharedReviewer(own) if own is not None else None if self._pool is not None else here
         checked = [
-            _CheckedVariant(each, inputs, row_settings, self._source, reviews, self._pool)
+            _CheckedVariant(each, inputs, row_settings, self._source, reviewer, self._pool)
             for each in variants or [Variant(None, ensemble, {})]
         ]
+        self._gate_warnings = checked[0].prepared.gate_warnings
         self._has_variants = bool(variants)
+        self._variant_names = [each.name for each in checked]
         self._capture_mode = checked[0].prepared.capture_mode
         self._hides_rows = self._capture_mode is CaptureMode.METADATA
         self._rows = rows if isinstance(rows, Rows) else read_rows(rows, hides_labels=self._hides_rows)
@@ -234,30 +296,62 @@ class _MapRun:
         if told := list(islice(problems, _MOST_PROBLEMS)):
             raise ValidationError(told)
         fields = checked[0].list_fields()
+        self._input_names = tuple(
+            dict.fromkeys((*self._rows.columns, *(name for each in variants for name in each.inputs)))
+        )
+        known = tuple(dict.fromkeys((*self._input_names, *(name for each in checked for name in each.common))))
+        self._scorers = CheckedScorers(map_settings.scorers, known, map_settings.expected, self._source)
+        self._calls = RowCalls()
+        self._score_fault: Exception | None = None
+        if self._pool is not None and self._scorers.functions:
+            from ensemble_notebook.ensemble.many_runs.executor_rows import pack_scorers
+
+            packed = pack_scorers(self._scorers.functions, self._scorers.expected)
+            for each in checked:
+                each.runner.scorers = packed
+        self._versions = [each.prepared.versions for each in checked]
         self._fields = fields if all(each.list_fields() == fields for each in checked) else {}
-        self._runs = {each.name: each for each in _list_runs(checked, self._rows, hides_labels=self._hides_rows)}
+        self._runs = {
+            each.name: each
+            for each in _list_runs(checked, self._rows, map_settings.repeat, hides_labels=self._hides_rows)
+        }
         self._kept = _find_kept(self._runs.values(), map_settings.resume)
+        earlier = () if map_settings.resume is None else map_settings.resume.score_records
+        self._kept_scores = {
+            name: self._scorers.select([score for score in earlier if score.run_id == kept.run_id])
+            for name, kept in self._kept.items()
+        }
         self._outcomes: dict[str, RowOutcome] = {}
         self._run_ids = make_run_ids()
+        self._run: RunHandle | None = None
 
     def make_handle(self) -> MapHandle:
         """Make the handle; it has no run if there are no rows to run."""
-        to_run = [each for each in self._runs.values() if each.name not in self._kept]
+        to_run = [each for each in self._runs.values() if self._is_to_run(each)]
         if not to_run:
             return MapHandle(None, self.make_result, self._ensemble.name)
         resumed = None if self._settings.resume is None else load_resumed_run(self._settings.resume)
         settings = replace(self._settings, reuse=False, only=None)
         resumed_from = None if resumed is None else resumed.run.run_id
-        with collect_less_often(len(to_run)):
-            outer = self._make_outer(to_run)
-            prepared = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=self._task_noun)
-            spec = prepared.make_spec({})
-            spec = replace(spec, is_reusing=self._settings.reuse or spec.is_reusing)
-            run = RunHandle(outer, spec, self._source, SystemClock(), next(self._run_ids), self._settings, resumed)
-        return MapHandle(run, self.make_result, self._ensemble.name)
+        outer = self._make_outer(to_run)
+        prepared = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=self._task_noun)
+        spec = prepared.make_spec({})
+        design = self._make_design()
+        spec = replace(
+            spec,
+            plan=replace(spec.plan, design=design),
+            bare_plan=None if spec.bare_plan is None else replace(spec.bare_plan, design=design),
+            is_reusing=self._settings.reuse or spec.is_reusing,
+            warnings=(*spec.warnings, *self._gate_warnings),
+            versions=join_versions(self._versions),
+        )
+        self._run = RunHandle(outer, spec, self._source, SystemClock(), next(self._run_ids), self._settings, resumed)
+        return MapHandle(self._run, self.make_result, self._ensemble.name)
 
     @property
     def _task_noun(self) -> TaskNoun:
+        if self._map_settings.repeat is not None:
+            return TaskNoun.RUN
         if not self._has_variants:
             return TaskNoun.ROW
         return TaskNoun.VARIANT if self._rows.is_nameless else TaskNoun.RUN
@@ -273,30 +367,125 @@ class _MapRun:
 
         def run_row(given: TaskInput) -> Coroutine[Any, Any, str]:
             outcome = self._outcomes[given.name] = RowOutcome(next(self._run_ids))
-            each = self._runs[given.name]
-            return each.variant.runner.run(each.row, outcome)
+            return self._run_row(self._runs[given.name], outcome)
 
         row = Task(description=_ROW, expected_output=_ROW_ROLE, handler=run_row)
         tasks = [row.with_texts(name=each.name, description=self._describe(each)) for each in to_run]
-        return replace(
-            self._ensemble,
-            tasks=tasks,
-            phases=(),
-            agents=(),
-            llm=None,
-            workflow=Workflow.PARALLEL,
-            error_strategy=ErrorStrategy.PARTIAL if self._map_settings.on_error == "keep" else ErrorStrategy.FAIL_FAST,
-            max_concurrency=self._concurrency,
-            manager_llm=None,
-            manager_prompt=None,
-            hierarchical_constraints=None,
-            delegation_policies=(),
-            rate_limit=None,
-            memory=None,
-            review_handler=None,
-            review_policy=ReviewPolicy.NEVER,
-            inputs={},
+        strategy = ErrorStrategy.PARTIAL if self._map_settings.on_error == "keep" else ErrorStrategy.FAIL_FAST
+        return make_run_of_rows(self._ensemble, tasks, error_strategy=strategy, concurrency=self._concurrency)
+
+    def _make_design(self) -> MapDesign:
+        """What the trace keeps of the rows; where it is to keep no text, their names are their places (T6a)."""
+        return MapDesign(
+            rows=tuple(map(self._plan_row, self._list_in_order())),
+            index=describe_index(self._rows.index),
+            fields=self._fields,
+            inputs=self._input_names,
         )
+
+    def _list_in_order(self) -> list[_RowRun]:
+        """All runs in the order of the result: the repeats of a row stand together."""
+        runs, repeats = [*self._runs.values()], self._map_settings.repeat or 1
+        once = len(runs) // repeats
+        return [runs[row + once * repeat] for row in range(once) for repeat in range(repeats)]
+
+    def _plan_row(self, run: _RowRun) -> PlannedRow:
+        kept, inputs = self._kept.get(run.name), run.variant.get_inputs(run.row)
+        return PlannedRow(
+            name=run.name,
+            row=run.row.name,
+            label=None if self._hides_rows else to_kept_value(run.row.label),
+            variant=self._tell_variant(run.variant.name),
+            repeat=run.repeat,
+            inputs={name: None if self._hides_rows else to_kept_value(value) for name, value in inputs.items()},
+            earlier=None if kept is None else _describe_kept(kept, self._map_settings.resume),
+        )
+
+    def _tell_variant(self, name: str | None) -> str | None:
+        """The name of a variant as the trace keeps it."""
+        return f"variant {self._variant_names.index(name)}" if self._hides_rows and name is not None else name
+
+    def _is_to_run(self, run: _RowRun) -> bool:
+        """Whether a row was not taken over; or it was, and a judge looks at it that has not done so before."""
+        if run.name not in self._kept:
+            return True
+        return any(each.judge is not None for each in self._kept_scores[run.name].scorers)
+
+    async def _run_row(self, run: _RowRun, outcome: RowOutcome) -> str:
+        """Run a row, and score it; its scores are stored with it, so that they outlast the process."""
+        kept = self._kept.get(run.name)
+        try:
+            if kept is None:
+                text = await run.variant.runner.run(run.row, outcome)
+                skipped = () if self._pool is None else self._scorers.functions
+                scorers = [each for each in self._scorers.all if each not in skipped]
+                await self._score(run, outcome, outcome.output, outcome.run_id, scorers)
+            else:
+                assert kept.run_id is not None
+                text = kept.raw or ""
+                await self._score(run, outcome, kept.output, kept.run_id, self._kept_scores[run.name].scorers)
+            return text
+        finally:
+            if self._run is not None:
+                self._run.keep_scores(outcome.scores)
+
+    async def _score(
+        self,
+        run: _RowRun,
+        outcome: RowOutcome,
+        output: EnsembleOutput | None,
+        run_id: str,
+        scorers: Sequence[Scorer],
+    ) -> None:
+        """Score a row that is done, in its own task; functions that were called elsewhere have given theirs by now."""
+        place = self._make_place(run, run_id)
+        outcome.scores[:] = [replace(each, **place) for each in outcome.scores]
+        if output is None or not scorers:
+            return
+        scoring, inputs = Scoring(records=outcome.scores), {**run.variant.common, **run.row.values}
+        await self._scorers.score(
+            scorers,
+            output,
+            inputs,
+            place,
+            self._calls,
+            scoring,
+            replaces=run.name in self._kept,
+            keeps_texts=not self._hides_rows,
+        )
+        self._score_fault = self._score_fault or next(iter(scoring.faults.values()), None)
+        if scoring.is_unpaid:
+            end_unpaid()
+
+    def _make_place(self, run: _RowRun, run_id: str) -> dict[str, Any]:
+        """Where the scores of a row belong, as `MapResult.describe_place` says it."""
+        variant = self._tell_variant(run.variant.name)
+        resumed = self._map_settings.resume
+        before = None if resumed is None or resumed.last_output is None else resumed.last_output.run_id
+        map_run_id = before if self._run is None else self._run.run_id
+        place = {"run_id": run_id, "map_run_id": map_run_id, "variant": variant}
+        return {**place, "row": run.row.name or None, "repeat": run.repeat}
+
+    def _score_kept(self) -> list[ScoreRecord]:
+        """The scores of rows that were taken over: those that come along, and those of functions, which are free."""
+        added: list[ScoreRecord] = []
+        outcome = RowOutcome("")
+
+        async def score_all() -> None:
+            for name, kept in self._kept.items():
+                run, scores = self._runs[name], self._kept_scores[name]
+                if self._run is not None:
+                    place = self._make_place(run, kept.run_id or "")
+                    added.extend(copy_to(each, place) for each in scores.carried)
+                if name not in self._outcomes and kept.run_id is not None:
+                    outcome.scores.clear()
+                    await self._score(run, outcome, kept.output, kept.run_id, scores.scorers)
+                    added.extend(outcome.scores)
+
+        score_apart(score_all)
+        carried = [] if self._run is not None else [each for s in self._kept_scores.values() for each in s.carried]
+        keep_later(added)
+        return [*carried, *added]
 
     def _describe(self, run: _RowRun) -> str:
         """What a row is about, for views; where they are to tell no text, it is not even written (T6a)."""
@@ -305,16 +494,30 @@ class _MapRun:
     def make_result(self, output: EnsembleOutput | None) -> MapResult:
         """Make the result, complete or up to where the run has got."""
         reasons = {} if output is None else {each.name: each.reason for each in output.skipped}
-        return MapResult(
+        rows = [self._make_row_result(each, reasons) for each in self._list_in_order()]
+        warnings = [_NO_ROWS] if not rows else list(_count_unanswered(rows))
+        scores = self._score_kept() if self._kept else []
+        scores += [score for each in self._outcomes.values() for score in each.scores]
+        self._calls.close()
+        for warning in (*warnings, *list_score_warnings(scores)) if rows else ():
+            _log.warning("%s", warning)
+        result = MapResult(
             ensemble=self._ensemble,
-            rows=[self._make_row_result(each, reasons) for each in self._runs.values()],
+            rows=rows,
             index=self._rows.index,
             output=output,
             fields=self._fields,
-            warnings=() if self._rows.rows else (_NO_ROWS,),
+            warnings=warnings,
             capture_mode=self._capture_mode,
-            score=self._map_settings.score,
+            input_names=self._input_names,
+            earlier=None if (resumed := self._map_settings.resume) is None else resumed.last_output,
+            score_records=scores,
+            expected=self._scorers.expected,
+            score_fault=self._score_fault,
         )
+        if (note := result.describe_sameness()) is not None:
+            _log.info("%s", note)
+        return result
 
     def _make_row_result(self, run: _RowRun, reasons: Mapping[str, str]) -> RowResult:
         if (kept := self._kept.get(run.name)) is not None:
@@ -324,6 +527,8 @@ class _MapRun:
             "variant": run.variant.name,
             "inputs": run.variant.get_inputs(run.row),
             "name": run.name,
+            "row": run.row.name,
+            "repeat": run.repeat,
         }
         outcome = self._outcomes.get(run.name)
         if outcome is None:
@@ -345,11 +550,13 @@ def _refuse_settings(settings: RunSettings) -> None:
             raise ValidationError(f"{name} needs the rows in this process: leave out executor= or {name}=.{more}")
 
 
-def _list_runs(variants: Sequence[_CheckedVariant], rows: Rows, *, hides_labels: bool) -> Iterator[_RowRun]:
-    """Each row under each variant, in order."""
+def _list_runs(
+    variants: Sequence[_CheckedVariant], rows: Rows, repeats: int | None, *, hides_labels: bool
+) -> Iterator[_RowRun]:
+    """Each row under each variant, in the order in which they run."""
     names = [each.name for each in variants]
-    for name, place, row in name_runs(names, rows, hides_labels=hides_labels):
-        yield _RowRun(name, row, variants[place])
+    for name, place, row, repeat in name_runs(names, rows, repeats, hides_labels=hides_labels):
+        yield _RowRun(name, row, variants[place], repeat)
 
 
 def _find_kept(runs: Iterable[_RowRun], resumed: MapResult | None) -> dict[str, RowResult]:
@@ -359,10 +566,24 @@ def _find_kept(runs: Iterable[_RowRun], resumed: MapResult | None) -> dict[str, 
     done = {each.name: each for each in resumed if each.is_done}
     found = ((run, done.get(run.name)) for run in runs)
     return {
-        run.name: replace(result, spending=resumed.get_spending(result))
+        run.name: replace(result, spending=resumed.get_spending(result), repeat=run.repeat)
         for run, result in found
         if result is not None and _is_same(run.variant.get_inputs(run.row), result.inputs)
     }
+
+
+def _describe_kept(row: RowResult, resumed: MapResult | None) -> EarlierRow:
+    spending = row.spending or NOTHING_SPENT
+    return EarlierRow(
+        own_run_id=row.run_id,
+        map_run_id=None if resumed is None or resumed.last_output is None else resumed.last_output.run_id,
+        status=row.status,
+        output=None if row.output is None else row.output.get_final_output(),
+        input_tokens=spending.input_tokens,
+        output_tokens=spending.output_tokens,
+        cost=spending.cost,
+        duration_ms=spending.duration_ms,
+    )
 
 
 def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
@@ -370,3 +591,119 @@ def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
         return bool(dict(values) == dict(others))
     except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
         return False
+
+
+_MOST_EXACT: Final = 50
+
+
+def estimate_map(
+    ensemble: EnsembleDefinition,
+    graph: Graph,
+    rows: Rows,
+    common: Mapping[str, Any],
+    replies: Mapping[str, int] = NO_FIELDS,
+) -> CostEstimate:
+    """Estimate all rows. Of more than 50, only the shortest and the longest row are estimated, as bounds for all.
+
+    Args:
+        ensemble: a valid one.
+        graph: of the ensemble.
+        rows: what it would run for.
+        common: inputs of all rows; a row's own values override them.
+        replies: usual tokens of a reply, by the path of the task; see `find_usual_replies`.
+    """
+    names, pricing, now = find_first_texts(list_texts(ensemble)), make_pricing(ensemble), datetime.now(UTC)
+    once = {id(row): row for row in rows.rows}  # repeats of a row are the same object
+    texts = {key: write_inputs(names, {**common, **row.values})[0] for key, row in once.items()}
+    written = [texts[id(row)] for row in rows.rows]
+    count = len(written)
+    sizes = [_measure(each) for each in written]
+    if count > _MOST_EXACT:
+        written = [min(written, key=_measure), max(written, key=_measure)]
+    estimates = [estimate(ensemble, graph, values, pricing, now, replies=replies) for values in written]
+    if count > _MOST_EXACT:
+        # Prompts are likely as long as they are on average.
+        share = Fraction(sum(sizes) - count * min(sizes), count * max(1, max(sizes) - min(sizes)))
+        shortest, longest = estimates
+        pairs = zip(shortest.tasks, longest.tasks, strict=True)
+        return replace(longest, tasks=tuple(_spread(low, high, count, share) for low, high in pairs))
+    if not estimates:
+        return CostEstimate(tasks=())
+    columns = zip(*(each.tasks for each in estimates), strict=True)
+    return replace(estimates[0], tasks=tuple(_add(each) for each in columns))
+
+
+def estimate_judges(
+    score: AnyScorers | None, expected: str | None, rows: Rows, common: Mapping[str, Any]
+) -> tuple[TaskEstimate, ...]:
+    """Estimate what the judges among these scorers take, a task each; the texts that they judge are as long as usual.
+
+    Args:
+        score: as for `MapSettings`.
+        expected: the column of what a row should come to; None: the usual ones.
+        rows: what is judged.
+        common: inputs of all rows.
+    """
+    made: list[TaskEstimate] = []
+    column = find_expected_column((*rows.columns, *common), expected)
+    for scorer in read_scorers(score):
+        if scorer.judge is None:
+            continue
+        text = "x" * USUAL_REPLY * BYTES_PER_TOKEN
+        values = [{**common, **row.values} for row in rows.rows]
+        judged = [
+            replace(row, values={**each, OUTPUT: text, EXPECTED: each.get(column or "")})
+            for row, each in zip(rows.rows, values, strict=True)
+        ]
+        graph = build_graph(scorer.judge)
+        replies = find_usual_replies(scorer.judge.name, graph)
+        found = estimate_map(scorer.judge, graph, replace(rows, rows=judged), scorer.judge.inputs, replies)
+        made += [replace(each, name=f"{scorer.name}/{each.name}") for each in found.tasks]
+    return tuple(made)
+
+
+def _measure(written: Mapping[str, str]) -> int:
+    return sum(len(each) for each in written.values())
+
+
+def _add(rows: Sequence[TaskEstimate]) -> TaskEstimate:
+    """The sum of one task over all rows."""
+    total = rows[0]
+    for each in rows[1:]:
+        total = replace(
+            total,
+            llm_calls=total.llm_calls + each.llm_calls,
+            input_tokens=total.input_tokens + each.input_tokens,
+            output_tokens=total.output_tokens + each.output_tokens,
+            cost=None if total.cost is None or each.cost is None else total.cost + each.cost,
+        )
+    return total
+
+
+def _spread(low: TaskEstimate, high: TaskEstimate, count: int, share: Fraction) -> TaskEstimate:
+    """The range of one task over `count` rows, each between these two, and likely at this share of the way."""
+
+    def spread(first: Range[Number], last: Range[Number]) -> Range[Number]:
+        way = count * (last.likely - first.likely)
+        likely = first.likely * count + type(way)(way * share.numerator / share.denominator)
+        return Range(first.low * count, last.high * count, likely)
+
+    return replace(
+        high,
+        llm_calls=spread(low.llm_calls, high.llm_calls),
+        input_tokens=spread(low.input_tokens, high.input_tokens),
+        output_tokens=spread(low.output_tokens, high.output_tokens),
+        cost=None if low.cost is None or high.cost is None else spread(low.cost, high.cost),
+    )
+
+
+def _count_unanswered(rows: Sequence[RowResult]) -> Iterator[str]:
+    """What the map says once of all rows in which somebody was to be asked, and nobody could be."""
+    count = sum(
+        any(NOBODY_HERE in warning for warning in each.output.warnings)
+        and not each.reused  # the latter folds its events
+        for each in rows
+        if each.output is not None
+    )
+    if count:
+        yield f"A review or question was not answered in {count:,} of {pluralize(len(rows), 'row')}: {NOBODY_HERE}."

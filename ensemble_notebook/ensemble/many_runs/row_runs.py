@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.definitions.enums import RunStatus
-from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest
-from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, ReviewPolicy, RunStatus, Workflow
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.engine.events.event_stream import SystemClock
+from ensemble_notebook.engine.events.nested_events import find_calling_span
 from ensemble_notebook.engine.limits.parent_run import find_parent_run
-from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.rows import Row
 from ensemble_notebook.ensemble.run_handle import RunHandle
@@ -33,16 +35,24 @@ class RowOutcome:
         status: of the run; RUNNING until it has ended.
         output: complete or partial; None if there is none.
         error: what it failed with; None if it did not fail.
+        scores: of the run, given before its row was left.
     """
 
     run_id: str
     status: RunStatus = RunStatus.RUNNING
     output: EnsembleOutput | None = None
     error: BaseException | None = None
+    scores: list[ScoreRecord] = field(default_factory=list)
 
 
 class RowRunner(Protocol):
-    """Runs rows, in this process or elsewhere."""
+    """Runs rows, in this process or elsewhere.
+
+    Attributes:
+        scorers: functions that look at each row where it runs, packed; empty where they are called by the map.
+    """
+
+    scorers: bytes
 
     async def run(self, row: Row, outcome: RowOutcome) -> str:
         """Run the ensemble with this row, and record the result in `outcome`, whatever it is.
@@ -79,12 +89,15 @@ class LocalRows:
         self._settings = settings
         self._common = common
         self._clock = SystemClock()
+        self.scorers = b""
 
     async def run(self, row: Row, outcome: RowOutcome) -> str:
         """As `RowRunner.run`; on the loop of the map, inside the task of the row."""
         parent = find_parent_run()
         assert parent is not None
-        spec = self._prepared.make_spec({**self._common, **row.values})
+        place = find_calling_span()
+        assert place is not None
+        spec = replace(self._prepared.make_spec({**self._common, **row.values}), row=place.span.task)
         handle = RunHandle(self._ensemble, spec, parent.source, self._clock, outcome.run_id, self._settings)
         try:
             await handle.drive()
@@ -104,28 +117,18 @@ class LocalRows:
         if output.status is RunStatus.FAILED:  # under PARTIAL a run tells its failure by its status alone (E34)
             outcome.error = output.failures[0].error
             raise outcome.error
+        leave_row(output)
         return output.raw
 
 
-class ReviewLine:
-    """Serializes reviews over all rows, so that one question is asked at a time (E27)."""
+def leave_row(output: EnsembleOutput) -> None:
+    """Have the map count a row as not done in which nobody could be asked; the others go on.
 
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-
-    def queue(self, handler: ReviewHandler) -> ReviewHandler:
-        """Wrap a review handler so that it is called with one request at a time."""
-
-        async def ask(request: ReviewRequest) -> ReviewDecision:
-            async with self._lock:
-                caller = FunctionCaller()
-                try:
-                    decision: ReviewDecision = await caller.call("review", handler, request)
-                finally:
-                    caller.close()
-                return decision
-
-        return ask
+    Raises:
+        TaskAbandoned: nobody could be asked.
+    """
+    if output.exit_reason is ExitReason.NOBODY_TO_ASK:
+        raise TaskAbandoned("not done: nobody could be asked")
 
 
 def make_run_ids() -> Iterator[str]:
@@ -133,3 +136,35 @@ def make_run_ids() -> Iterator[str]:
     while True:
         drawn = os.urandom(_ID_BYTES * _IDS_AT_A_TIME)
         yield from (drawn[at : at + _ID_BYTES].hex() for at in range(0, len(drawn), _ID_BYTES))
+
+
+def make_run_of_rows(
+    ensemble: RunnableEnsemble, tasks: Sequence[Task], *, error_strategy: ErrorStrategy, concurrency: int
+) -> RunnableEnsemble:
+    """The ensemble whose tasks are rows: its budget, listeners and the like are those of an ensemble.
+
+    Args:
+        ensemble: whose they are.
+        tasks: one for each row.
+        error_strategy: what a failed row means for the others.
+        concurrency: the most rows at the same time.
+    """
+    return replace(
+        ensemble,
+        tasks=tasks,
+        phases=(),
+        agents=(),
+        llm=None,
+        workflow=Workflow.PARALLEL,
+        error_strategy=error_strategy,
+        max_concurrency=concurrency,
+        manager_llm=None,
+        manager_prompt=None,
+        hierarchical_constraints=None,
+        delegation_policies=(),
+        rate_limit=None,
+        memory=None,
+        review_handler=None,
+        review_policy=ReviewPolicy.NEVER,
+        inputs={},
+    )

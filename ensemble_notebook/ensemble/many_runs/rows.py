@@ -10,10 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.templates import find_variables
-from ensemble_notebook.domain.rules.name_rules import make_visible
-from ensemble_notebook.domain.value_text import is_missing
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.outputs.secrets import mask_named
+from ensemble_notebook.domain.planning.ensemble_rules import make_visible
+from ensemble_notebook.domain.planning.map_design import IndexLevel
+from ensemble_notebook.domain.value_text import is_missing, is_table
+from ensemble_notebook.ensemble.earlier_runs.reuse import name_repeat
 from ensemble_notebook.errors import PromptTemplateError, ValidationError, find_nearest
+from ensemble_notebook.trace.codec.event_codec import to_plain
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 _LONGEST_NAME: Final = 60
 _MOST_NAMED: Final = 5
@@ -168,22 +173,22 @@ def _write_label(label: Any) -> str:
         return f"<{type(label).__name__}>"
 
 
-def check_columns(rows: Rows, texts: Iterable[str], known: Mapping[str, Any]) -> None:
-    """Check that every variable of every text has a value in every row. An empty value is a value.
+def check_columns(rows: Rows, variables: Mapping[str, str], known: Mapping[str, Any]) -> None:
+    """Check that every variable has a value in every row. An empty value is a value.
 
     Args:
         rows: all of them.
-        texts: of the ensemble.
+        variables: of the ensemble, each with the first text that has it.
         known: inputs of all rows.
 
     Raises:
         PromptTemplateError: names every missing variable once, in order, and where it is missing.
     """
-    missing: dict[str, str] = {}
-    for text in texts:
-        for name in find_variables(text):
-            if name not in known and any(name not in row.values for row in rows.rows):
-                missing.setdefault(name, text)
+    missing = {
+        name: text
+        for name, text in variables.items()
+        if name not in known and any(name not in row.values for row in rows.rows)
+    }
     if missing:
         advice = " ".join([*(_advise(name, rows) for name in missing), _describe_columns(rows.columns)])
         raise PromptTemplateError(tuple(missing), next(iter(missing.values())), advice)
@@ -211,3 +216,103 @@ def _describe_columns(columns: Sequence[str]) -> str:
 
 def _to_plain(name: str) -> str:
     return "".join(each for each in name.casefold() if each.isalnum())
+
+
+# --- The names of the runs of a map, by which traces, results and a map that goes on know them ------------------------
+
+
+_SHOWN_VALUE: Final = 60
+_SHOWN_ROW: Final = 200
+
+
+def name_runs(
+    variants: Sequence[str | None], rows: Rows, repeats: int | None = None, *, hides_labels: bool = False
+) -> Iterator[tuple[str, int, Row, int | None]]:
+    """Name each row under each variant; all of them once, then all of them for the second time (V1).
+
+    Args:
+        variants: their names; None: of a map without variants.
+        rows: all of them.
+        repeats: how often each runs; None: once, without a number.
+        hides_labels: whether variants are named by position, because their names are texts that are not kept (T6a).
+
+    Returns:
+        The name, which is unique in the map, the position of the variant, the row, and the number of the repeat.
+    """
+    taken = set()
+    for repeat in range(1, repeats + 1) if repeats is not None else (None,):
+        for place, variant in enumerate(variants):
+            prefix = f"variant {place}" if hides_labels and variant is not None else variant
+            for row in rows.rows:
+                name = name_repeat("/".join(each for each in (prefix, row.name) if each), repeat)
+                while name in taken:  # what is "a/b" and "c" together, may be "a" and "b/c"
+                    name += "'"
+                taken.add(name)
+                yield name, place, row, repeat
+
+
+def list_remaining(
+    variants: Sequence[str | None], rows: Rows, repeats: int | None, earlier: Iterable[ExecutionTrace]
+) -> list[list[Row]]:
+    """List the rows that an earlier map has not done, for each variant. A row is the same by its name and description.
+
+    Args:
+        variants: their names.
+        rows: all of them.
+        repeats: how often each runs; None: once.
+        earlier: the map, and those that it went on with itself.
+    """
+    done = {
+        (span.name, span.description)
+        for trace in earlier
+        for span in trace.fold.spans.values()
+        if span.is_planned and span.nested_in is None and span.status is SpanStatus.OK
+    }
+    remaining: list[list[Row]] = [[] for _ in variants]
+    for name, place, row, _ in name_runs(variants, rows, repeats):
+        if (name, describe_row(row) or name) not in done:
+            remaining[place].append(row)
+    return remaining
+
+
+def describe_row(row: Row) -> str:
+    """The row in a few words, for views."""
+    parts = (f"{name}: {mask_named(name, _shorten(value))}" for name, value in row.values.items())
+    text = "; ".join(parts)
+    return text if len(text) <= _SHOWN_ROW else f"{text[:_SHOWN_ROW]}..."
+
+
+def describe_index(index: Any) -> tuple[IndexLevel, ...]:
+    """The levels of the index of a table; none where there is no index."""
+    if index is None:
+        return ()
+    levels = [index.get_level_values(level) for level in range(index.nlevels)]
+    return tuple(
+        IndexLevel(name=None if each.name is None else str(each.name), dtype=str(each.dtype)) for each in levels
+    )
+
+
+def to_kept_value(value: Any) -> Any:
+    """A value or label as the trace keeps it: as JSON has it, else as text; a table by its size."""
+    if value is None or type(value) in (str, bool, int):
+        return value
+    if isinstance(value, tuple):
+        return tuple(map(to_kept_value, value))
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    if is_table(value):
+        return f"a table of {len(value)} rows"
+    try:
+        return to_plain(value)
+    except Exception:  # noqa: BLE001 - it is an object of anybody
+        return f"<{type(value).__name__}>"
+
+
+def _shorten(value: Any) -> str:
+    if is_table(value):
+        return f"a table of {len(value)} rows"
+    try:
+        text = "" if value is None else " ".join(str(value)[: 2 * _SHOWN_VALUE].split())
+    except Exception:  # noqa: BLE001 - it is anybody's `__str__`
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _SHOWN_VALUE else f"{text[:_SHOWN_VALUE]}..."

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.changed_copy import replace_parts
 from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
-from ensemble_notebook.domain.definitions.templates import find_variables
-from ensemble_notebook.domain.planning.ensemble_texts import list_item_inputs, list_tasks, list_texts
+from ensemble_notebook.domain.planning.ensemble_texts import find_texts_by_variable, list_tasks
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
+from ensemble_notebook.ensemble.run_settings import SHARED_FIELDS
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
 
-_SHARED: Final = frozenset(
-    {"budget", "capture_mode", "cost", "listeners", "name", "rate_limit", "review_handler", "trace_exporter", "verbose"}
-)
-"""Fields that hold for all variants together, since these are one run."""
 _WANTED: Final = "variants map names to changes: {'short': {'style': 'short'}, 'local': {'llm': 'local'}}"
 
 
@@ -110,7 +105,7 @@ class _Changes:
             self._inputs.update(value)
             return None
         if path in get_field_names(type(self._ensemble)):
-            if path in _SHARED:
+            if path in SHARED_FIELDS:
                 return f"{path} holds for all variants together: set it on the ensemble itself."
             if path in _list_inputs(self._ensemble):
                 return f"{path!r} is a field and an input: write inputs={{{path!r}: ...}} for the input."
@@ -158,18 +153,61 @@ class _Changes:
 
 def _list_inputs(ensemble: RunnableEnsemble) -> Sequence[str]:
     """The names of all inputs that an ensemble has or reads."""
-    texts = (*list_texts(ensemble), *list_item_inputs(ensemble))
-    return [*ensemble.inputs, *(name for text in texts for name in find_variables(text))]
+    return [*ensemble.inputs, *find_texts_by_variable(ensemble)]
 
 
-def combine(choices: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, Any]]:
+def combine(choices: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Every combination of values, as changes named by them: ``{"style=short, llm=local": {...}}``.
 
     Args:
-        choices: the values of each input or field.
+        choices: the values of each input or field, by what they are called.
     """
     made = {}
-    for values in product(*choices.values()):
-        changes = dict(zip(choices, values, strict=True))
-        made[", ".join(f"{name}={value}" for name, value in changes.items())] = changes
+    for words in product(*choices.values()):
+        named = dict(zip(choices, words, strict=True))
+        made[", ".join(f"{name}={word}" for name, word in named.items())] = {
+            name: choices[name][word] for name, word in named.items()
+        }
     return made
+
+
+D = TypeVar("D", bound=Definition)
+
+
+def replace_parts(definition: D, parts: Mapping[Definition, Definition]) -> D:
+    """Make a copy in which each of these parts is another one, wherever it stands; itself where none of them is in it.
+
+    Args:
+        definition: it may be an ensemble, a phase, a task, or whatever holds such.
+        parts: what stands in place of what. Definitions are keys by their identity (E2).
+
+    Raises:
+        ValidationError: a part can't stand there.
+    """
+    return cast("D", _Copy(parts).make(definition))
+
+
+class _Copy:
+    """Makes the copies, one of each definition, so that what was the same object is the same again."""
+
+    def __init__(self, parts: Mapping[Definition, Definition]) -> None:
+        self._parts = parts
+        self._made: dict[Definition, Definition] = {}
+
+    def make(self, value: Any) -> Any:
+        """The value with its parts replaced; the very object where nothing in it changes."""
+        if isinstance(value, Definition):
+            if value not in self._made:
+                self._made[value] = self._copy(value)
+            return self._made[value]
+        if isinstance(value, tuple):
+            made = tuple(self.make(each) for each in value)
+            return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
+        return value
+
+    def _copy(self, old: Definition) -> Definition:
+        new: Any = self._parts.get(old, old)
+        values = {each.name: getattr(new, each.name) for each in fields(new) if each.init}
+        changed = {name: made for name, value in values.items() if (made := self.make(value)) is not value}
+        result: Definition = replace(new, **changed) if changed else new
+        return result

@@ -8,14 +8,16 @@ from typing import Any
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
-from ensemble_notebook.ensemble.many_runs.map_result import MapResult, Score
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, OnError, make_settings, start_map
 from ensemble_notebook.ensemble.many_runs.rows import make_only_row
 from ensemble_notebook.ensemble.many_runs.variant import make_variants
 from ensemble_notebook.ensemble.run_settings import Inputs, Pace, PathLike, ReplayTools, Resumable, RunSettings
+from ensemble_notebook.errors import SuggestsNames
+from ensemble_notebook.evaluation.scorer import AnyScorers
 
 
-class Variants:
+class Variants(SuggestsNames):
     """Several forms of an ensemble that run together, with one budget account, one timeline and one table.
 
     Made by `Ensemble.variants`.
@@ -23,7 +25,7 @@ class Variants:
     Args:
         ensemble: the original.
         changes: by variant name: fields of the ensemble, ``"task.NAME.FIELD"``, ``"agent.ROLE.FIELD"``, or inputs.
-        score: ``(output) -> float | dict``, called for each completed run; a dict gives a column for each key.
+        score: what scores each completed run: a scorer, a list of them, or a dict of them by name (V4).
 
     Attributes:
         names: of the variants, in order.
@@ -33,11 +35,12 @@ class Variants:
     """
 
     def __init__(
-        self, ensemble: RunnableEnsemble, changes: Mapping[str, Mapping[str, Any]], score: Score | None = None
+        self, ensemble: RunnableEnsemble, changes: Mapping[str, Mapping[str, Any]], score: AnyScorers | None = None
     ) -> None:
         self._ensemble = ensemble
         self._variants = make_variants(ensemble, changes)
-        self._score = MapSettings(score=score).score
+        MapSettings(score=score)  # a mistake is told at once
+        self._score = score
         self.names: tuple[str, ...] = tuple(str(each.name) for each in self._variants)
 
     def run(
@@ -45,6 +48,9 @@ class Variants:
         inputs: Inputs = None,
         /,
         *,
+        repeat: int | None = None,
+        score: AnyScorers | None = None,
+        expected: str | None = None,
         concurrency: int | None = None,
         executor: Any = None,
         resume: MapResult | Resumable = None,
@@ -59,17 +65,20 @@ class Variants:
     ) -> MapResult:
         """Run each variant with these inputs, side by side. The result has a row for each variant.
 
-        All arguments are as for `Ensemble.map`.
+        All arguments are as for `Ensemble.map`; `score` takes the place of the one that the variants were made with.
 
         Raises:
             ValidationError, PromptTemplateError: there is a mistake; nothing was called.
             DeadlineExceededError, RunInterrupted: the map was stopped; has the partial result as ``output``.
+            ScoringError: a scorer failed for each run; has the whole result as ``result``.
         """
         settings, map_settings = make_settings(
             resume,
+            repeat=repeat,
             concurrency=concurrency,
             executor=executor,
-            score=self._score,
+            score=self._score if score is None else score,
+            expected=expected,
             timeout=timeout,
             record=record,
             replay=replay,
@@ -84,7 +93,10 @@ class Variants:
         self,
         rows: Any,
         *,
+        repeat: int | None = None,
         on_error: OnError = "keep",
+        score: AnyScorers | None = None,
+        expected: str | None = None,
         concurrency: int | None = None,
         executor: Any = None,
         resume: MapResult | Resumable = None,
@@ -98,14 +110,17 @@ class Variants:
     ) -> MapResult:
         """Run each variant with each row: all rows of the first variant, then those of the next.
 
-        All arguments and errors are as for `Ensemble.map`.
+        All arguments and errors are as for `Ensemble.map`; `score` takes the place of the one that the variants were
+        made with.
         """
         settings, map_settings = make_settings(
             resume,
+            repeat=repeat,
             on_error=on_error,
             concurrency=concurrency,
             executor=executor,
-            score=self._score,
+            score=self._score if score is None else score,
+            expected=expected,
             timeout=timeout,
             record=record,
             replay=replay,

@@ -1,29 +1,42 @@
-"""The code that runs in a worker: one row, from bytes to bytes. Knows nothing of the map but how it tells its stop."""
+"""One row in another process, from bytes to bytes: how it is packed, run and told to stop. Knows nothing of the map."""
 
 from __future__ import annotations
 
 import functools
+import io
+import marshal
 import multiprocessing
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import CodeType, MappingProxyType
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import RunStatus
+import cloudpickle
+
+from ensemble_notebook.domain.definitions.definition import Definition, list_given
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
+from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.limits.budget_account import open_account
+from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
-from ensemble_notebook.ensemble.many_runs.serialization import pack, unpack
-from ensemble_notebook.ensemble.run_handle import RunHandle
+from ensemble_notebook.ensemble.many_runs.scoring import RowCalls, make_subject
+from ensemble_notebook.ensemble.run_handle import SLICE_S, RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
-from ensemble_notebook.errors import EnsembleError, RunInterrupted
-from ensemble_notebook.errors.pickling import set_state
+from ensemble_notebook.errors import EnsembleError, Problem, RunInterrupted, ValidationError, summarize_error
+from ensemble_notebook.errors.pickling import get_state, make_blank, make_view, set_state
+from ensemble_notebook.evaluation.scorer import Scorer
+from ensemble_notebook.evaluation.scoring import Scoring, score_run
 
 _ENSEMBLES: Final = 8
 _stops_heard: Final[set[str]] = set()
@@ -44,6 +57,7 @@ class RowRequest:
         values: of all template variables.
         only: name of the only task to run; None: all.
         grant: what it may spend; None: no limit.
+        scorers: functions that look at it there, packed; empty: none.
     """
 
     run_id: str
@@ -52,6 +66,7 @@ class RowRequest:
     values: Mapping[str, Any]
     only: str | None = None
     grant: Budget | None = None
+    scorers: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +78,7 @@ class RowReport:
         output: complete or partial, with all events; None if the run did not begin.
         raw: the text of the final task.
         error: what it failed with.
+        scores: of the run.
         declared_roles: taken from the task outputs by `release_texts`; `withhold_texts` gives them back.
     """
 
@@ -70,6 +86,7 @@ class RowReport:
     output: EnsembleOutput | None = None
     raw: str = ""
     error: BaseException | None = None
+    scores: Sequence[ScoreRecord] = ()
     declared_roles: Sequence[str | None] = ()
 
 
@@ -164,14 +181,39 @@ def _run(
     except Exception as error:  # noqa: BLE001 - whatever the run raises goes home with its output
         return RowReport(status=RunStatus.FAILED, output=handle.output, error=error)
     failed = output.failures[0].error if output.status is RunStatus.FAILED else None
-    return RowReport(status=output.status, output=output, raw=output.raw, error=failed)
+    scores = _score(output, asked, is_stopped) if asked.scorers else ()
+    return RowReport(status=output.status, output=output, raw=output.raw, error=failed, scores=scores)
+
+
+def _score(output: EnsembleOutput, asked: RowRequest, is_stopped: Callable[[], bool]) -> Sequence[ScoreRecord]:
+    """Call the functions that score a row; a stop ends that, and leaves what was scored by then."""
+    scorers, expected = _unpack_scorers(asked.scorers)
+    subject = make_subject(output, asked.values, expected)
+    if subject is None:
+        return ()
+    scoring, calls, place = Scoring(), RowCalls(), {"run_id": output.run_id}
+    keeps_texts = output.capture_mode is not CaptureMode.METADATA
+    scored = loop_thread().submit(score_run(scorers, subject, place, calls, {}, scoring, keeps_texts=keeps_texts))
+    while not scored.done():
+        wait([scored], timeout=SLICE_S)
+        if is_stopped():
+            scored.cancel()
+    calls.close()
+    return tuple(scoring.records)
+
+
+@functools.lru_cache(_ENSEMBLES)
+def _unpack_scorers(packed: bytes) -> tuple[Sequence[Scorer], str | None]:
+    """The functions that score rows, and the column of what a row should come to; unpacked once per worker."""
+    scorers, expected = unpack(packed)
+    return scorers, expected
 
 
 @functools.lru_cache(_ENSEMBLES)
 def _prepare(ensemble: bytes, only: str | None) -> tuple[RunnableEnsemble, PreparedEnsemble]:
     """Unpickle and check the ensemble once per worker, not for each row."""
-    setting = RunSettings(only=only, is_row=True)
     definition: RunnableEnsemble = unpack(ensemble)
+    setting = RunSettings(only=only, is_row=True, review_handler=definition.review_handler)
     return definition, PreparedEnsemble(definition, setting, make_source(setting))
 
 
@@ -223,3 +265,74 @@ def _claim(asked: RowRequest) -> Callable[[], bool]:
     if distributed.Event(asked.stop, client=client).is_set():
         hear_stop(asked.stop)
     return lambda: getattr(worker.state.tasks.get(key), "state", "cancelled") == "cancelled"
+
+
+# --- Pickles what is sent to other processes --------------------------------------------------------------------------
+#
+# Elsewhere, pickles of definitions leave live objects out (E63); here those are what is sent. Functions and classes
+# defined in cells are pickled by value (cloudpickle).
+
+
+_FAULTS = (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError, OSError, ImportError)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, Definition):
+            return make_blank, (type(value),), get_state(value), None, None, set_state
+        if isinstance(value, MappingProxyType):
+            return make_view, (dict(value),)
+        if isinstance(value, CodeType):  # cloudpickle takes its file away, and with it where an error came from
+            return marshal.loads, (marshal.dumps(value),)
+        return super().reducer_override(value)
+
+
+def pack(value: Any) -> bytes:
+    """Pickle a value, so that `unpack` can restore it in any process with the same packages.
+
+    Raises:
+        Exception: something in it can't be pickled.
+    """
+    stream = io.BytesIO()
+    _Pickler(stream).dump(value)
+    return stream.getvalue()
+
+
+def unpack(data: bytes) -> Any:
+    """Restore a packed value. Only for bytes from this user's own workers: pickles can run code."""
+    return pickle.loads(data)
+
+
+def pack_ensemble(ensemble: RunnableEnsemble) -> bytes:
+    """Pickle an ensemble, with its live objects.
+
+    Raises:
+        ValidationError: lists every object in it that can't be pickled.
+    """
+    try:
+        return pack(ensemble)
+    except _FAULTS as error:
+        reason = summarize_error(error)
+    tasks = list_tasks(ensemble)
+    agents = [each for task in tasks for each in (task.agent, task.fallback)]
+    problems = [
+        Problem(
+            f"{field} can't go to another process: {fault}. Give a model as a spec, or leave out executor=.",
+            owner,
+            field,
+        )
+        for owner in dict.fromkeys((*tasks, *agents, *ensemble.agents, ensemble))
+        if owner is not None
+        for field, value in list_given(owner)
+        if not isinstance(value, Definition) and field not in ("tasks", "phases", "agents", "context", "when", "until")
+        if (fault := _find_fault(value)) is not None
+    ]
+    raise ValidationError(problems or [Problem(f"The ensemble can't go to another process: {reason}.", ensemble)])
+
+
+def _find_fault(value: Any) -> str | None:
+    try:
+        pack(value)
+    except _FAULTS as error:
+        return summarize_error(error)
+    return None

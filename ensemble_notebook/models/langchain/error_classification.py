@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.domain.seams.chat_port import Fault
-from ensemble_notebook.errors import EnsembleError
+from ensemble_notebook.errors import EnsembleError, read_http_status
 from ensemble_notebook.models.openai.reply_body import MalformedReplyError
 
 _UNKNOWN: Final = TokenUsage()
@@ -110,18 +110,8 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _find_status(error: BaseException) -> int | None:
-    """Find the HTTP status behind an error, wherever its package keeps it."""
-    for each in _iterate_causes(error):
-        if any(cls.__name__ == "HttpProcessingError" for cls in type(each).__mro__):
-            continue  # aiohttp's own opinion of a reply that it can't read
-        response = getattr(each, "response", None)
-        for holder, name in ((each, "status_code"), (response, "status_code"), (each, "status"), (each, "code")):
-            status = getattr(holder, name, None)
-            if isinstance(status, int) and 100 <= status <= 599:
-                return int(status)
-        if isinstance(response, Mapping):  # botocore
-            return _to_mapping(response.get("ResponseMetadata")).get("HTTPStatusCode")
-    return None
+    """Find the HTTP status behind an error."""
+    return next((status for each in _iterate_causes(error) if (status := read_http_status(each)) is not None), None)
 
 
 def _find_body(error: BaseException) -> Mapping[str, Any]:

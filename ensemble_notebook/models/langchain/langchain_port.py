@@ -5,18 +5,22 @@ Knows messages, tools and streams; nothing of clients, keys or where the model c
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.domain.outputs.metrics import TokenUsage
-from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnswer, ToolCall, ToolSpec
+from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, RequestPlaces, ToolAnswer, ToolSpec
 from ensemble_notebook.models.langchain.error_classification import classify_error
 from ensemble_notebook.models.langchain.langchain_model import (
     collect_bound_options,
     find_core_model,
     find_max_tokens,
+    iterate_layers,
     limit_max_tokens,
     replace_core_model,
 )
@@ -27,14 +31,115 @@ from ensemble_notebook.models.langchain.replies import (
     to_message,
     to_model_reply,
 )
-from ensemble_notebook.models.langchain.send_check import has_listeners, make_send_config
-from ensemble_notebook.models.langchain.token_bounds import bound_message_tokens, bound_option_tokens
-from ensemble_notebook.models.openai.chat_openai import bind_schema
-from ensemble_notebook.models.openai.direct_stream import can_stream_directly, stream_directly
-from ensemble_notebook.models.openai.usage_check import collect_refused_usage
+from ensemble_notebook.models.openai.reply_body import collect_refused_usage
 
 if TYPE_CHECKING:
+    from langchain_core.callbacks import AsyncCallbackHandler
     from langchain_core.messages import BaseMessage
+    from langchain_core.runnables import RunnableConfig
+
+
+# --- Asks once more, after all other callbacks of a model, whether its request may still be sent (E66) ----------------
+#
+# A user's callback may take its time, keep the cancellation of a run that was stopped to itself, or block the event
+# loop meanwhile. LangChain calls those that run inline one by one, and then the others side by side, where a
+# cancellation is never lost: ours is one of these.
+
+
+def make_send_config(check: Callable[[], None]) -> RunnableConfig:
+    """Make the configuration of a request for which `check` is called before it is sent, and which ends if that raises.
+
+    Callbacks in the context of whoever runs are kept. Only for models with callbacks: without, nothing is between
+    whoever asks and the sending, and to call one takes a fifth of what a request costs beside its network.
+    """
+    from langchain_core.runnables.config import merge_configs
+
+    inherited = _find_inherited()
+    own: RunnableConfig = {"callbacks": [_get_handler_class()(check)]}
+    return {"callbacks": merge_configs({"callbacks": inherited}, own)["callbacks"]} if inherited else own
+
+
+def has_listeners(model: Any) -> bool:
+    """Whether somebody else hears of the requests of a model; True where that can't be told, as for a chain."""
+    from langchain_core.globals import get_debug
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.tracers import context
+
+    if _find_inherited() or get_debug():
+        return True
+    for layer in iterate_layers(model):
+        if any(getattr(layer, name, None) for name in ("callbacks", "config_factories", "verbose")):
+            return True
+        if (getattr(layer, "config", None) or {}).get("callbacks"):
+            return True
+    configured = getattr(context, "_configure_hooks", ())
+    return not isinstance(layer, BaseChatModel) or any(variable.get() is not None for variable, *_ in configured)
+
+
+def _find_inherited() -> Any:
+    from langchain_core.runnables.config import var_child_runnable_config
+
+    return (var_child_runnable_config.get() or {}).get("callbacks")
+
+
+@cache
+def _get_handler_class() -> Callable[[Callable[[], None]], AsyncCallbackHandler]:
+    """Make the class at first use: LangChain is imported when a model is used, and not before."""
+    from langchain_core.callbacks import AsyncCallbackHandler
+
+    class SendCheck(AsyncCallbackHandler):
+        """Hears of the start of a request, and of nothing else."""
+
+        ignore_agent = ignore_chain = ignore_custom_event = ignore_retriever = ignore_retry = True
+
+        def __init__(self, check: Callable[[], None]) -> None:
+            self._check = check
+
+        async def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+            """A request of a chat model is about to be sent."""
+            self._check()
+
+        async def on_llm_start(self, *_: Any, **__: Any) -> None:
+            """A request of a model of another kind is, such as one inside a chain."""
+            self._check()
+
+    return SendCheck
+
+
+# --- How many tokens a request can have at most, told from its bytes: no tokenizer is asked or fetched (E36) ----------
+#
+# A token stands for at least one byte of text. What a provider adds by itself is bounded by what the templates of known
+# models add. Knows LangChain's messages by their fields.
+
+
+# The marks around a message, its role, and those that open the reply.
+_MESSAGE_OVERHEAD: Final = 16
+_REQUEST_OVERHEAD: Final = 64
+# Providers explain to a model how tools are called: in up to 530 tokens, as far as they say.
+_TOOLS_OVERHEAD: Final = 768
+
+
+def bound_message_tokens(message: Any) -> int:
+    """Bound the tokens of a message in a request."""
+    parts = [message.content, message.additional_kwargs]
+    parts += [getattr(message, name, None) for name in ("name", "tool_calls", "invalid_tool_calls", "tool_call_id")]
+    return _MESSAGE_OVERHEAD + sum(_count_bytes(part) for part in parts if part)
+
+
+def bound_option_tokens(options: Iterable[Mapping[str, Any]]) -> int:
+    """Bound the tokens of what goes with the messages: tools, the format of the reply, and what else is bound."""
+    given = list(options)
+    has_tools = any(each.get("tools") or each.get("functions") for each in given)
+    return _REQUEST_OVERHEAD + (_TOOLS_OVERHEAD if has_tools else 0) + sum(_count_bytes(each) for each in given if each)
+
+
+def _count_bytes(value: Any) -> int:
+    """Count the bytes, of a text as it is, of anything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return len(text.encode(errors="surrogatepass"))
+
+
+# --- A LangChain chat model behind the seam of `domain.seams.chat_port`: conversations in LangChain's own messages ----
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,6 +149,7 @@ class LangChainPort:
     Attributes:
         model: anything with LangChain's ``ainvoke`` and ``astream``.
         connection_handle: what keeps its connections open; held, never used.
+        places: what a request takes of the places for connections; None where it opens none.
         key_variable: the environment variable that its key comes from, for advice; None for a user's object.
     """
 
@@ -55,6 +161,7 @@ class LangChainPort:
     has_schema_support: bool = False
     warning: str | None = None
     connection_handle: object = None
+    places: RequestPlaces | None = None
     key_variable: str | None = None
 
     @property
@@ -73,10 +180,13 @@ class LangChainPort:
             openai_tools = [to_openai_tool(each) for each in tools]
             model = replace_core_model(model, lambda core: core.bind_tools(openai_tools))
         if schema is not None and self.has_schema_support:
+            from ensemble_notebook.models.openai.chat_openai import bind_schema
+
             options = _merge_bound_options(model)
             model = replace_core_model(model, lambda core: bind_schema(core, schema, options))
         conversation = LangChainConversation(model, is_scripted=self.is_scripted)
-        conversation.add(SystemMessage(system))
+        if system:
+            conversation.add(SystemMessage(system))
         conversation.add(HumanMessage(user))
         return conversation
 
@@ -88,20 +198,20 @@ class LangChainPort:
 class LangChainConversation:
     """The messages of one task (a `Conversation`). Replies are kept as they came, so nothing in them is lost."""
 
-    __slots__ = ("_call_count", "_input_bound", "_is_scripted", "_messages", "_model")
+    __slots__ = ("_bounded_count", "_call_count", "_input_bound", "_is_scripted", "_messages", "_model", "_sent")
 
     def __init__(self, model: Any, *, is_scripted: bool = False) -> None:
         self._model = model
         self._is_scripted = is_scripted
         self._messages: list[BaseMessage] = []
+        self._sent: list[dict[str, Any]] = []  # messages as they stand in requests, where we make these
         self._call_count = 0
-        # A script adds nothing to what it is sent.
-        self._input_bound = 0 if is_scripted else bound_option_tokens(collect_bound_options(model))
+        self._input_bound: int | None = None  # of as many messages as `_bounded_count`; nobody asks without a budget
+        self._bounded_count = 0
 
     def add(self, message: BaseMessage) -> None:
         """Append a message."""
         self._messages.append(message)
-        self._input_bound += bound_message_tokens(message)
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
@@ -129,6 +239,11 @@ class LangChainConversation:
 
     def input_bound(self) -> int:
         """Bound the tokens that the next request can have (E36)."""
+        if self._input_bound is None:
+            # A script adds nothing to what it is sent.
+            self._input_bound = 0 if self._is_scripted else bound_option_tokens(collect_bound_options(self._model))
+        self._input_bound += sum(map(bound_message_tokens, self._messages[self._bounded_count :]))
+        self._bounded_count = len(self._messages)
         return self._input_bound
 
     async def reply(
@@ -140,15 +255,12 @@ class LangChainConversation:
     ) -> ModelReply:
         """Ask for the next reply, and append it."""
         model = self._model if max_tokens is None else limit_max_tokens(self._model, max_tokens)
-        is_heard = has_listeners(model)
-        config = make_send_config(check_sending) if is_heard and check_sending is not None else None
         with collect_refused_usage() as refused:
-            if on_token is None:
-                message, text = await model.ainvoke(self._messages, config), None
-            elif is_heard:
-                message, text = await self._stream(model, on_token, config)
+            if has_listeners(model):
+                config = None if check_sending is None else make_send_config(check_sending)
+                message, text = await self._ask(model, on_token, config)
             else:
-                message, text = await self._stream_unheard(model, on_token)
+                message, text = await self._ask_unheard(model, on_token)
             assign_call_ids(message, self._call_count)
             reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
         if refused:
@@ -158,12 +270,23 @@ class LangChainConversation:
         self.add(message)
         return reply
 
-    async def _stream_unheard(self, model: Any, on_token: Callable[[str], None]) -> tuple[Any, str | None]:
+    async def _ask_unheard(self, model: Any, on_token: Callable[[str], None] | None) -> tuple[Any, str | None]:
         """Ask a model without callbacks."""
+        if self._is_scripted:  # one room less to load for a first cell
+            return await self._ask(model, on_token, None)
+        from ensemble_notebook.models.openai.chat_transport import ask_directly, can_ask_directly
+
         core, options = find_core_model(model), _merge_bound_options(model)
-        if can_stream_directly(core, options):
-            return await stream_directly(core, self._messages, options, on_token), None
-        return await self._stream(model, on_token, None)
+        if can_ask_directly(core, options):
+            return await ask_directly(core, self._messages, self._sent, options, on_token), None
+        return await self._ask(model, on_token, None)
+
+    async def _ask(
+        self, model: Any, on_token: Callable[[str], None] | None, config: RunnableConfig | None
+    ) -> tuple[Any, str | None]:
+        if on_token is None:
+            return await model.ainvoke(self._messages, config), None
+        return await self._stream(model, on_token, config)
 
     async def _stream(self, model: Any, on_token: Callable[[str], None], config: Any) -> tuple[Any, str]:
         chunks, pieces = [], []

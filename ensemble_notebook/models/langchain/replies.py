@@ -9,11 +9,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ensemble_notebook.domain.json_text import read_json
-from ensemble_notebook.domain.outputs.metrics import TokenUsage
-from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolCall
-from ensemble_notebook.models.openai.malformed_arguments import unmark_arguments
-from ensemble_notebook.models.openai.usage_check import fit_counts, refuse_usage
+from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
+from ensemble_notebook.domain.seams.chat_port import ModelReply
+from ensemble_notebook.domain.value_text import read_json
+from ensemble_notebook.models.openai.reply_body import fit_counts, refuse_usage, unmark_arguments
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage

@@ -10,7 +10,9 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.models.openai.chat_openai_adapter import (
+from ensemble_notebook.models.openai.chat_transport import (
+    ChatTransport,
+    TolerantCompletions,
     find_base_url,
     find_client,
     has_replaceable_completions,
@@ -19,11 +21,9 @@ from ensemble_notebook.models.openai.chat_openai_adapter import (
     replace_client,
     replace_completions,
 )
-from ensemble_notebook.models.openai.chat_transport import ChatTransport
 from ensemble_notebook.models.openai.connections import Connections
 from ensemble_notebook.models.openai.endpoint import NO_KEY, Endpoint, is_openai_url
 from ensemble_notebook.models.openai.response_schema import make_response_format
-from ensemble_notebook.models.openai.tolerant_completions import TolerantCompletions
 
 if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI

@@ -1,22 +1,36 @@
-"""The HTTP connections to one server, for one event loop: with room for many calls side by side, and no patience limit.
+"""The HTTP connections to one server, for one event loop: as many as there are places (E76), and no patience limit.
 
 Knows addresses, certificates and proxies; nothing of models or what is said over a connection.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import logging
 import ssl
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+import threading
+from asyncio import AbstractEventLoop
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakKeyDictionary
+
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.models.connection_places import connection_places
 
 if TYPE_CHECKING:
     from socket import socket
 
+
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_MAX_CONNECTIONS: Final = 1000
+# Of those that an `httpx` client keeps for one user's model, which nobody else can use: there may be many models.
+_MOST_IDLE: Final = 32
+# Those of the clients that models are asked by, ours or a user's, which tell the addresses that they ask.
+_TALKATIVE: Final = ("anthropic._base_client", "httpx", "httpx2", "openai._base_client", "urllib3.connectionpool")
 
 
 class Connections:
@@ -30,11 +44,13 @@ class Connections:
     def __init__(self, base_url: str, make_socket: Callable[[Any], socket] | None = None) -> None:
         import aiohttp
 
+        from ensemble_notebook.models.openai.kept_connector import KeptConnector
+
         is_near = _is_loopback_url(base_url)
         proxy = None if is_near else _find_proxy(base_url)
         self.session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=_MAX_CONNECTIONS, ssl=True if is_near else load_certificates(), socket_factory=make_socket
+            connector=KeptConnector(
+                connection_places, ssl=True if is_near else load_certificates(), socket_factory=make_socket
             ),
             timeout=aiohttp.ClientTimeout(),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -61,10 +77,46 @@ def make_http_client(base_url: str | None, proxy: str | None = None) -> Any:
     settings |= (
         {"trust_env": False, "verify": False} if _is_loopback_url(base_url or "") else {"verify": load_certificates()}
     )
-    # The package's own limits: 1,000 connections, of which 100 may be idle. More idle ones would slow down every call,
-    # since each call asks every idle connection whether it is still there.
+    # Few idle ones, also since each call asks every idle connection whether it is still there.
+    limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=None, max_keepalive_connections=_MOST_IDLE)
     # And no redirects: nobody is contacted but the address that was named (E43).
-    return openai.DefaultAsyncHttpxClient(timeout=None, follow_redirects=False, **settings)
+    return openai.DefaultAsyncHttpxClient(timeout=None, follow_redirects=False, limits=limits, **settings)
+
+
+class _LogMask(logging.Filter):
+    """Masks what clients log, as long as somebody is in it. Thread-safe.
+
+    A logger's filters are replaced and never changed: another thread may be going through them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        said = record.getMessage()
+        if (masked := mask(said)) != said:
+            record.msg, record.args = masked, ()
+        return True
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._count += 1
+            if self._count == 1:
+                for logger in map(logging.getLogger, _TALKATIVE):
+                    logger.filters = [*logger.filters, self]
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0:
+                for logger in map(logging.getLogger, _TALKATIVE):
+                    logger.filters = [each for each in logger.filters if each is not self]
+
+
+masked_logs: Final = _LogMask()
+"""A context in which the log lines of HTTP clients show no secrets, such as the password in an address (E69)."""
 
 
 @functools.cache
@@ -91,3 +143,145 @@ def _find_proxy(base_url: str) -> str | None:
     proxies = getproxies()
     proxy = proxies.get("openai") or proxies.get(url.scheme) or proxies.get("all")
     return proxy if proxy is None or "://" in proxy else f"http://{proxy}"
+
+
+# --- Where connections are kept: one for each key and event loop, closed when no run is left or the loop ends ---------
+#
+# A connection belongs to the loop that opened it, and a run may be on any loop: the one of our thread, or a user's own.
+# Knows no clients: what is held has an ``aclose``.
+
+
+class Closable(Protocol):
+    """Something with connections."""
+
+    def aclose(self) -> Awaitable[None]:
+        """Close them; on the loop that they belong to."""
+
+
+C = TypeVar("C", bound=Closable)
+
+_CLOSE_LIMIT_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConnectionHandle(Generic[C]):
+    """Keeps `connections` open for as long as somebody holds this.
+
+    An asynchronous generator, `closer`, does it: asyncio finishes one on its own loop when nobody holds it any more,
+    and all of them when the loop shuts down. There is no other hook by which a loop tells that it is about to end.
+    """
+
+    connections: C
+    closer: AsyncGenerator[None, None]
+
+
+_Handles: TypeAlias = Sequence[ConnectionHandle[C]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ConnectionsOfLoop(Generic[C]):
+    """What is open on one loop.
+
+    Attributes:
+        handles: by key, on what may be handed out again.
+        open: all that is not closed yet. A handle in a cycle of garbage takes nothing with it: the collector would
+            close the sockets one by one, with a warning each, before the closer had its turn.
+    """
+
+    handles: dict[Hashable, ConnectionHandle[C]] = field(default_factory=dict)
+    open: set[C] = field(default_factory=set)
+
+
+class ConnectionsByLoop(Generic[C]):
+    """The connections that are open, by loop and key. Loops of several threads may share it."""
+
+    def __init__(self) -> None:
+        self._by_loop: WeakKeyDictionary[AbstractEventLoop, _ConnectionsOfLoop[C]] = WeakKeyDictionary()
+        self._lock = threading.RLock()  # a finalizer may call `drop` in the middle of anything
+        self._users = 0
+
+    async def get(self, key: Hashable, make: Callable[[], C]) -> ConnectionHandle[C]:
+        """Get the handle on what `make` made for this key on the running loop, now or before."""
+        kept = self._connections_of_running_loop()
+        handle = kept.handles.get(key)
+        if handle is None:
+            closer = _close_at_end(made := make(), kept, key)
+            handle = kept.handles[key] = ConnectionHandle(made, closer)
+            await anext(closer)
+        return handle
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Keep connections open for the next request; when the last one who does so leaves, all of them are closed.
+
+        Those of the running loop are closed by then. Those of other loops are as soon as these get to it.
+        """
+        with self._lock:
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                left = [] if self._users else self._take_all(lambda _: True)
+            for loop, handles in left:
+                await _close_on(loop, handles)
+
+    def drop(self, key: Hashable) -> None:
+        """Let go of a key on every loop; its connections are closed where nobody else holds their handle."""
+        with self._lock:
+            for kept in self._by_loop.values():
+                kept.handles.pop(key, None)
+
+    def close(self) -> None:
+        """Close what belongs to loops that nobody runs any more, when the process ends."""
+        with self._lock:
+            left = self._take_all(lambda loop: not loop.is_running())
+        for loop, handles in left:
+            loop.run_until_complete(_close_all(handles))
+
+    def _take_all(self, is_wanted: Callable[[AbstractEventLoop], bool]) -> list[tuple[AbstractEventLoop, _Handles[C]]]:
+        """What is open on such loops; whoever comes next opens it again."""
+        taken: list[tuple[AbstractEventLoop, _Handles[C]]] = []
+        for loop, kept in self._by_loop.items():
+            if kept.handles and not loop.is_closed() and is_wanted(loop):
+                taken.append((loop, [*kept.handles.values()]))
+                kept.handles.clear()
+        return taken
+
+    def _connections_of_running_loop(self) -> _ConnectionsOfLoop[C]:
+        with self._lock:
+            # A loop that was closed without being shut down: its connections would keep it in memory for ever.
+            for loop in [each for each in self._by_loop if each.is_closed()]:
+                del self._by_loop[loop]
+            return self._by_loop.setdefault(asyncio.get_running_loop(), _ConnectionsOfLoop())
+
+
+async def _close_on(loop: AbstractEventLoop, handles: _Handles[C]) -> None:
+    """Close what belongs to a loop: now on the running one, else as soon as the other gets to it."""
+    if loop is asyncio.get_running_loop():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_LIMIT_S):
+                await _close_all(handles)
+    else:
+        with suppress(RuntimeError):  # it was closed just now, and they with it
+            loop.call_soon_threadsafe(lambda: loop.create_task(_close_all(handles)))
+
+
+async def _close_all(handles: _Handles[C]) -> None:
+    for handle in handles:
+        await handle.closer.aclose()
+
+
+async def _close_at_end(connections: C, kept: _ConnectionsOfLoop[C], key: Hashable) -> AsyncGenerator[None, None]:
+    """Wait for the end, of the loop or of all handles; then close."""
+    kept.open.add(connections)
+    try:
+        yield
+    finally:
+        if key in kept.handles and kept.handles[key].connections is connections:
+            del kept.handles[key]
+        try:
+            await connections.aclose()
+        finally:
+            kept.open.discard(connections)

@@ -1,7 +1,4 @@
-"""Where a model behind the OpenAI protocol is, and with which key: found from its spec and the environment.
-
-Knows addresses, keys and variables; opens nothing.
-"""
+"""Where a model behind the OpenAI protocol is, and with which key. Knows addresses and variables; opens nothing."""
 
 from __future__ import annotations
 
@@ -12,10 +9,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from ensemble_notebook.domain.outputs.secrets import protect
-from ensemble_notebook.errors import Problem, ValidationError
-from ensemble_notebook.models.model_spec import OpenAISpec
 
-KEY_VARIABLE: Final = "OPENAI_API_KEY"
 # Servers without keys still want the header.
 NO_KEY: Final = "none"
 
@@ -25,7 +19,7 @@ _URL_VARIABLES: Final = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What an `OpenAISpec` stands for in this environment.
+    """A model on a server.
 
     Attributes:
         name: of the model.
@@ -48,28 +42,6 @@ class Endpoint:
     def provider(self) -> str:
         """Who serves the model: OpenAI, or the host of another server, whose prices nobody knows (T3)."""
         return "openai" if is_openai_url(self.url) else urlsplit(self.url).hostname or ""
-
-
-def resolve_endpoint(spec: OpenAISpec) -> Endpoint:
-    """Find address and key, from the spec and the standard environment variables.
-
-    Raises:
-        ValidationError: the key's variable is not set.
-    """
-    base_url = spec.base_url or find_base_url_of_environment()
-    variable = spec.api_key_env or KEY_VARIABLE
-    key = os.environ.get(variable, "").strip()
-    if key:
-        protect(key)
-        return Endpoint(spec.name, base_url, variable, key)
-    if base_url is not None and spec.api_key_env is None:
-        return Endpoint(spec.name, base_url, None, NO_KEY)
-    message = (
-        f"The model 'openai:{spec.name}' needs a key in the environment variable {variable}, which is not set. Set it "
-        f"before you start Jupyter, or run: import os, getpass; os.environ['{variable}'] = getpass.getpass(). "
-        f"The model 'local' needs no key."
-    )
-    raise ValidationError(Problem(message, field="llm"))
 
 
 def find_base_url_of_environment() -> str | None:

@@ -6,15 +6,229 @@ Knows no HTTP.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ensemble_notebook.models.openai.chunk_joining import join_chunks
-from ensemble_notebook.models.openai.reply_body import MalformedReplyError, parse_completion, parse_json, to_chunks
-from ensemble_notebook.models.openai.server_sent_events import iterate_event_groups
-from ensemble_notebook.models.openai.streamed_calls import StreamedCalls
-from ensemble_notebook.models.openai.usage_check import check_usage
+from ensemble_notebook.models.openai.reply_body import (
+    MalformedReplyError,
+    check_usage,
+    mark_malformed_arguments,
+    parse_completion,
+    parse_json,
+    to_chunks,
+)
+
+# --- Chunks of a streamed reply that came at once, joined before LangChain sees them ----------------------------------
+#
+# Why: for each chunk LangChain makes and validates several objects, which takes a tenth of a millisecond and more. A
+# server that is faster than we are, or a slow moment of ours, leaves many chunks in one read, and nobody sees them one
+# by one.
+
+
+# What differs from chunk to chunk, and is told by the last one as well.
+_VARYING: Final = frozenset({"choices", "usage", "created", "obfuscation"})
+_TEXT: Final = frozenset({"role", "content"})
+_CHOICE: Final = frozenset({"index", "delta", "finish_reason"})
+
+
+def join_chunks(chunks: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same in fewer chunks: pieces of text that follow each other, and the end and the usage behind them."""
+    last: dict[str, Any] | None = None
+    for chunk in chunks:
+        joined = None if last is None else _join_chunks(last, chunk)
+        if last is not None and joined is None:
+            yield last
+        last = joined or chunk
+    if last is not None:
+        yield last
+
+
+def _join_chunks(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Both in one; None where that would tell something else."""
+    if first.get("usage") is not None or _get_rest(first) != _get_rest(second):
+        return None
+    choice = _find_choice(first)
+    if choice is None:
+        return None
+    if second.get("choices") == []:
+        return {**second, "choices": [choice]}
+    other = _find_choice(second)
+    if other is None or choice.get("finish_reason") is not None or choice.get("index") != other.get("index"):
+        return None
+    return {**second, "choices": [{**other, "delta": _join_texts(choice["delta"], other["delta"])}]}
+
+
+def _get_rest(chunk: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in chunk.items() if name not in _VARYING}
+
+
+def _find_choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The one choice of a chunk, if it tells nothing but a piece of an assistant's text, and maybe the end."""
+    choices = chunk.get("choices")
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+        return None
+    choice: dict[str, Any] = choices[0]
+    delta = choice.get("delta")
+    if not isinstance(delta, dict) or any(choice[name] is not None for name in choice.keys() - _CHOICE):
+        return None
+    is_text = all(value is None or name in _TEXT for name, value in delta.items())
+    is_text = is_text and isinstance(delta.get("content"), str | None) and delta.get("role") in (None, "assistant")
+    return choice if is_text else None
+
+
+def _join_texts(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    texts = [each["content"] for each in (first, second) if each.get("content") is not None]
+    role = first.get("role") or second.get("role")
+    return {"content": "".join(texts) if texts else None, **({} if role is None else {"role": role})}
+
+
+# --- Server-sent events, read from bytes as they come: the data of each event as a text -------------------------------
+#
+# Source: WHATWG HTML, section 9.2.6 (https://html.spec.whatwg.org/multipage/server-sent-events.html), with one
+# departure: an event that the end of the stream cuts off before its blank line is given out, since some servers end so.
+#
+# Why not a library: `httpx-sse` reads responses of httpx only, and ours are aiohttp's; the decoder of the openai
+# package is private to it, keeps a byte order mark, and took quadratic time for long lines in versions that we allow;
+# the clients for aiohttp connect and reconnect by themselves, and are not maintained; `sseclient-py` reads synchronous
+# streams only.
+#
+# Knows nothing of HTTP. Only ``data`` is kept of an event: ``id`` and ``retry`` are for those who connect again, and
+# what kind of event it is, servers of chat completions say in the data.
+
+
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+class ServerSentEventDecoder:
+    """Makes events of the pieces of one stream, however it is cut. Takes time in proportion to what it is fed."""
+
+    def __init__(self) -> None:
+        # Pieces of a line whose end has not come; joined once, since a line may come in thousands of them.
+        self._unfinished: list[bytes] = []
+        self._is_at_start = True
+        self._has_ended_with_cr = False
+        self._data: list[bytes] = []
+
+    def feed(self, piece: bytes) -> list[str]:
+        """Take in some bytes; give the data of the events that are complete with them."""
+        if not piece:
+            return []
+        if self._has_ended_with_cr and piece.startswith(b"\n"):
+            piece = piece[1:]  # the second half of a line end, whose first half has ended the line already
+        self._has_ended_with_cr = piece.endswith(b"\r")
+        *lines, rest = _LINE_END.split(piece)
+        if lines:
+            lines[0] = b"".join([*self._unfinished, lines[0]])
+            self._unfinished.clear()
+        if rest:
+            self._unfinished.append(rest)
+        return [event for line in lines if (event := self._take_line(line)) is not None]
+
+    def finish(self) -> list[str]:
+        """Take in the end of the stream; give the data of the event that it cuts off, if there is one."""
+        last = [self._take_line(b"".join(self._unfinished)), self._take_line(b"")]
+        self._unfinished.clear()
+        return [event for event in last if event is not None]
+
+    def _take_line(self, line: bytes) -> str | None:
+        """Take in one line; a blank one ends an event, whose data is given."""
+        if self._is_at_start:
+            self._is_at_start = False
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        if line:
+            name, _, value = line.partition(b":")
+            if name == b"data":
+                self._data.append(value.removeprefix(b" "))
+            return None
+        if not self._data:
+            return None
+        event = b"\n".join(self._data).decode(errors="replace")
+        self._data.clear()
+        return event
+
+
+async def iterate_event_groups(stream: AsyncIterable[bytes]) -> AsyncIterator[list[str]]:
+    """Iterate over the data of the events in a stream of bytes: together those that one piece completes."""
+    decoder = ServerSentEventDecoder()
+    async for piece in stream:
+        if events := decoder.feed(piece):
+            yield events
+    if events := decoder.finish():
+        yield events
+
+
+# --- The tool calls of a streamed reply, put together from their pieces before LangChain sees them (E67) --------------
+#
+# Why not leave it to LangChain: it completes the JSON of each piece and of their sum by trying ever shorter texts,
+# which takes minutes for 400 KB that are no JSON. Nobody watches arguments as they come, so nothing is lost by waiting.
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call, as far as it has come."""
+
+    index: Any
+    id: str | None = None
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class ChunkCorrector:
+    """Puts the chunks of one reply right: usage is checked (E65), tool calls are given whole at the end."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+        self._last_chunk: dict[str, Any] = {}
+
+    def take(self, chunk: dict[str, Any]) -> dict[str, Any]:
+        """Take in a chunk; give it back without its pieces of calls."""
+        if chunk.get("usage") is not None:  # all chunks but the last have none
+            chunk["usage"] = check_usage(chunk["usage"])
+        choices = chunk.get("choices") or [{}]
+        delta = choices[0].get("delta") or {}
+        pieces = delta.get("tool_calls")
+        if not pieces:
+            return chunk
+        for piece in pieces:
+            self._add(piece)
+        self._last_chunk = chunk
+        rest = {name: value for name, value in delta.items() if name != "tool_calls"}
+        return {**chunk, "choices": [{**choices[0], "delta": rest}]}
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Give the chunk that holds all calls, if there are any."""
+        if not self._calls:
+            return []
+        arguments = mark_malformed_arguments(["".join(call.arguments) for call in self._calls])
+        calls = [
+            {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}}
+            for index, (call, text) in enumerate(zip(self._calls, arguments, strict=True))
+        ]
+        choice = {"index": 0, "delta": {"tool_calls": calls}, "finish_reason": None}
+        return [{**self._last_chunk, "choices": [choice], "usage": None}]
+
+    def _add(self, piece: dict[str, Any]) -> None:
+        index, call_id, function = piece.get("index"), piece.get("id"), piece.get("function") or {}
+        call = self._find(index, call_id, function.get("name"))
+        call.id = call.id or call_id
+        call.name += function.get("name") or ""
+        call.arguments.append(function.get("arguments") or "")
+
+    def _find(self, index: Any, call_id: str | None, name: str | None) -> _Call:
+        """The call that a piece goes on with: of its index, unless another id begins a new one there."""
+        for call in reversed(self._calls):
+            is_same = call.index == index if index is not None else not (call_id or name)
+            if is_same and (not call_id or not call.id or call.id == call_id):
+                return call
+        self._calls.append(_Call(index))
+        return self._calls[-1]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The chunks of a streamed reply, as dicts: read from the bytes that a server sends, whether or not it can stream.
+
 
 _END_OF_STREAM: Final = "[DONE]"
 # What the lines of a stream of events begin with; JSON and HTML begin otherwise.
@@ -38,7 +252,7 @@ async def iterate_chunks(stream: AsyncIterable[bytes]) -> AsyncIterator[Any]:
             yield chunk
         return
     reading = _Reading()
-    async for events in iterate_event_groups(_join(start, pieces)):
+    async for events in iterate_event_groups(_prepend(start, pieces)):
         for chunk in join_chunks(reading.take(events)):
             yield chunk
         if reading.error is not None:
@@ -47,7 +261,7 @@ async def iterate_chunks(stream: AsyncIterable[bytes]) -> AsyncIterator[Any]:
             break
     if not reading.has_event:
         raise MalformedReplyError(start.decode(errors="replace"))
-    for chunk in reading.calls.finish():
+    for chunk in reading.corrector.finish():
         yield chunk
 
 
@@ -59,7 +273,7 @@ class _Reading:
         error: of an event that is no chunk; those before it are good.
     """
 
-    calls: StreamedCalls = field(default_factory=StreamedCalls)
+    corrector: ChunkCorrector = field(default_factory=ChunkCorrector)
     has_event: bool = False
     is_over: bool = False
     error: MalformedReplyError | None = None
@@ -74,7 +288,7 @@ class _Reading:
                 return
             try:
                 if text:  # some servers send empty ones to keep a connection open
-                    yield self.calls.take(_check_chunk(text))
+                    yield self.corrector.take(_parse_chunk(text))
             except MalformedReplyError as error:
                 self.error = error
                 return
@@ -96,16 +310,14 @@ async def _read_start(pieces: AsyncIterator[bytes]) -> bytes:
     return start
 
 
-async def _join(start: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _prepend(start: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield start
     async for piece in pieces:
         yield piece
 
 
-def _check_chunk(text: str) -> Any:
+def _parse_chunk(text: str) -> dict[str, Any]:
     chunk = parse_json(text)
     if not isinstance(chunk, dict):
         raise MalformedReplyError(text)
-    if chunk.get("usage") is not None:  # all chunks but the last have none
-        chunk["usage"] = check_usage(chunk["usage"])
     return chunk

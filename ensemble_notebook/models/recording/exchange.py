@@ -7,12 +7,15 @@ Knows no files and no ports.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, NamedTuple, TypeVar
 
+from ensemble_notebook.domain.definitions.delegation import update_parameters
+from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Fault, ModelReply, RequestPlaces, ToolSpec
 
 
 class ReplayedError(Exception):
@@ -98,7 +101,9 @@ def make_request(
     ]
     for tool in tools:
         parts.append(RequestPart(f"description of the tool {tool.name}", mask(tool.description)))
-        parts.append(RequestPart(f"schema of the tool {tool.name}", _to_masked_json(tool.parameters)))
+        parts.append(
+            RequestPart(f"schema of the tool {tool.name}", _to_masked_json(update_parameters(tool.parameters)))
+        )
     if schema is not None:
         parts.append(RequestPart("schema of the reply", _to_masked_json(schema)))
     return tuple(parts)
@@ -135,3 +140,303 @@ def mask_json(value: Any) -> Any:
 
 def _to_masked_json(value: Any) -> str:
     return json.dumps(mask_json(value), ensure_ascii=False, default=str)
+
+
+# --- Exchanges as the documents of a recording, and back (E42) --------------------------------------------------------
+#
+# The two functions of each pair are inverse, but for secrets. Knows the fields of documents; how they are laid out in a
+# file is known to `recording_file`.
+
+
+# A request can't have taken longer, nor more, than a file may say (E71).
+_LONGEST_S: Final = 86_400
+_MOST_TOKENS: Final = 2**53
+_USAGE_DEFAULTS: Final = {each.name: each.default for each in fields(TokenUsage)}
+
+
+T = TypeVar("T")
+
+
+def _leave(value: T) -> T:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class InlineValue:
+    """A value that is written on one line."""
+
+    value: Any
+
+
+def to_plain(value: Any) -> Any:
+    """Convert a document to values of JSON, for those who don't mind how it is laid out; what is none becomes text."""
+    if value is None or isinstance(value, str | int | float):  # nearly all are
+        return value
+    if isinstance(value, InlineValue):
+        return to_plain(value.value)
+    if isinstance(value, Mapping):
+        return {str(name): to_plain(each) for name, each in value.items()}
+    return [to_plain(each) for each in value] if isinstance(value, list | tuple) else str(value)
+
+
+class Form(NamedTuple):
+    """How the values of a document are written.
+
+    Attributes:
+        mask, mask_value: of a text, and of a JSON value with texts in it.
+        inline: marks a value that stands on one line, where it matters how a document is laid out.
+    """
+
+    mask: Callable[[str], str]
+    mask_value: Callable[[Any], Any]
+    inline: Callable[[Any], Any]
+
+
+FOR_PEOPLE: Final = Form(mask, mask_json, InlineValue)
+PLAIN: Final = Form(mask, mask_json, _leave)
+UNMASKED: Final = Form(_leave, to_plain, _leave)
+"""For those who search much text at once for secrets, and make the document again where there may be one."""
+
+
+def request_to_document(
+    llm: str, system: str, user: str, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None, form: Form
+) -> dict[str, Any]:
+    """Convert the request that begins a conversation."""
+    document: dict[str, Any] = {"model": llm, "system": form.mask(system), "user": form.mask(user)}
+    if tools:
+        document["tools"] = [_tool_to_document(tool, form) for tool in tools]
+    if schema is not None:
+        document["schema"] = form.inline(form.mask_value(schema))
+    return document
+
+
+def request_from_document(document: Mapping[str, Any]) -> ModelRequest:
+    """Read the request that a document holds."""
+    tools = [_tool_from_document(each) for each in document.get("tools", ())]
+    return make_request(
+        _read_text(document, "model"),
+        _read_text(document, "system"),
+        _read_text(document, "user"),
+        tools,
+        document.get("schema"),
+    )
+
+
+def _tool_to_document(tool: ToolSpec, form: Form) -> dict[str, Any]:
+    parameters = form.inline(form.mask_value(tool.parameters))
+    return {"name": tool.name, "description": form.mask(tool.description), "parameters": parameters}
+
+
+def _tool_from_document(document: Mapping[str, Any]) -> ToolSpec:
+    description = _read_text(document, "description")
+    return ToolSpec(name=_read_text(document, "name"), description=description, parameters=document["parameters"])
+
+
+def result_to_document(call: ToolCall, text: str | None, form: Form) -> dict[str, Any]:
+    """Convert the result of a tool call; without a text where that is written with the call."""
+    document = {"call": call.id, "tool": call.name}
+    return document if text is None else document | {"text": form.mask(text)}
+
+
+def result_from_document(document: Mapping[str, Any]) -> RequestPart:
+    """Read the result of a tool call, as its part of a request."""
+    return to_result_part(_read_text(document, "call"), _read_text(document, "tool"), _read_text(document, "text"))
+
+
+def user_from_document(document: Mapping[str, Any]) -> RequestPart:
+    """Read what was said to the model after its reply, as its part of a request."""
+    return to_user_part(_read_text(document, "user"))
+
+
+def outcome_to_document(outcome: Outcome, pieces: Sequence[str], form: Form) -> dict[str, Any]:
+    """Convert what came of a request: a ``reply``, a ``fault``, or that it was ``stopped``."""
+    match outcome:
+        case ModelReply():
+            return {"reply": _reply_to_document(outcome, pieces, form)}
+        case FailedRequest():
+            return {"fault": _failed_to_document(outcome, form)}
+        case CancelledRequest():
+            return {"stopped": True}
+
+
+def outcome_from_document(document: Mapping[str, Any]) -> tuple[Outcome, tuple[str, ...]]:
+    """Read the outcome, and the pieces of a streamed reply."""
+    if document.get("stopped"):
+        return CancelledRequest(), ()
+    if "fault" in document:
+        return _failed_from_document(document["fault"]), ()
+    return _reply_from_document(document["reply"])
+
+
+def _failed_to_document(failed: FailedRequest, form: Form) -> dict[str, Any]:
+    fault = failed.fault
+    facts = {
+        "error": failed.error,
+        "message": form.mask(failed.message),
+        "reason": form.mask(fault.reason),
+        "is_transient": fault.is_transient,
+        "retry_after_s": fault.retry_after_s,
+        "advice": fault.advice,
+    }
+    return _without_unknown(facts) | {"usage": form.inline(_usage_to_document(fault.usage))}
+
+
+def _failed_from_document(document: Mapping[str, Any]) -> FailedRequest:
+    fault = Fault(
+        reason=_read_text(document, "reason"),
+        is_transient=bool(document["is_transient"]),
+        retry_after_s=None if document.get("retry_after_s") is None else read_seconds(document, "retry_after_s"),
+        usage=_read_usage(document["usage"]),
+        advice=_read_optional_text(document, "advice"),
+    )
+    error = _read_text(document, "error")
+    if not error.isidentifier():
+        raise ValueError(f"{error!r} is no name of a class of errors")
+    return FailedRequest(error, _read_text(document, "message"), fault)
+
+
+def _reply_to_document(reply: ModelReply, pieces: Sequence[str], form: Form) -> dict[str, Any]:
+    text = form.mask(reply.text)
+    arguments = [form.mask_value(call.arguments) for call in reply.tool_calls]
+    calls = [
+        form.inline({"id": call.id, "name": call.name, "arguments": each})
+        for call, each in zip(reply.tool_calls, arguments, strict=True)
+    ]
+    is_masked = text != reply.text or arguments != [call.arguments for call in reply.tool_calls]
+    # Where something is masked, the pieces are those of another text.
+    lengths = form.inline([len(piece) for piece in pieces]) if pieces and text == reply.text else None
+    document: dict[str, Any] = {"text": text}
+    if calls:
+        document["tool_calls"] = calls
+    if reply.model is not None:
+        document["model"] = reply.model
+    if reply.finish_reason is not None:
+        document["finish_reason"] = reply.finish_reason
+    if lengths is not None:
+        document["pieces"] = lengths
+    if reply.refused_usage is not None:
+        document["refused_usage"] = form.mask(reply.refused_usage)
+    if is_masked:
+        document["masked"] = True
+    document["usage"] = form.inline(_usage_to_document(reply.usage))
+    return document
+
+
+def read_seconds(document: Mapping[str, Any], name: str) -> float:
+    """Read a length of time that a request can have taken, or be made to wait.
+
+    Raises:
+        ValueError: it is none; NaN would make a replay wait for ever (E71).
+    """
+    seconds = float(document[name])
+    if not 0 <= seconds <= _LONGEST_S:
+        raise ValueError(f"{name} must be from 0 to {_LONGEST_S}, got {document[name]!r}")
+    return seconds
+
+
+def _read_usage(document: Mapping[str, Any]) -> TokenUsage:
+    for name, value in document.items():
+        is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
+        if not (isinstance(value, str) if name == "source" else is_count or value is None):
+            raise ValueError(f"{name} is no number of tokens: {value!r}")
+    return TokenUsage(**document)
+
+
+def _read_optional_text(document: Mapping[str, Any], name: str) -> str | None:
+    return None if document.get(name) is None else _read_text(document, name)
+
+
+def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple[str, ...]]:
+    text = _read_text(document, "text")
+    calls = (
+        ToolCall(id=_read_text(each, "id"), name=_read_text(each, "name"), arguments=each["arguments"])
+        for each in document.get("tool_calls", ())
+    )
+    reply = ModelReply(
+        text=text,
+        tool_calls=tuple(calls),
+        usage=_read_usage(document["usage"]),
+        model=_read_optional_text(document, "model"),
+        finish_reason=_read_optional_text(document, "finish_reason"),
+        refused_usage=document.get("refused_usage"),
+    )
+    return reply, _split_pieces(text, document.get("pieces", ()))
+
+
+def _split_pieces(text: str, lengths: Sequence[int]) -> tuple[str, ...]:
+    """Split the text into pieces of these lengths; in one piece where somebody has edited the text."""
+    if not all(type(each) is int and each >= 0 for each in lengths) or sum(lengths) != len(text):
+        return (text,)
+    pieces, start = [], 0
+    for length in lengths:
+        pieces.append(text[start : start + length])
+        start += length
+    return tuple(pieces)
+
+
+def _usage_to_document(usage: TokenUsage) -> dict[str, Any]:
+    return {name: value for name, default in _USAGE_DEFAULTS.items() if (value := getattr(usage, name)) != default}
+
+
+def _without_unknown(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _read_text(document: Mapping[str, Any], name: str) -> str:
+    value = document[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {value!r}")
+    value.encode()  # half a character is none, and nobody could write it down again
+    return value
+
+
+# --- What a recording keeps of a model: its name, and what its port says of itself (E42) ------------------------------
+
+
+# What does not change from day to day: its key in a recording, the attribute, and what it must be. The keys are those
+# of the first version, in which two attributes had other names.
+_RECORDED_KEYS: Final[Mapping[str, tuple[str, Any]]] = {
+    "name": ("name", str),
+    "provider": ("provider", str | None),
+    "is_scripted": ("is_scripted", bool),
+    "calls_tools": ("has_tool_support", bool),
+    "takes_schema": ("has_schema_support", bool),
+    "max_tokens": ("max_tokens", int | None),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PortInfo:
+    """The attributes of a `ChatPort`, without the port."""
+
+    name: str
+    provider: str | None
+    is_scripted: bool
+    has_tool_support: bool
+    has_schema_support: bool
+    max_tokens: int | None
+    warning: str | None = None
+    places: RequestPlaces | None = None
+
+    @classmethod
+    def from_port(cls, port: ChatPort) -> PortInfo:
+        """Read the attributes that the port has now."""
+        return PortInfo(**{each.name: getattr(port, each.name) for each in fields(PortInfo)})
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> PortInfo:
+        """Read what `to_document` has written."""
+        attributes: dict[str, Any] = {}
+        for key, (name, expected) in _RECORDED_KEYS.items():
+            if not isinstance(document[key], expected):
+                raise TypeError(f"{key} can't be {document[key]!r}")
+            attributes[name] = document[key]
+        return PortInfo(**attributes)
+
+    def to_document(self) -> dict[str, Any]:
+        """Convert all but the warning and the places, which are for requests that nobody makes in a replay."""
+        return {key: getattr(self, name) for key, (name, _) in _RECORDED_KEYS.items()}
+
+    def to_attributes(self) -> dict[str, Any]:
+        """List all of them, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(PortInfo)}

@@ -1,6 +1,6 @@
 """Documents of a recording, read one after the other: what was asked of whom, and what came of it (E42).
 
-The counterpart of `exchange_log`. Knows nothing of files, nor what is done with the answers.
+The counterpart of `recorder`. Knows nothing of files, nor what is done with the answers.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from typing import Any, Final
 from ensemble_notebook.domain.seams.chat_port import ModelReply
 from ensemble_notebook.models.recording.exchange import (
     ModelRequest,
+    PortInfo,
     RecordedExchange,
     RequestPart,
-    to_reply_parts,
-    to_result_part,
-)
-from ensemble_notebook.models.recording.exchange_documents import (
     outcome_from_document,
     read_seconds,
     request_from_document,
     result_from_document,
+    to_reply_parts,
+    to_result_part,
     user_from_document,
 )
-from ensemble_notebook.models.recording.port_info import PortInfo
-from ensemble_notebook.models.recording.reviews import RecordedReview, review_from_document
-from ensemble_notebook.models.recording.tool_answers import RecordedTool, tool_from_document
+from ensemble_notebook.models.recording.tool_answers import (
+    RecordedReview,
+    RecordedTool,
+    review_from_document,
+    tool_from_document,
+)
 
 # What `ExchangeReader.add` raises for a document that is not whole, or refers to what is not there.
 BROKEN_DOCUMENT: Final = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)

@@ -1,16 +1,19 @@
-"""Model sources that write down every exchange: a recording, for a later run without any model (E42).
+"""Model sources that write down every exchange, for a later run without any model, or one that goes on (E42).
 
-Wraps the Protocols of `domain.seams.chat_port`; knows nothing of what is behind them.
+Wraps the Protocols of `domain.seams.chat_port`; knows nothing of what is behind them, nor where documents are kept:
+that is their sink's, a file or the store of runs.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
+from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.seams.chat_port import (
     ChatPort,
     ChatSource,
@@ -18,14 +21,266 @@ from ensemble_notebook.domain.seams.chat_port import (
     Fault,
     ModelReply,
     ToolAnswer,
-    ToolCall,
     ToolSpec,
+    get_asking_task,
 )
 from ensemble_notebook.errors import get_message
-from ensemble_notebook.models.recording.exchange import CancelledRequest, FailedRequest, Outcome
-from ensemble_notebook.models.recording.exchange_log import ExchangeLog
-from ensemble_notebook.models.recording.pending_exchange import PendingRequest
-from ensemble_notebook.models.recording.port_info import PortInfo, to_recorded_name
+from ensemble_notebook.models.model_kinds import to_recorded_name
+from ensemble_notebook.models.recording.exchange import (
+    PLAIN,
+    UNMASKED,
+    CancelledRequest,
+    FailedRequest,
+    Form,
+    Outcome,
+    PortInfo,
+    make_replayed_error,
+    outcome_to_document,
+    request_to_document,
+    result_to_document,
+    to_plain,
+)
+from ensemble_notebook.models.recording.tool_answers import review_to_document, tool_to_document
+
+# --- Exchanges on their way: what was said, held as it is until somebody makes a document of it (E42) -----------------
+#
+# The loop of the run only holds on to the texts; who keeps exchanges may write them later, on another thread.
+
+
+# Not frozen, as is no value that is made for each request: setting the fields of a frozen one takes several times as
+# long. Neither changes once it is handed on.
+@dataclass(slots=True, kw_only=True)
+class PendingRequest:
+    """What a request says beyond the one before it.
+
+    Attributes:
+        opening: model, system message, user message, tools and schema, for the request that begins a conversation.
+        continues: the number of the exchange whose conversation goes on.
+        repeats: the number of the exchange that failed, and is tried once more.
+        results: of tool calls; a text is None where it is written with its call.
+        user: what was said to the model after its last reply.
+    """
+
+    opening: tuple[str, str, str, Sequence[ToolSpec], Mapping[str, Any] | None] | None = None
+    continues: int | None = None
+    repeats: int | None = None
+    results: list[tuple[ToolCall, str | None]] = field(default_factory=list)
+    user: str | None = None
+
+    def copy(self) -> PendingRequest:
+        """The same request, which may grow."""
+        return replace(self, results=[*self.results])
+
+    def to_document(self, form: Form) -> dict[str, Any]:
+        """Make the document, without what came of it."""
+        if self.opening is not None:
+            document = request_to_document(*self.opening, form)
+        else:
+            name, number = ("continues", self.continues) if self.repeats is None else ("repeats", self.repeats)
+            document = {name: number}
+        if self.results:
+            document["results"] = [result_to_document(call, text, form) for call, text in self.results]
+        if self.user is not None:
+            document["user"] = form.mask(self.user)
+        return document
+
+
+@dataclass(slots=True)
+class PendingExchange:
+    """A request and what came of it.
+
+    Attributes:
+        number: of the exchange.
+        task: the path of the task that it was for, as far as that is to be known.
+        pieces: those in which the reply was streamed, as far as they are to be known.
+        seconds: from the request to the outcome.
+    """
+
+    number: int
+    task: str | None
+    request: PendingRequest
+    outcome: Outcome
+    pieces: Sequence[str]
+    seconds: float
+
+    def fix(self) -> None:
+        """Copy what could be another one later: the arguments of a tool call are the tool's."""
+        if isinstance(self.outcome, ModelReply) and self.outcome.tool_calls:
+            self.outcome = replace(self.outcome, tool_calls=tuple(map(_copy_call, self.outcome.tool_calls)))
+
+    def to_document(self, form: Form) -> dict[str, Any]:
+        """Make the document. The seconds come last: a document without them was cut off."""
+        of_task = {} if self.task is None else {"task": form.mask(self.task)}
+        facts = outcome_to_document(self.outcome, self.pieces, form)
+        request = self.request.to_document(form)
+        return {"exchange": self.number, **of_task, **request, **facts, "seconds": round(self.seconds, 3)}
+
+
+@dataclass(slots=True)
+class PendingTool:
+    """A tool call that the reply of an exchange asked for, and what came of it; None for a call that was stopped."""
+
+    exchange: int
+    call: ToolCall
+    answer: ToolAnswer | None
+    seconds: float
+
+    def fix(self) -> None:
+        """Copy what could be another one later: arguments and values are the tool's, and so are its errors."""
+        self.call, answer = _copy_call(self.call), self.answer
+        if answer is not None and (answer.value is not None or answer.error is not None):
+            error = answer.error and make_replayed_error(type(answer.error).__name__, get_message(answer.error))
+            self.answer = replace(answer, value=to_plain(answer.value), error=error)
+
+    def to_document(self, form: Form) -> dict[str, Any]:
+        """Make the document."""
+        return tool_to_document(self.exchange, self.call, self.answer, self.seconds, form)
+
+
+PendingDocument = PendingExchange | PendingTool
+
+
+def _copy_call(call: ToolCall) -> ToolCall:
+    return replace(call, arguments=to_plain(call.arguments))
+
+
+# --- What goes on between a run and its models, tools and reviewers, as numbered documents (E42) ----------------------
+
+
+class ExchangeSink(Protocol):
+    """Where the documents of a run are kept. `write` never raises.
+
+    Attributes:
+        warnings: what could not be kept, for the person.
+        keeps_pieces: whether it is to know in which pieces a reply was streamed.
+        keeps_tasks: whether it is to know which task each exchange was for.
+    """
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+    @property
+    def keeps_pieces(self) -> bool: ...
+
+    @property
+    def keeps_tasks(self) -> bool: ...
+
+    def write(self, document: Mapping[str, Any], /) -> None:
+        """Keep a document after those before it."""
+
+    def write_pending(self, pending: PendingDocument, /) -> None:
+        """Keep a document after those before it; it may be made later."""
+
+
+MakeDocument = Callable[[bool], Mapping[str, Any]]
+"""Makes a plain document, on whatever thread: secrets masked, or, where that is False, perhaps not yet."""
+
+
+class ExchangeJournal:
+    """A sink that hands plain documents on, ready for JSON, to what keeps them with the run.
+
+    Args:
+        put: takes what makes the next document; it warns of its own faults.
+    """
+
+    warnings: Final = ()
+    keeps_pieces: Final = False
+    keeps_tasks: Final = True
+
+    def __init__(self, put: Callable[[MakeDocument], object]) -> None:
+        self._put = put
+
+    def write(self, document: Mapping[str, Any]) -> None:
+        """Hand the next document on."""
+        plain = to_plain(document)
+        self._put(lambda _: plain)
+
+    def write_pending(self, pending: PendingDocument) -> None:
+        """Hand on what makes the next document."""
+        pending.fix()
+        self._put(lambda is_masking: pending.to_document(PLAIN if is_masking else UNMASKED))
+
+
+class ExchangeLog:
+    """Numbers exchanges and makes their documents, from whichever loop they come.
+
+    Args:
+        sink: keeps the documents.
+        last_number: of the exchanges that the sink has already; later ones may go on from those.
+        models: the names of those that the sink has already.
+    """
+
+    def __init__(self, sink: ExchangeSink, *, last_number: int = 0, models: Sequence[str] = ()) -> None:
+        self._sink = sink
+        self._models = set(models)
+        self._count = last_number
+        self._last_replies: dict[str, int] = {}
+        self._lock = threading.RLock()  # a nested run may be on another loop (E52)
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What could not be kept."""
+        return self._sink.warnings
+
+    def add_model(self, llm: str, info: PortInfo) -> None:
+        """Note what is known of a model, once."""
+        with self._lock:
+            if llm in self._models:
+                return
+            self._sink.write({"llm": llm, **info.to_document()})
+            self._models.add(llm)
+
+    def add_exchange(self, request: PendingRequest, outcome: Outcome, pieces: Sequence[str], seconds: float) -> int:
+        """Note an exchange, and give back its number."""
+        sink, task = self._sink, get_asking_task()
+        with self._lock:
+            self._count = number = self._count + 1
+            sink.write_pending(
+                PendingExchange(
+                    number,
+                    task if sink.keeps_tasks else None,
+                    request,
+                    outcome,
+                    pieces if sink.keeps_pieces else (),
+                    seconds,
+                )
+            )
+            if task is not None and isinstance(outcome, ModelReply):
+                self._last_replies[task] = number
+        return number
+
+    def note_request(self) -> None:
+        """The task that asks wants a reply: if it fails before there is one, that is not for what it had by then."""
+        if (task := get_asking_task()) is not None:
+            with self._lock:
+                self._last_replies.pop(task, None)
+
+    def note_reply(self, exchange: int) -> None:
+        """The task that asks goes on with the reply of this exchange."""
+        if (task := get_asking_task()) is not None:
+            with self._lock:
+                self._last_replies[task] = exchange
+
+    def leave_out_reply(self, task: str) -> None:
+        """A task has failed: where that was for its last reply, a run that goes on from here asks for another one."""
+        with self._lock:
+            if (exchange := self._last_replies.pop(task, None)) is not None:
+                self._sink.write({"left_out": exchange})
+
+    def add_review(self, request: ReviewRequest, outcome: ReviewAnswer | Exception | None, seconds: float) -> None:
+        """Note what a reviewer was asked and decided; it may come before any model."""
+        with self._lock:
+            self._sink.write(review_to_document(request, outcome, seconds))
+
+    def add_tool(self, exchange: int, call: ToolCall, answer: ToolAnswer | None, seconds: float) -> None:
+        """Note what came of a tool call that the reply of an exchange asked for."""
+        if answer is None:
+            self.note_request()  # what fails now does so for the tool that was cut off
+        with self._lock:
+            self._sink.write_pending(PendingTool(exchange, call, answer, seconds))
+
+
+# --- Model sources that write down every exchange ---------------------------------------------------------------------
 
 
 class RecordingSource:
@@ -34,11 +289,18 @@ class RecordingSource:
     Args:
         source: the models.
         log: where it is written.
+        finish: is called when the run has completed; None for nothing.
     """
 
-    def __init__(self, source: ChatSource, log: ExchangeLog) -> None:
+    def __init__(self, source: ChatSource, log: ExchangeLog, finish: Callable[[], object] | None = None) -> None:
         self._source = source
         self._log = log
+        self._finish = finish
+
+    def finish(self) -> None:
+        """The run has completed: nothing more comes."""
+        if self._finish is not None:
+            self._finish()
 
     @property
     def warnings(self) -> Sequence[str]:

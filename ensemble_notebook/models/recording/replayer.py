@@ -7,38 +7,247 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
-from ensemble_notebook.domain.outputs.metrics import NO_USAGE
+from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.secrets import protect
-from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnswer, ToolCall, ToolSpec
+from ensemble_notebook.domain.outputs.task_output import NO_USAGE
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnswer, ToolSpec
 from ensemble_notebook.errors import ReplayError
 from ensemble_notebook.models.langchain.error_classification import classify_error
 from ensemble_notebook.models.langchain.langchain_model import find_core_model, protect_secrets
-from ensemble_notebook.models.langchain.langchain_port import to_openai_tool
-from ensemble_notebook.models.langchain.token_bounds import bound_message_tokens, bound_option_tokens
-from ensemble_notebook.models.model_spec import OpenAISpec, parse_spec
-from ensemble_notebook.models.openai.endpoint import KEY_VARIABLE
+from ensemble_notebook.models.langchain.langchain_port import bound_message_tokens, bound_option_tokens, to_openai_tool
+from ensemble_notebook.models.model_kinds import parse_spec, to_recorded_name
 from ensemble_notebook.models.openai.response_schema import make_response_format
 from ensemble_notebook.models.recording.exchange import (
     CancelledRequest,
     FailedRequest,
     ModelRequest,
+    PortInfo,
+    RecordedExchange,
     ReplayedError,
+    RequestPart,
     make_replayed_error,
     make_request,
+    to_call_part,
     to_reply_parts,
     to_result_part,
     to_user_part,
 )
-from ensemble_notebook.models.recording.port_info import PortInfo, to_recorded_name
-from ensemble_notebook.models.recording.recorded_answers import RecordedAnswers
-from ensemble_notebook.models.recording.recording_format import describe_remedy
+from ensemble_notebook.models.recording.exchange_reader import BROKEN_DOCUMENT, ExchangeReader
+from ensemble_notebook.models.recording.recording_file import (
+    TOOLS_FORMAT,
+    Document,
+    describe_remedy,
+    read_documents,
+    read_format,
+)
+from ensemble_notebook.models.recording.tool_answers import RecordedReview, RecordedTool, to_question
+
+# --- Where a request differs from the recorded one that it was meant to be, shown at the exact place (E42) ------------
+#
+# Why not `difflib`: it takes a second to compare two prompts of four pages, and a request is compared with each
+# exchange of a recording. Knows requests as texts; nothing of files and models.
+
+
+_AROUND: Final = 36
+_MISSING: Final = RequestPart("", "")
+
+
+def find_nearest(request: ModelRequest, recorded: Iterable[RecordedExchange]) -> RecordedExchange | None:
+    """Find the exchange whose request is most like this one; the first of equals."""
+    return min(recorded, key=lambda exchange: _count_different_characters(request, exchange.request), default=None)
+
+
+def describe_difference(now: ModelRequest, then: ModelRequest) -> str:
+    """Describe the first difference of two requests that do differ: which part and line, and both texts there."""
+    places = [(old, new) for old, new in zip_longest(then, now, fillvalue=_MISSING) if old != new]
+    old, new = places[0]
+    others = len(places) - 1
+    more = f" ({others} other {'part differs' if others == 1 else 'parts differ'})" if others else ""
+    if _MISSING in (old, new) or old.title != new.title:
+        return f"the recording has {_describe_part(old)} where now is {_describe_part(new)}{more}"
+    at = _count_common_start(old.text, new.text)
+    line = new.text.count("\n", 0, at) + 1
+    before = _cut_window(new.text, at)[0]
+    return (
+        f"the {new.title} differs in line {line}{more}:\n"
+        f"  recorded: {_quote_around(old.text, at)}\n"
+        f"  now:      {_quote_around(new.text, at)}\n"
+        f"            {' ' * len(before)}^"
+    )
+
+
+def _describe_part(part: RequestPart) -> str:
+    return f"the {part.title}" if part != _MISSING else "nothing more"
+
+
+def _count_different_characters(one: ModelRequest, other: ModelRequest) -> int:
+    """Count the characters that are not common to both."""
+    return sum(
+        _count_different_in_part(old, new) for old, new in zip_longest(one, other, fillvalue=_MISSING) if old != new
+    )
+
+
+def _count_different_in_part(one: RequestPart, other: RequestPart) -> int:
+    longer = max(len(one.text), len(other.text)) + 1
+    if one.title != other.title:
+        return longer
+    shorter = min(len(one.text), len(other.text))
+    start = _count_common_start(one.text, other.text)
+    end = _count_common_start(one.text[::-1], other.text[::-1])
+    return longer - min(start + end, shorter)
+
+
+def _count_common_start(one: str, other: str) -> int:
+    """Count the characters that two texts begin with alike."""
+    # By halves, whose comparisons run in C: a loop over the characters of long prompts takes seconds in all.
+    return _find_longest(min(len(one), len(other)), lambda count: one[:count] == other[:count])
+
+
+def _find_longest(limit: int, holds: Callable[[int], bool]) -> int:
+    """Find the highest number up to `limit` for which something holds that holds for all below it."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low
+
+
+def _cut_window(text: str, at: int) -> tuple[str, str]:
+    """Cut out what stands before and after a place, as it is shown."""
+    start, end = max(0, at - _AROUND), at + _AROUND
+    before = ("..." if start else "") + _escape_unprintable(text[start:at])
+    return f"'{before}", _escape_unprintable(text[at:end]) + ("..." if end < len(text) else "") + "'"
+
+
+def _quote_around(text: str, at: int) -> str:
+    return "".join(_cut_window(text, at))
+
+
+def _escape_unprintable(text: str) -> str:
+    """Write a text on one line, with escapes for what can't be seen."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+# --- The answers in a recording: found by what was asked, not by when (E42) -------------------------------------------
+#
+# Why not simply in order: tasks run side by side, so that requests come in another order in each run. Knows nothing of
+# runs; what is asked of whom is the replay's.
+
+
+class RecordedAnswers:
+    """What a recording holds: its models, its exchanges, each of which answers once, what tools and reviewers answered.
+
+    Attributes:
+        path: of the file.
+        models: by the names of their specs.
+        has_tool_answers: False for files of the first version, which kept none.
+        has_reviews: True where reviewers were asked; files of the first version don't tell.
+
+    Raises:
+        ReplayError: the file is none, or not whole; names it and the line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        reader = ExchangeReader()
+        for document in read_documents(path):
+            try:
+                reader.add(document.content)
+            except BROKEN_DOCUMENT as error:
+                raise ReplayError(self._describe_incomplete(document, error)) from error
+        self.models = reader.models
+        self._exchanges, self._tools, self._reviews = reader.exchanges, reader.tools, reader.reviews
+        self.has_tool_answers = read_format(path) >= TOOLS_FORMAT
+        self.has_reviews = bool(self._reviews)
+        self._by_request: dict[ModelRequest, list[RecordedExchange]] = defaultdict(list)
+        for exchange in self._exchanges.values():
+            self._by_request[exchange.request].append(exchange)
+        self._taken_counts: dict[ModelRequest, int] = defaultdict(int)
+
+    def _describe_incomplete(self, document: Document, error: Exception) -> str:
+        wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        return (
+            f"{self.path}, line {document.line}: here the recording is not whole: {wrong}. {describe_remedy(self.path)}"
+        )
+
+    def take(self, request: ModelRequest) -> RecordedExchange:
+        """Take the exchange that answers a request; equal ones are answered in the order of the recording.
+
+        Raises:
+            ReplayError: there is none, or none left; shows what differs.
+        """
+        equal = self._by_request.get(request, [])
+        taken = self._taken_counts[request]
+        if taken == len(equal):
+            raise ReplayError(self._describe_missing(request, equal))
+        self._taken_counts[request] = taken + 1
+        return equal[taken]
+
+    def take_tool(self, exchange: int, call: ToolCall) -> RecordedTool:
+        """Take what came of a tool call that the reply of an exchange asked for.
+
+        Raises:
+            ReplayError: there is none, or another one was made; shows what differs.
+        """
+        recorded = self._tools.get((exchange, call.id), [])
+        part = to_call_part(call)
+        for tool in recorded:
+            if tool.part == part:
+                recorded.remove(tool)
+                return tool
+        if recorded:
+            differs = describe_difference((part,), (recorded[0].part,))
+            problem = f"has another call of a tool after exchange {exchange}; {differs}\n"
+        else:
+            problem = f"has no answer of the tool {call.name} after exchange {exchange}. "
+        raise ReplayError(f"The recording {self.path} {problem}{describe_remedy(self.path)}")
+
+    def take_review(self, request: ReviewRequest) -> RecordedReview:
+        """Take what came of a review; equal ones are answered in the order of the recording.
+
+        Raises:
+            ReplayError: there is none, or another question was asked; shows what differs.
+        """
+        question = to_question(request)
+        for review in self._reviews:
+            if review.question == question:
+                self._reviews.remove(review)
+                return review
+        alike = [each.question for each in self._reviews if each.question.title == question.title]
+        if alike:
+            problem = f"has another question; {describe_difference((question,), (alike[0],))}\n"
+        else:
+            problem = f"has no answer for the {question.title}, or none left. "
+        raise ReplayError(f"The recording {self.path} {problem}{describe_remedy(self.path)}")
+
+    def _describe_missing(self, request: ModelRequest, equal: Sequence[RecordedExchange]) -> str:
+        if equal:
+            times = "once" if len(equal) == 1 else f"{len(equal)} times"
+            return (
+                f"The recording {self.path} answers this request {times} (exchange {equal[0].number}), and now it was "
+                f"made once more. {describe_remedy(self.path)}"
+            )
+        llm = request[0].text
+        closest = find_nearest(request, (each for each in self._exchanges.values() if each.request[0].text == llm))
+        if closest is None:
+            return f"The recording {self.path} has no request to the model {llm}. {describe_remedy(self.path)}"
+        return (
+            f"The recording {self.path} has no answer to this request. The nearest is exchange {closest.number}; "
+            f"{describe_difference(request, closest.request)}\n{describe_remedy(self.path)}"
+        )
+
+
+# --- A model source that answers from a recording, strictly and offline (E42): no model, no key, no connection --------
+
 
 # A request that nobody waited for in the recording is left without an answer for a little longer than it was then, so
 # that whatever ended it then can end it again.
@@ -129,8 +338,8 @@ def _protect_key(llm: Any) -> None:
     """Mask the key that a model would have, if it is there: what was masked in the recording has to be masked now."""
     if not isinstance(llm, str | Mapping):
         protect_secrets(find_core_model(llm))
-    elif isinstance(spec := parse_spec(llm), OpenAISpec):
-        protect(os.environ.get(spec.api_key_env or KEY_VARIABLE, "").strip())
+    elif variable := parse_spec(llm).key_variable:
+        protect(os.environ.get(variable, "").strip())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

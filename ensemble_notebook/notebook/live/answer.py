@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.outputs.secrets import mask_start
 from ensemble_notebook.errors import remove_control_characters
-from ensemble_notebook.notebook.picture.safe_markdown import neutralize_markdown
+from ensemble_notebook.notebook.picture.page_text import escape_markdown
 
 if TYPE_CHECKING:
+    from ensemble_notebook.domain.outputs.task_output import TaskOutput
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 
 LONGEST_ANSWER: Final = 20_000
@@ -30,9 +31,10 @@ class Answer:
     Args:
         text: all of it.
         expression: what gives all of it in the notebook: ``report.raw``.
+        author: who wrote it, ``report · writer``; pages name them.
     """
 
-    def __init__(self, text: str, expression: str) -> None:
+    def __init__(self, text: str, expression: str, author: str = "") -> None:
         start = mask_start(text, LONGEST_ANSWER)
         self._left_out = max(0, len(text) - LONGEST_ANSWER)
         if self._left_out:
@@ -41,22 +43,24 @@ class Answer:
             start = start[:end]
         self._start = start
         self._expression = expression
+        self._author = author
 
     @property
     def plain(self) -> str:
-        """For terminals, and wherever there is no Markdown."""
-        text = remove_control_characters(self._start)
-        return text + self._tell_rest("\n\n[{} more characters are left out here. All of it: {}]")
+        """For terminals, and wherever there is no HTML."""
+        return remove_control_characters(self._start) + self._tell_rest("\n\n[{}. All of it: {}]", self._expression)
 
     @property
-    def markdown(self) -> str:
+    def html(self) -> str:
         """For pages."""
-        return neutralize_markdown(self._start) + self._tell_rest(
-            "\n\n---\n\n**{} more characters are left out here. All of it:** `{}`"
-        )
+        from ensemble_notebook.notebook.picture.answer_html import write_answer  # its reader of Markdown loads here
 
-    def _tell_rest(self, words: str) -> str:
-        return words.format(f"{self._left_out:,}", self._expression) if self._left_out else ""
+        words = "<hr><p><strong>{}. All of it:</strong> <code>{}</code></p>"
+        return write_answer(self._start, self._tell_rest(words, escape_markdown(self._expression)), self._author)
+
+    def _tell_rest(self, words: str, expression: str) -> str:
+        said = f"{self._left_out:,} more characters are left out here"
+        return words.format(said, expression) if self._left_out else ""
 
 
 def _find_last_end(text: str) -> int:
@@ -65,10 +69,20 @@ def _find_last_end(text: str) -> int:
     return next((end for mark in ("\n", " ") if (end := text.rfind(mark, max(0, near))) > 0), len(text))
 
 
+def find_many(output: EnsembleOutput) -> TaskOutput | None:
+    """The last task that was done, where it runs for each item, and texts may be shown (W25); else None."""
+    task = output.get_final_output()
+    if task is None or output.trace.capture_mode is CaptureMode.METADATA:
+        return None
+    return task if task.item_outputs or task.item_failures else None
+
+
 def find_answer(output: EnsembleOutput | None, expression: str) -> Answer | None:
     """The final text of a run that has completed; None where there is none."""
     if output is None or output.status not in _FINAL or not output.raw.strip():
         return None
     if output.trace.capture_mode is CaptureMode.METADATA:  # no page keeps it
         return None
-    return Answer(output.raw, expression)
+    task = output.get_final_output()
+    run = expression.removesuffix(".raw").removeprefix("_ensemble")
+    return Answer(output.raw, expression, "" if task is None else " · ".join(filter(None, [run, task.name])))

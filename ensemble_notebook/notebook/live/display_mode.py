@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,6 +55,21 @@ def has_reader(shell: InteractiveShell) -> bool:
     """Whether the running cell was sent by a frontend that can be asked for input, so that a person reads it."""
     request: dict[str, Any] = getattr(shell, "get_parent", dict)() or {}
     return bool(request.get("content", {}).get("allow_stdin"))
+
+
+def can_answer(shell: InteractiveShell) -> bool:
+    """Whether somebody is at the page or the terminal of this shell who can be asked for input."""
+    if getattr(shell, "kernel", None) is not None:
+        return has_reader(shell)
+    from ensemble_notebook.ensemble.person import is_terminal  # late, as it brings the engine along
+
+    return is_terminal(sys.stdin) and is_terminal(sys.stdout)
+
+
+def has_reader_here(_: object = None) -> bool | None:
+    """The same for the shell of this process; None where it is no kernel."""
+    shell: Any = get_ipython()
+    return has_reader(shell) if getattr(shell, "kernel", None) is not None else None
 
 
 def find_cell_id() -> str | None:

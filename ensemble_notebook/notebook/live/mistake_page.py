@@ -6,13 +6,13 @@ Only for frontends where somebody watches; terminals and headless runs get the p
 from __future__ import annotations
 
 import re
-from html import escape
+from collections.abc import Iterator
 from typing import Any, Final
 
 from IPython.display import display as untyped_display
 
-from ensemble_notebook.cell.text.mistakes import CellError, Mistake
-from ensemble_notebook.cell.text.source_frame import SourceFrame
+from ensemble_notebook.cell.text.mistakes import CellError, Mistake, SourceFrame
+from ensemble_notebook.notebook.picture.html_table import Html, tag
 
 _display: Any = untyped_display
 
@@ -31,7 +31,7 @@ _BEFORE: Final = f"{_PART};direction:rtl"
 _AS_WRITTEN: Final = "display:inline-block;direction:ltr"
 # A word that is longer than the cell is wide is scrolled, too.
 _TEXT: Final = "overflow-wrap:normal;word-break:normal;overflow-x:auto;margin:0"
-_REPLACEMENT: Final = re.compile(r"(?<=Did you mean )&#x27;(.+?)&#x27;(?=\?)")
+_REPLACEMENT: Final = re.compile(r"(?<=Did you mean )'(.+?)'(?=\?)")
 
 
 def display_mistakes(error: CellError) -> None:
@@ -41,31 +41,36 @@ def display_mistakes(error: CellError) -> None:
     error.is_displayed = True
 
 
-def make_html(error: CellError) -> str:
+def make_html(error: CellError) -> Html:
     """The mistakes as HTML; all text of the cell is escaped."""
     parts = [_make_part(mistake, frame) for mistake, frame in error.shown]
     if left := len(error.mistakes) - len(parts):
-        parts.append(f'<p style="{_TEXT}">... and {left} more</p>')
-    return f'<div role="group" aria-label="{escape(error.title)}">{"".join(parts)}</div>'
+        parts.append(tag("p", f"... and {left} more", style=_TEXT))
+    return tag("div", *parts, role="group", aria_label=error.title)
 
 
-def _make_part(mistake: Mistake, frame: SourceFrame | None) -> str:
-    message = _REPLACEMENT.sub(r"<strong>\1</strong>", escape(mistake.message))
-    text = f'<p style="{_TEXT}">{escape(mistake.where)}: {message}</p>'
-    block = "" if frame is None else _make_block(frame)
-    hint = f'<p style="{_TEXT};opacity:.85">{escape(mistake.hint)}</p>' if mistake.hint else ""
-    return f'<div style="margin:0 0 10px">{text}{block}{hint}</div>'
+def _make_part(mistake: Mistake, frame: SourceFrame | None) -> Html:
+    text = tag("p", f"{mistake.where}: ", *_mark_replacement(mistake.message), style=_TEXT)
+    block = [] if frame is None else [_make_block(frame)]
+    hint = [tag("p", mistake.hint, style=f"{_TEXT};opacity:.85")] if mistake.hint else []
+    return tag("div", text, *block, *hint, style="margin:0 0 10px")
 
 
-def _make_block(frame: SourceFrame) -> str:
+def _mark_replacement(message: str) -> Iterator[str]:
+    """The message, with the words that are to stand there instead in bold: every second piece of the split."""
+    for number, piece in enumerate(_REPLACEMENT.split(message)):
+        yield tag("strong", piece) if number % 2 else piece
+
+
+def _make_block(frame: SourceFrame) -> Html:
     """The line in four columns, and the carets in the third; a line without a mark is shown from its beginning."""
     before, after = (frame.before, frame.after) if frame.carets else ("", frame.before)
-    line = (
-        f"<span>{escape(frame.gutter)}</span>"
-        f'<span style="{_BEFORE}"><span style="{_AS_WRITTEN}">{escape(before)}</span></span>'
-        f"<strong>{escape(frame.marked)}</strong>"
-        f'<span style="{_PART}">{escape(after.rstrip())}</span>'
-    )
+    line = [
+        tag("span", frame.gutter),
+        tag("span", tag("span", before, style=_AS_WRITTEN), style=_BEFORE),
+        tag("strong", frame.marked),
+        tag("span", after.rstrip(), style=_PART),
+    ]
     if frame.carets:
-        line += f"<span>{escape(frame.caret_gutter)}</span><span></span><strong>{frame.carets}</strong>"
-    return f'<pre style="{_BLOCK}">{line}</pre>'
+        line += [tag("span", frame.caret_gutter), tag("span"), tag("strong", frame.carets)]
+    return tag("pre", *line, style=_BLOCK)

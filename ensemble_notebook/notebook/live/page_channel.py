@@ -6,6 +6,7 @@ page. Messages of a page are not trusted: one that makes no sense is ignored and
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import weakref
@@ -15,11 +16,71 @@ from typing import TYPE_CHECKING, Any, Final
 from comm import create_comm, get_comm_manager
 from IPython.core.getipython import get_ipython
 
-from ensemble_notebook.notebook.live.busy_status import BusyStatus
-from ensemble_notebook.notebook.live.feed_registry import Feed, find_feed, list_feeds
+from ensemble_notebook.notebook.live.run_feed import Feed, find_feed, list_feeds
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+
+# --- Repeats the status "busy" to frontends that may take the kernel for idle -----------------------------------------
+#
+# A kernel sends "idle" after every message it has handled, even one on a subshell while a cell is still running on the
+# main thread. Frontends, and servers that cull idle kernels, believe the last status.
+
+
+_EVENTS: Final = ("pre_run_cell", "post_run_cell")
+
+
+class BusyStatus:
+    """Tracks the running cell, and repeats its status."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._cell: dict[str, Any] | None = None
+
+    def begin(self) -> None:
+        """Register the callbacks for cells."""
+        for name, act in zip(_EVENTS, (self._notice_begin, self._notice_end), strict=True):
+            self._shell.events.register(name, act)
+
+    def end(self) -> None:
+        """Unregister them."""
+        for name, act in zip(_EVENTS, (self._notice_begin, self._notice_end), strict=True):
+            self._shell.events.unregister(name, act)
+        self._cell = None
+
+    def renew(self) -> None:
+        """Schedule another "busy" for after the message that this thread is handling, which ends with "idle"."""
+        if self._cell is None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # no thread of a kernel's loop
+            return
+        loop.call_soon(self._say_busy)
+
+    def _notice_begin(self, _info: object = None) -> None:
+        self._cell = getattr(self._shell, "get_parent", dict)() or None
+
+    def _notice_end(self, _result: object = None) -> None:
+        self._cell = None
+
+    def _say_busy(self) -> None:
+        cell = self._cell
+        if cell is None:
+            return
+        self._publish("busy", cell)
+        if self._cell is not cell:  # it ended just now, and its own "idle" may have come before our "busy"
+            self._publish("idle", cell)
+
+    def _publish(self, state: str, parent: dict[str, Any]) -> None:
+        kernel: Any = getattr(self._shell, "kernel", None)
+        if kernel is not None:
+            ident = f"kernel.{kernel.ident}.status".encode()
+            kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=parent, ident=ident)
+
+
+# --- The channel to a page of JupyterLab or Notebook 7: one comm that carries the messages of all runs (W13) ----------
 
 
 TARGET: Final = "ensemble_notebook.live"
@@ -70,6 +131,11 @@ class PageChannels:
         """Tell all pages which runs there are."""
         for page in self._list_pages():
             page.tell_feeds()
+
+    def tell_picture(self, feed: Feed, picture: dict[str, Any]) -> None:
+        """Give all pages a newer picture of a run: one that was loaded since it began hears of no updated output."""
+        for page in self._list_pages():
+            page.send_of(feed.feed_id, {"kind": "picture", "data": picture}, None)
 
     def end_run(self, feed: Feed, bundles: Sequence[dict[str, Any]], *, is_in_cell: bool) -> None:
         """A run has shown its last outputs. Where its cell still runs, pages are told when that is over, too."""

@@ -6,30 +6,198 @@ cell runs, and only updated later: one created later might land in another cell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from IPython.core.getipython import get_ipython
 from IPython.display import display as untyped_display
 
+from ensemble_notebook.domain.events import Event, RunEnded
 from ensemble_notebook.errors import remove_control_characters
-from ensemble_notebook.notebook.live.answer import find_answer
-from ensemble_notebook.notebook.live.display_mode import DisplayMode, find_cell_id
-from ensemble_notebook.notebook.live.feed_bundle import add_feed_id, make_feed_bundle
-from ensemble_notebook.notebook.live.feed_registry import keep_feed
+from ensemble_notebook.notebook.live.answer import find_answer, find_many
+from ensemble_notebook.notebook.live.display_mode import DisplayMode, choose_display_mode, find_cell_id
 from ensemble_notebook.notebook.live.page_channel import find_page_channels
-from ensemble_notebook.notebook.live.run_feed import RunFeed
-from ensemble_notebook.notebook.live.run_painter import RunPainter
-from ensemble_notebook.notebook.picture.static_picture import make_output_bundle, make_plan_bundle, make_snapshot_bundle
+from ensemble_notebook.notebook.live.run_feed import RunFeed, keep_feed
+from ensemble_notebook.notebook.live.timeline_widget import add_feed_id, make_feed_bundle
+from ensemble_notebook.notebook.picture.static_picture import (
+    TRACE_MIME,
+    can_resume,
+    make_interim_bundle,
+    make_output_bundle,
+    make_plan_bundle,
+)
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
-    from ensemble_notebook.domain.definitions.cost import CostConfiguration
+    from ensemble_notebook.domain.definitions.limits import CostConfiguration
     from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.ensemble.person import Person
     from ensemble_notebook.ensemble.run_handle import RunHandle
-    from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer
     from ensemble_notebook.notebook.live.terminal_table import TerminalTable
+    from ensemble_notebook.notebook.picture.html_table import Bundle
+
+
+# --- The listener behind a live view: folds events as they come, and paints at most ten times a second ----------------
+#
+# Events arrive on the listener's own thread and are only folded there, so a slow view never holds up the run; painting
+# has a thread of its own, in the context of the cell, so that what it shows lands there (E17: it asks for streamed
+# replies, because somebody watches).
+
+
+# Longer than a tenth of a second, so that any second holds ten paints at most, although the last one does not wait: one
+# at its beginning, eight more, and the last.
+INTERVAL_S: Final = 0.115
+# Between two paints events are folded twice; one by one, a fast run would wait for them.
+REST_S: Final = 0.05
+# A run with very many spans is painted less often, so that it is not held up by its view: after a paint the painter
+# rests for so many times the CPU that it took, but never longer than a person would notice as a stop.
+REST_SHARE: Final = 20
+LONGEST_REST_S: Final = 0.5
+LAST_PAINT_LIMIT_S: Final = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+class LiveView(Protocol):
+    """Something that shows a run while it goes on."""
+
+    @property
+    def pulse_s(self) -> float | None:
+        """It is painted after so many seconds even if nothing has happened; None: only when something has."""
+
+    def paint(self, is_last: bool, /) -> None:
+        """Show what has changed. Called by one thread."""
+
+
+class RunPainter:
+    """One run as it happens.
+
+    Args:
+        cost: the ensemble's own rates.
+        variable: the name that its output will have in the notebook.
+        cell: what the notebook calls the cell that runs it.
+
+        wants_tokens: replies are to be streamed, since somebody watches.
+
+    Attributes:
+        messages: what views are told of the run so far.
+        wants_tokens: as given.
+        rest_s: events may come together.
+    """
+
+    rest_s: Final = REST_S
+
+    def __init__(
+        self,
+        cost: CostConfiguration | None = None,
+        variable: str | None = None,
+        cell: str | None = None,
+        *,
+        wants_tokens: bool = True,
+    ) -> None:
+        self.wants_tokens: Final = wants_tokens
+        self._fold = TraceFold(cost)
+        self.messages = TimelineMessages(self._fold, variable=variable, cell=cell, is_resumable=can_resume(cell))
+        self._changed = threading.Event()
+        self._is_over = threading.Event()
+        self._painter: threading.Thread | None = None
+
+    def on_event(self, event: Event) -> None:
+        """Take in the next event; what comes after the end belongs to another run."""
+        if self._is_over.is_set():
+            return
+        self._fold.add(event)
+        if isinstance(event, RunEnded):
+            self._is_over.set()
+        self._changed.set()
+
+    def show(self, view: LiveView) -> None:
+        """Let a view follow the run; it is painted at once."""
+        self._changed.set()
+        work = contextvars.copy_context().run
+        self._painter = threading.Thread(target=work, args=(self._paint, view), name="ensemble-painter", daemon=True)
+        self._painter.start()
+
+    def close(self, *, has_end: bool = True) -> None:
+        """Wait, for a moment, until the end has arrived, if there is one, and is painted; then nothing is any more."""
+        if has_end:
+            self._is_over.wait(LAST_PAINT_LIMIT_S)
+        self._is_over.set()
+        self._changed.set()
+        if self._painter is not None:
+            self._painter.join(LAST_PAINT_LIMIT_S)
+
+    def _paint(self, view: LiveView) -> None:
+        is_last = False
+        while not is_last:
+            self._changed.wait(view.pulse_s)
+            self._changed.clear()
+            is_last = self._is_over.is_set()
+            began_s = time.thread_time()
+            try:
+                view.paint(is_last)
+            except Exception:
+                logger.exception("The live view %s failed; the run goes on without it.", type(view).__name__)
+                return
+            took_s = time.thread_time() - began_s
+            self._is_over.wait(min(max(INTERVAL_S, REST_SHARE * took_s), LONGEST_REST_S))
+
+
+# --- The picture of a run that goes on, for whatever saves the notebook meanwhile (W24) -------------------------------
+
+
+PICTURE_S: Final = 5.0
+"""How old the picture in a notebook's file may be of what was known when it was saved."""
+
+
+class KeptPicture:
+    """Has a picture of the run brought up to date every few seconds, beside the view that a person watches, if any.
+
+    Args:
+        messages: about the run.
+        keep: takes the picture.
+        view: of who watches.
+    """
+
+    def __init__(
+        self, messages: TimelineMessages, keep: Callable[[Bundle], None], view: LiveView | None = None
+    ) -> None:
+        self._messages = messages
+        self._keep = keep
+        self._view = view
+        self._due = time.monotonic() + PICTURE_S
+
+    @property
+    def pulse_s(self) -> float | None:
+        """Until the next picture, or sooner where the view wants it."""
+        wished = None if self._view is None else self._view.pulse_s
+        left = max(0.0, self._due - time.monotonic())
+        return left if wished is None else min(left, wished)
+
+    def paint(self, is_last: bool, /) -> None:
+        """Show what has changed; what stays after the end is not made here."""
+        if self._view is not None:
+            self._view.paint(is_last)
+        if is_last or time.monotonic() < self._due:
+            return
+        began_s = time.thread_time()
+        try:
+            self._keep(make_interim_bundle(self._messages))
+        except Exception:  # who watches goes on
+            logger.exception("The picture of a run that goes on can't be kept.")
+        self._due = time.monotonic() + max(PICTURE_S, REST_SHARE * (time.thread_time() - began_s))
+
+
+# --- Where a cell shows its run: a notebook, a notebook without a reader, or a terminal (C30) -------------------------
+
 
 display: Any = untyped_display
 
@@ -48,7 +216,7 @@ class RunDisplay(Protocol):
     def open(self, plan: ExecutionPlan) -> None:
         """First sign of life."""
 
-    def follow(self, handle: RunHandle, reviewer: CellReviewer, /) -> None:
+    def follow(self, handle: RunHandle, reviewer: Person, /) -> None:
         """Show the run while it goes on, with what it asks."""
 
     def paused(self) -> AbstractContextManager[None]:
@@ -77,8 +245,11 @@ def make_run_display(
         return TerminalDisplay(
             painter, expression, variable, cell, has_timeline=has_timeline, is_background=is_background
         )
-    live = RunPainter(cost, variable, cell) if mode is DisplayMode.WIDGET and has_timeline else None
-    return NotebookDisplay(live, expression, variable, cell, has_timeline=has_timeline, is_background=is_background)
+    is_watched = mode is DisplayMode.WIDGET
+    live = RunPainter(cost, variable, cell, wants_tokens=is_watched) if has_timeline else None
+    return NotebookDisplay(
+        live, expression, variable, cell, is_watched=is_watched, has_timeline=has_timeline, is_background=is_background
+    )
 
 
 class NotebookDisplay:
@@ -94,12 +265,15 @@ class NotebookDisplay:
         variable: str,
         cell: str,
         *,
+        is_watched: bool,
         has_timeline: bool,
         is_background: bool,
     ) -> None:
         self.listeners: Sequence[Any] = () if live is None else (live,)
-        self.has_buttons = live is not None
+        self.has_buttons = live is not None and is_watched
         self._live = live
+        self._is_watched = is_watched
+        self._plan: Bundle = {}
         self._expression = expression
         self._variable = variable
         self._cell = cell
@@ -111,18 +285,35 @@ class NotebookDisplay:
 
     def open(self, plan: ExecutionPlan) -> None:
         if self._has_timeline:
-            self._timeline = display(make_plan_bundle(plan, "starting"), raw=True, display_id=True)
+            self._plan = make_plan_bundle(plan, "starting")
+            self._timeline = display(self._plan, raw=True, display_id=True)
         if self._is_background:
             # The cell is over when the answer comes: its place has to be made now.
             self._answer = display(_make_text_bundle(""), raw=True, display_id=True)
 
-    def follow(self, handle: RunHandle, reviewer: CellReviewer, /) -> None:
-        if self._live is not None:
+    def follow(self, handle: RunHandle, reviewer: Person, /) -> None:
+        if self._live is None:
+            return
+        if self._is_watched:
             self._feed = RunFeed(self._live.messages, handle.cancel, reviewer, find_cell_id())
             if (channels := find_page_channels()) is not None:
                 channels.tell_feeds()
-            self._timeline.update(_make_live_bundle(self._feed), raw=True)
-            self._live.show(self._feed)
+            # Nothing is known of the run yet, but what it is going to do.
+            self._timeline.update({**_make_live_bundle(self._feed), **self._plan}, raw=True)
+        self._live.show(KeptPicture(self._live.messages, self._keep_picture, self._feed))
+
+    def _keep_picture(self, picture: Bundle) -> None:
+        """Put a picture of the run into the cell, and where pages show the run by its feed, into theirs.
+
+        Not where a widget shows it: it would be made anew.
+        """
+        channels = find_page_channels()
+        if self._feed is None:
+            self._timeline.update(picture, raw=True)
+        elif channels is not None and channels.has_pages:
+            bundle = add_feed_id({**picture, TRACE_MIME: {"kind": "live"}}, self._feed)
+            self._timeline.update(bundle, raw=True)
+            channels.tell_picture(self._feed, picture)
 
     def paused(self) -> AbstractContextManager[None]:
         """A page goes on by itself; nothing is in the way of a prompt."""
@@ -130,7 +321,7 @@ class NotebookDisplay:
 
     def close(self, output: EnsembleOutput | None, result: MapResult | None = None) -> None:
         if self._live is not None:
-            self._live.close()
+            self._live.close(has_end=output is not None)
         if self._feed is not None and output is not None:
             keep_feed(output, self._feed)
         last = []
@@ -152,9 +343,7 @@ class NotebookDisplay:
             live = None if self._live is None else self._live.messages
             bundle = make_output_bundle(output, self._expression, live, self._cell, self._variable)
             return add_feed_id(bundle, self._feed)
-        return (
-            _make_text_bundle("") if self._live is None else make_snapshot_bundle(self._live.messages.make_snapshot())
-        )
+        return _make_text_bundle("") if self._live is None else make_interim_bundle(self._live.messages)
 
 
 class TerminalDisplay:
@@ -180,7 +369,7 @@ class TerminalDisplay:
     def open(self, plan: ExecutionPlan) -> None:
         """The table appears with its first event, which is there at once."""
 
-    def follow(self, _handle: RunHandle, _reviewer: CellReviewer, /) -> None:
+    def follow(self, _handle: RunHandle, _reviewer: Person, /) -> None:
         if self._live is not None:
             from ensemble_notebook.notebook.live.terminal_table import TerminalTable
 
@@ -205,6 +394,16 @@ class TerminalDisplay:
             display(_make_text_bundle(f"\n{answer['text/plain']}"), raw=True)
 
 
+def make_shown_output(output: EnsembleOutput) -> Bundle:
+    """An output by itself: where somebody reads it as whole as its timeline (W30), elsewhere a still picture."""
+    shell = get_ipython()
+    if shell is None or choose_display_mode(shell) is not DisplayMode.WIDGET:
+        return make_output_bundle(output)
+    shown: Any = output.timeline._repr_mimebundle_()
+    bundle: Bundle = shown[0] if isinstance(shown, tuple) else shown  # a widget gives metadata, too
+    return bundle
+
+
 def _make_live_bundle(feed: RunFeed) -> dict[str, Any]:
     """A run as it is first shown: with a widget, unless a page is there that shows it without, and sooner."""
     channels = find_page_channels()
@@ -219,13 +418,17 @@ def _make_live_bundle(feed: RunFeed) -> dict[str, Any]:
 def _make_answer_bundle(
     output: EnsembleOutput | None, result: MapResult | None, expression: str
 ) -> dict[str, Any] | None:
-    """What stands below a run that is over: its answer, or the first rows of a map; None where there is none."""
+    """What stands below a run that is over: its answer, or the first rows of many; None where there is none."""
     if result is not None:
         from ensemble_notebook.notebook.picture.map_picture import make_map_bundle
 
         return make_map_bundle(result, expression)
+    if output is not None and (task := find_many(output)) is not None:
+        from ensemble_notebook.notebook.picture.map_picture import make_items_bundle
+
+        return make_items_bundle(output, task, expression)
     answer = find_answer(output, f"{expression}.raw")
-    return None if answer is None else {"text/plain": answer.plain, "text/markdown": answer.markdown}
+    return None if answer is None else {"text/plain": answer.plain, "text/html": answer.html}
 
 
 def _make_text_bundle(text: str) -> dict[str, Any]:

@@ -12,14 +12,95 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, read_decision
-from ensemble_notebook.notebook.live.feed_registry import Subscriber, register_feed
+from ensemble_notebook.ensemble.person import Person, read_decision
 from ensemble_notebook.notebook.live.run_selection import RunSelection
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+
+
+# --- The registry of feeds. It imports little, so that a page can ask for feeds before anything has run ---------------
+
+
+class Subscriber(Protocol):
+    """Sends messages to views."""
+
+    def send(self, content: dict[str, Any], buffers: Sequence[Any] | None = None, /) -> None:
+        """Send a message. Called on any thread; must return soon, and must not call the feed."""
+
+
+class Feed(Protocol):
+    """The feed of a run, as pages and widgets use it."""
+
+    @property
+    def feed_id(self) -> str:
+        """Unique, and constant."""
+
+    @property
+    def cell_id(self) -> str | None:
+        """The notebook's id of the cell that runs it; None where it is not known."""
+
+    @property
+    def messages(self) -> TimelineMessages:
+        """About the run."""
+
+    @property
+    def selection(self) -> RunSelection:
+        """What is selected in its views."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the run goes on."""
+
+    def subscribe(self, subscriber: Subscriber, /) -> None:
+        """Add a subscriber."""
+
+    def unsubscribe(self, subscriber: Subscriber, /) -> None:
+        """Remove a subscriber."""
+
+    def receive(self, subscriber: Subscriber, content: Any, /) -> None:
+        """Answer a message from a view."""
+
+
+_feeds: weakref.WeakValueDictionary[str, Feed] = weakref.WeakValueDictionary()
+_feeds_of_outputs: weakref.WeakKeyDictionary[object, Feed] = weakref.WeakKeyDictionary()
+_registry_lock: Final = threading.RLock()  # an output that goes while it is held may close a widget
+
+
+def register_feed(feed: Feed) -> None:
+    """Register a feed; it can be found as long as it lives."""
+    with _registry_lock:
+        _feeds[feed.feed_id] = feed
+
+
+def find_feed(feed_id: str) -> Feed | None:
+    """The feed of this id; None once the output of its run is gone."""
+    with _registry_lock:
+        return _feeds.get(feed_id)
+
+
+def list_feeds() -> list[Feed]:
+    """All feeds, in order of their start."""
+    with _registry_lock:
+        return list(_feeds.values())
+
+
+def keep_feed(output: object, feed: Feed) -> None:
+    """Keep a feed alive as long as an output, or another object that it shows: a page may ask for it after a reload."""
+    with _registry_lock:
+        _feeds_of_outputs[output] = feed
+
+
+def find_feed_of(output: object) -> Feed | None:
+    """The feed that is kept for this output; None where there is none yet."""
+    with _registry_lock:
+        return _feeds_of_outputs.get(output)
+
+
+# --- The feed of one run: sends its messages to all views, and answers theirs (W13, W16) ------------------------------
+
 
 # While a view has not said hello, it may not have been listening yet, or its hello waits until the cell is over.
 FIRST_REPEAT_S: Final = 0.25
@@ -48,7 +129,7 @@ class RunFeed:
         self,
         messages: TimelineMessages,
         stop: Callable[[], None] | None = None,
-        reviewer: CellReviewer | None = None,
+        reviewer: Person | None = None,
         cell_id: str | None = None,
     ) -> None:
         self.feed_id: Final = uuid.uuid4().hex
@@ -112,26 +193,28 @@ class RunFeed:
             stop, reviewer = self._stop, self._reviewer
             if reviewer is not None:
                 reviewer.hear()
-            if kind == "hello":
-                self._send_state(subscriber, content.get("have"))
-            elif kind == "ping":
-                self._send(subscriber, {"kind": "pong", "nonce": content.get("nonce")})
-            elif kind == "details":
-                self._send(subscriber, self._make_details(str(content.get("span_id"))))
-            elif kind == "piece":
-                self._send_piece(subscriber, content)
+            self._answer_at_once(subscriber, kind, content)
         if kind == "review" and reviewer is not None:
-            decision = read_decision(content.get("verdict"), content.get("text"))
+            decision = read_decision(content.get("verdict"), content.get("text"), content.get("for_all"))
             if decision is not None:
                 reviewer.answer(str(content.get("span_id")), decision)
         elif kind == "stop" and stop is not None:
             stop()
         elif kind == "selection":
             self._take_selection(subscriber, content)
+        elif kind == "search":
+            self._send_found(subscriber, content.get("words"))
 
-    def make_snapshot(self) -> dict[str, Any]:
-        """Everything by now, for a picture."""
-        return self._mark_answerable(self.messages.make_snapshot())
+    def _answer_at_once(self, subscriber: Subscriber, kind: Any, content: Any) -> None:
+        """Answer what is about the run as it stands; the lock is held."""
+        if kind == "hello":
+            self._send_state(subscriber, content.get("have"))
+        elif kind == "ping":
+            self._send(subscriber, {"kind": "pong", "nonce": content.get("nonce")})
+        elif kind == "details":
+            self._send(subscriber, self._make_details(str(content.get("span_id"))))
+        elif kind == "piece":
+            self._send_piece(subscriber, content)
 
     def _send_state(self, subscriber: Subscriber, have: Any) -> None:
         """Send what a view lacks, which may be nothing; one that knows nothing, or something else, gets a snapshot."""
@@ -164,6 +247,14 @@ class RunFeed:
         if isinstance(start, int) and start >= 0:
             piece = self.messages.make_piece(str(content.get("span_id")), str(content.get("field")), start)
             self._send(subscriber, piece)
+
+    def _send_found(self, subscriber: Subscriber, words: Any) -> None:
+        """Send where words stand in the texts of the run. It is not paint's turn to wait meanwhile."""
+        if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+            return
+        found = self.messages.search_texts(words)
+        with self._lock:
+            self._send(subscriber, found)
 
     def _list_due(self, is_last: bool) -> list[Subscriber]:
         """List those that get a snapshot now, since no view has said hello through them."""

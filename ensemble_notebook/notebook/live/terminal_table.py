@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ensemble_notebook.errors import remove_control_characters
-from ensemble_notebook.notebook.picture.bars import MARKS_OF_PARTS, WIDTH, narrow_bar
 from ensemble_notebook.notebook.picture.chart import MARKS, Chart, make_chart
+from ensemble_notebook.notebook.picture.chart_lines import MARKS_OF_PARTS, WIDTH, narrow_bar
 from ensemble_notebook.trace.spans.span_kinds import Tone
 
 if TYPE_CHECKING:

@@ -16,15 +16,54 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 from ensemble_notebook.notebook.live.display_mode import DisplayMode, choose_display_mode
-from ensemble_notebook.notebook.live.feed_bundle import make_feed_bundle
-from ensemble_notebook.notebook.live.feed_registry import Feed, find_feed, find_feed_of, keep_feed
 from ensemble_notebook.notebook.live.page_channel import begin_page_channels, find_page_channels
-from ensemble_notebook.notebook.live.run_feed import RunFeed
+from ensemble_notebook.notebook.live.run_feed import Feed, RunFeed, find_feed, find_feed_of, keep_feed
 from ensemble_notebook.notebook.live.run_selection import SelectableTimeline
-from ensemble_notebook.notebook.picture.static_picture import Bundle, make_messages, make_output_bundle
+from ensemble_notebook.notebook.picture.html_table import Bundle
+from ensemble_notebook.notebook.picture.static_picture import (
+    TRACE_MIME,
+    make_interim_bundle,
+    make_last_bundle,
+    make_messages,
+    make_output_bundle,
+)
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+    from ensemble_notebook.trace.comparison.run_diff import RunDiff
+
+
+# --- The MIME bundle of a run with a feed: an id for our extension, and a picture for other frontends -----------------
+#
+# JupyterLab and Notebook 7 with our extension prefer our own MIME type to the widget's. So a notebook that is opened
+# again never misses a widget's model (W14).
+
+
+def make_feed_bundle(feed: Feed) -> Bundle:
+    """A run as it stands, without a widget. Of one that is over, all that a page without a kernel shows is in it."""
+    if feed.is_live:
+        bundle = {**make_interim_bundle(feed.messages), TRACE_MIME: {"kind": "live"}}
+    else:
+        bundle = make_last_bundle(feed.messages)
+    return add_feed_id(bundle, feed)
+
+
+def add_feed_id(bundle: Bundle, feed: Feed | None) -> Bundle:
+    """The bundle with the name by which pages find its run while the kernel lives.
+
+    Without channels there is nothing to be found by it, and a live view of our type would show nothing.
+    """
+    trace = bundle.get(TRACE_MIME)
+    if trace is None or feed is None:
+        return bundle
+    if find_page_channels() is not None:
+        return {**bundle, TRACE_MIME: {**trace, "feed_id": feed.feed_id}}
+    return bundle if trace["kind"] == "saved" else {name: part for name, part in bundle.items() if name != TRACE_MIME}
+
+
+# --- The timeline widget: carries messages between a run's feed and the browser ---------------------------------------
+
 
 _STATIC: Final = Path(__file__).parents[2] / "static"
 
@@ -154,3 +193,19 @@ def answer_at_once(comm: Any) -> None:
     """
     if hasattr(comm, "_reply_subshell_for"):
         comm._reply_subshell_for = lambda _data, default: default
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Two runs in one timeline (W17): `a.diff(b).timeline`. A view like any other, of both runs as they were compared.
+
+
+def make_diff_timeline(diff: RunDiff) -> SelectableTimeline:
+    """The timeline of two runs; the same comparison has the same widget and selection (W16)."""
+    from ensemble_notebook.trace.comparison.joined_runs import JoinedRuns
+
+    feed = find_feed_of(diff)
+    if feed is None:
+        feed = RunFeed(TimelineMessages(JoinedRuns(diff)))
+        keep_feed(diff, feed)
+    messages = feed.messages
+    return show_run(feed, lambda: make_last_bundle(messages))

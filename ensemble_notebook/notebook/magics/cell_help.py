@@ -12,7 +12,7 @@ from IPython.core.getipython import get_ipython
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from ensemble_notebook.cell.completion.proposals import Proposals
+    from ensemble_notebook.cell.completion import Proposals
 
 _IDENTIFIER: Final = "ensemble_cell"
 _FIRST_LINE: Final = re.compile(r"\s*%%ensemble(?=\s|$)[^\n]*")
@@ -55,8 +55,7 @@ def propose_at(code: str, caret: int, names: Mapping[str, Any]) -> Proposals | N
     first = _FIRST_LINE.match(code)
     if first is None:
         return None
-    from ensemble_notebook.cell.completion.first_line import list_given, propose_options
-    from ensemble_notebook.cell.completion.proposals import propose
+    from ensemble_notebook.cell.completion import list_given, propose, propose_options
 
     body = code[first.end() + 1 :]
     if caret <= first.end():
@@ -70,7 +69,7 @@ def _make_inspect(inspect: Callable[..., Any]) -> Callable[..., Any]:
     def do_inspect(code: str, cursor_pos: int, *args: Any, **options: Any) -> Any:
         first = _FIRST_LINE.match(code)
         if first is not None and cursor_pos > first.end():
-            from ensemble_notebook.cell.completion.proposals import explain
+            from ensemble_notebook.cell.completion import explain
 
             if (text := explain(code[first.end() + 1 :], cursor_pos - first.end() - 1)) is not None:
                 return {"status": "ok", "found": True, "data": {"text/plain": text}, "metadata": {}}

@@ -17,30 +17,39 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Bool, Enum, Float, Unicode, observe
+from traitlets import Bool, Enum, Float, TraitError, Unicode, observe, validate
 
-from ensemble_notebook.cell.language.options import DEFAULT_OUT, Options, format_option_help, parse_options
-from ensemble_notebook.cell.language.remedies import use_cell_words
+from ensemble_notebook.cell.language.options import (
+    DEFAULT_OUT,
+    Options,
+    check_definition,
+    format_option_help,
+    parse_options,
+)
+from ensemble_notebook.cell.language.remedies import in_cell_words
 from ensemble_notebook.cell.text.mistakes import CellError
 from ensemble_notebook.domain.config import config
-from ensemble_notebook.errors import EnsembleError, RunInterrupted, make_readable
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, make_readable
+from ensemble_notebook.models.model_kinds import list_short_forms
 from ensemble_notebook.notebook.live.cell_names import find_notebook
 from ensemble_notebook.notebook.magics.line_commands import run_line
 from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
 if TYPE_CHECKING:
+    from ensemble_notebook.cell.binding.scorer_binder import CellScorers
     from ensemble_notebook.cell.cell import Cell
-    from ensemble_notebook.cell.cell_file import CellFile
+    from ensemble_notebook.cell.cell_reader import CellFile
     from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
+    from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.ensemble.person import Person
     from ensemble_notebook.ensemble.run_handle import RunHandle
-    from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer
     from ensemble_notebook.notebook.live.run_display import RunDisplay
     from ensemble_notebook.notebook.magics.map_cell import ManyRuns
     from ensemble_notebook.trace.store.run_facts import RunOrigin
 
-_SETTINGS: Final = ("timeout", "record", "replay", "replay_tools", "pace", "reuse", "only")
+_SETTINGS: Final = ("timeout", "record", "replay", "replay_tools", "pace", "reuse", "only", "history")
 _FILE: Final = re.compile(r"\s*(-.*\s)?--file[\s=]")
 """The line of ``%ensemble`` that runs a cell in a file."""
 
@@ -50,7 +59,7 @@ class EnsembleMagics(Magics):
     """``%config EnsembleMagics`` shows and sets the defaults of ``%%ensemble``."""
 
     llm = Unicode(
-        None, allow_none=True, help="The model of ensembles that name none: local, openai:NAME, a variable, ..."
+        None, allow_none=True, help=f"The model of ensembles that name none: {list_short_forms()}, a variable, ..."
     ).tag(config=True)
     timeline = Bool(True, help="Show the timeline; --no-timeline leaves it out for one cell.").tag(config=True)
     display = Enum(
@@ -104,6 +113,16 @@ class EnsembleMagics(Magics):
         if change["new"] and self._is_registered:
             self.begin_warm_up()
 
+    @validate("llm")
+    def _check_llm(self, proposal: Mapping[str, Any]) -> str | None:
+        """Refuse a model that there is not, while somebody sees it; what a file of settings says is checked later."""
+        from ensemble_notebook.cell.cell_reader import find_default_fault
+
+        value: str | None = proposal["value"]
+        if value is not None and self._is_registered and (fault := find_default_fault(value, self._names)):
+            raise TraitError(f"EnsembleMagics.llm: {fault}")
+        return value
+
     @observe("store")
     def _set_store(self, change: Mapping[str, Any]) -> None:
         config.store = change["new"]
@@ -115,25 +134,42 @@ class EnsembleMagics(Magics):
         if cell is None and not _FILE.match(line):
             assert self.shell is not None
             return run_line(line, self.shell)
-        options = parse_options(line)
+        try:
+            options = check_definition(parse_options(line))
+        except ValidationError as error:
+            self._tell_of_body(cell or "", line, error)
+            raise
         if options.wants_help:
             _write(format_option_help())
             return None
         try:
             self._execute(cell or "", options, line)
+            return None
         except CellError as error:
             self._show_mistakes(error)
             raise
         except EnsembleError as error:
-            use_cell_words(error)
-            raise
+            shown = in_cell_words(error)
         except RunInterrupted:
             raise
         except KeyboardInterrupt:  # before there was a run, as while modules are imported for the first time
             raise RunInterrupted("the cell was interrupted.") from None
-        return None
+        raise shown
 
     ensemble.__doc__ = format_option_help()
+
+    def _tell_of_body(self, cell: str, line: str, error: ValidationError) -> None:
+        """Tell of all mistakes at once where the body of a cell has some, too; what its options mean is not known."""
+        from ensemble_notebook.cell.cell_reader import read_cell
+
+        if not cell.strip() or _FILE.match(line):  # a file, too, may hold what the body refers to
+            return
+        try:
+            read_cell(cell, self._names, needs_inputs=False, line=line, option_fault=str(error))
+        except CellError as found:
+            if len(found.mistakes) > 1:
+                self._show_mistakes(found)
+                raise found from error
 
     def _show_mistakes(self, error: CellError) -> None:
         """Show mistakes on the page where somebody sees one; elsewhere the error has them as text (C14)."""
@@ -155,7 +191,10 @@ class EnsembleMagics(Magics):
         elif options.is_definition:
             defined = read.build(self._names)
             if defined.name is None and options.out != DEFAULT_OUT:
-                defined = dataclasses.replace(defined, name=options.out)  # as a run of it goes by its variable (W22)
+                defined = defined.replace(name=options.out)  # as a run of it goes by its variable (W22)
+                from ensemble_notebook.cell.writing.object_names import remember_names
+
+                remember_names(defined, self._names)
             self._names[options.out] = defined
         else:
             self._confirm_cost(read, options, many)
@@ -168,7 +207,7 @@ class EnsembleMagics(Magics):
 
     def _find_runs(self, options: Options) -> ManyRuns | None:
         """What the cell is to run for; None where it runs once."""
-        if options.map is None and not options.vary:
+        if options.map is None and not options.vary and options.repeat is None:
             return None
         from ensemble_notebook.notebook.magics.map_cell import ManyRuns
 
@@ -198,6 +237,8 @@ class EnsembleMagics(Magics):
             file=file,
             line=line,
             only=options.only,
+            scores=options.score,
+            expected=options.expected,
         )
         for notice in read.notices:
             _write(f"{notice.where if notice.file else notice.where.capitalize()}: {notice.message}\n")
@@ -219,7 +260,8 @@ class EnsembleMagics(Magics):
         display(plan)
         if many is not None:
             _write(f"{many.describe()}.\n")
-        estimate = read.estimate() if many is None else many.estimate(read)
+        variable = None if out == DEFAULT_OUT else out
+        estimate = read.estimate(variable) if many is None else many.estimate(read)
         if estimate is not None:
             _write(f"Estimate: {estimate}.\n")
         if out != DEFAULT_OUT:
@@ -240,13 +282,14 @@ class EnsembleMagics(Magics):
 
     def _describe_cell(self, text: str, line: str) -> RunOrigin:
         """What is remembered of the cell with its run."""
+        from ensemble_notebook.notebook.live.display_mode import find_cell_id
         from ensemble_notebook.trace.store.run_facts import RunOrigin
 
         assert self.shell is not None
         notebook = find_notebook(self._names)
         # Not the shell's `execution_count`: some versions of IPython count on before a cell runs, others after it.
         cell = f"In[{self.shell.displayhook.prompt_count}]"
-        return RunOrigin(cell=cell, text=text, options=line, notebook=notebook)
+        return RunOrigin(cell=cell, text=text, options=line, notebook=notebook, cell_id=find_cell_id())
 
     def run_again(self, origin: RunOrigin, options: Options, resume: str) -> None:
         """Run a remembered cell with these options, in place of its own, so that it goes on with a run.
@@ -273,15 +316,14 @@ class EnsembleMagics(Magics):
         origin: RunOrigin,
         resume: str | None = None,
     ) -> None:
+        from ensemble_notebook.ensemble.person import Person
         from ensemble_notebook.ensemble.run_settings import RunSettings
-        from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, check_questions
-        from ensemble_notebook.notebook.live.display_mode import choose_display_mode
+        from ensemble_notebook.notebook.live.display_mode import can_answer, choose_display_mode
         from ensemble_notebook.notebook.live.run_display import make_run_display
 
         assert self.shell is not None
         ensemble = read.build(self._names)
         self.stop_warm_up()  # from here on the run imports what it needs, and nothing gives way to it
-        check_questions(ensemble)
         run_display = make_run_display(
             choose_display_mode(self.shell, self.display),
             ensemble.cost,
@@ -290,17 +332,16 @@ class EnsembleMagics(Magics):
             has_timeline=self.timeline and options.has_timeline,
             is_background=options.is_background,
         )
-        reviewer = CellReviewer(
-            has_timeline=run_display.has_buttons,
-            has_console=not options.is_background,
-            is_asked=ensemble.review_handler is None,
+        has_console = not options.is_background and can_answer(self.shell)
+        reviewer = Person(
+            has_timeline=run_display.has_buttons, has_console=has_console, is_asked=ensemble.review_handler is None
         )
         setting = {
             **{name: getattr(options, name) for name in _SETTINGS},
             "resume": resume,
             "continue_from": read.continued,
             "listeners": (*run_display.listeners, reviewer),
-            "review_handler": reviewer.ask,
+            "review_handler": reviewer.reviewer if has_console or run_display.has_buttons else None,
             # A run that goes on with one of a variable keeps its name, under which the two are found together.
             "origin": origin if options.out == DEFAULT_OUT else dataclasses.replace(origin, variable=options.out),
         }
@@ -308,21 +349,28 @@ class EnsembleMagics(Magics):
         if many is None:
             start = partial(ensemble.start, inputs, **setting)
         else:
-            start = partial(many.start, ensemble, inputs, RunSettings(**setting))
+            start = partial(many.start, ensemble, inputs, RunSettings(**setting), read.scorers)
         if options.is_background:
             handle = start()
             self._names[options.out] = handle
             _follow(run_display, handle, reviewer)
             _start_waiting(handle, run_display)
         else:
-            self._run_here(start, options.out, run_display, reviewer)
+            scorers = read.scorers if many is None else None
+            self._run_here(start, options.out, run_display, reviewer, scorers)
 
     def _run_here(
-        self, start: Callable[[], RunHandle | MapHandle], out: str, run_display: RunDisplay, reviewer: CellReviewer
+        self,
+        start: Callable[[], RunHandle | MapHandle],
+        out: str,
+        run_display: RunDisplay,
+        reviewer: Person,
+        scorers: CellScorers | None,
     ) -> None:
-        """Run to the end. An interrupt at any moment stops the run, and what was done by then is bound (E35, C13).
+        """Run to the end, and score a single run.
 
-        Where the run could not be stopped in time, its handle is bound, which has the output later.
+        An interrupt at any moment stops the run, and what was done by then is bound (E35, C13). Where the run could not
+        be stopped in time, its handle is bound, which has the output later.
         """
         from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
 
@@ -340,9 +388,28 @@ class EnsembleMagics(Magics):
                 self._names[out] = handle if handle.output is None else handle.output
                 with guard.blocking():  # nothing is left to stop but this, which takes its time for 20 MB of text
                     _close(run_display, handle)
+        if scorers is not None:
+            self._score(out, scorers)
+
+    def _score(self, out: str, scorers: CellScorers) -> None:
+        """Score the run that a name has, bind it with its scores, and say what they are.
+
+        Raises:
+            ScoringError: a scorer failed; the run is bound all the same.
+        """
+        from ensemble_notebook.evaluation.scoring import describe_score
+
+        output: EnsembleOutput = self._names[out]
+        try:
+            scored = self._names[out] = output.score(scorers.score, expected=scorers.expected)
+        except (ScoringError, RunInterrupted) as error:
+            self._names[out] = output if error.output is None else error.output
+            raise
+        told = "; ".join(f"{each.name}: {describe_score(each)}" for each in scored.score_records)
+        _write(f"{told}\n")
 
 
-def _follow(run_display: RunDisplay, handle: RunHandle | MapHandle, reviewer: CellReviewer) -> None:
+def _follow(run_display: RunDisplay, handle: RunHandle | MapHandle, reviewer: Person) -> None:
     """Show a run while it goes on; a map without rows has none."""
     run = _find_run(handle)
     if run is not None:
@@ -371,7 +438,7 @@ def _open_file(options: Options) -> tuple[Options, CellFile | None]:
     """
     if options.file is None:
         return options, None
-    from ensemble_notebook.cell.cell_file import add_options, read_cell_file
+    from ensemble_notebook.cell.cell_reader import add_options, read_cell_file
 
     file = read_cell_file(options.file)
     return add_options(options, file.options), file

@@ -56,13 +56,20 @@ LINE_COMMANDS: Final = (
         "diff",
         "[A B]",
         "what changed from run A to run B, named as for show; without them, this notebook's last two",
-        "compare_commands:diff_runs",
+        "run_commands:diff_runs",
+    ),
+    LineCommand(
+        "score",
+        "RUN [NAME=]SCORER ... [--expected COLUMN] [--replace] [-o NAME]",
+        "add scores to a run, named as for show, without running it again; -o binds what has them",
+        "score_commands:score_run",
+        ("--expected", "--replace", "-o"),
     ),
     LineCommand(
         "export",
         "RUN FILE",
         "a run, named as for show, as .trace.json, .html, .svg or .parquet",
-        "export_command:export_run",
+        "run_commands:export_run",
     ),
     LineCommand(
         "yaml",
@@ -75,13 +82,13 @@ LINE_COMMANDS: Final = (
         "import",
         "crewai FOLDER",
         "agents.yaml, tasks.yaml and crew.py of a crewAI project as a new cell below",
-        "import_command:import_project",
+        "text_commands:import_project",
         ("crewai",),
     ),
-    LineCommand("schema", "", "the JSON Schema of cells, for editors: shown, or a dict", "schema_command:show_schema"),
-    LineCommand("models", "", "what the model specs come to here, as a DataFrame", "model_command:list_models"),
+    LineCommand("schema", "", "the JSON Schema of cells, for editors: shown, or a dict", "text_commands:show_schema"),
+    LineCommand("models", "", "what the model specs come to here, as a DataFrame", "about_commands:list_models"),
     LineCommand(
-        "resume", "RUN [-o NAME]", "go on with a run that was stopped, or failed", "resume_command:resume_run", ("-o",)
+        "resume", "RUN [-o NAME]", "go on with a run that was stopped, or failed", "run_commands:resume_run", ("-o",)
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Cells with ``--map`` or ``--vary``: their runs, and the question before an expensive one."""
+"""Cells with ``--map``, ``--vary`` or ``--repeat``: their runs, and the question before an expensive one."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ensemble_notebook.cell.language.options import DEFAULT_OUT
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.wording import format_money, pluralize
-from ensemble_notebook.ensemble.many_runs.map_estimate import estimate_map
-from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
-from ensemble_notebook.ensemble.many_runs.rows import Rows, make_only_row, read_rows
-from ensemble_notebook.ensemble.many_runs.run_names import list_remaining
+from ensemble_notebook.ensemble.cost_estimation import find_usual_replies
+from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, estimate_judges, estimate_map, start_map
+from ensemble_notebook.ensemble.many_runs.rows import Rows, list_remaining, make_only_row, read_rows
 from ensemble_notebook.ensemble.many_runs.variant import combine, make_variants
 from ensemble_notebook.errors import RunInterrupted, ValidationError, find_nearest
-from ensemble_notebook.notebook.live.display_mode import has_reader
+from ensemble_notebook.notebook.live.display_mode import can_answer
+from ensemble_notebook.trace.row_files import is_row_file, read_row_file
 
 if TYPE_CHECKING:
+    from ensemble_notebook.cell.binding.scorer_binder import CellScorers
     from ensemble_notebook.cell.cell import Cell
     from ensemble_notebook.cell.language.options import Options
     from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
@@ -32,15 +35,25 @@ if TYPE_CHECKING:
 
 _LLM = "llm"
 _INPUTS = "inputs"
+_DEAR = 3
 _ALLOW = "%config EnsembleMagics.confirm_cost = None"
 
 
-def find_rows(names: Mapping[str, Any], variable: str) -> Rows:
-    """What a variable of the notebook holds, as rows.
+def find_rows(names: Mapping[str, Any], place: str) -> Any:
+    """What a variable of the notebook, or a file, holds: rows.
 
     Raises:
-        ValidationError: there is no such variable, or it holds no rows.
+        ValidationError: there is no such variable or file, or it holds no rows.
     """
+    if is_row_file(place):
+        try:
+            return read_row_file(Path(place).expanduser())
+        except ValidationError as error:
+            raise ValidationError(f"--map {place}: {error}") from None
+    return _find_variable(names, place)
+
+
+def _find_variable(names: Mapping[str, Any], variable: str) -> Any:
     if variable not in names:
         near = find_nearest(variable, [name for name in names if not name.startswith("_")])
         hint = f" Did you mean {near!r}?" if near else " Set it in a cell above."
@@ -48,17 +61,21 @@ def find_rows(names: Mapping[str, Any], variable: str) -> Rows:
     given = names[variable]
     if hasattr(given, "__next__"):  # it would be used up by the first look
         raise ValidationError(f"--map {variable}: it can be read only once. Make a list of it: {variable} = list(...).")
+    return given
+
+
+def _read_rows(given: Any, place: str) -> Rows:
     try:
         return read_rows(given)
     except ValidationError as error:
-        raise ValidationError(f"--map {variable}: {error}") from None
+        raise ValidationError(f"--map {place}: {error}") from None
 
 
 class ManyRuns:
-    """The runs of one cell: one for each row of ``--map`` and each combination of the values of ``--vary``.
+    """The runs of one cell: of each row of ``--map``, with each combination of ``--vary``, ``--repeat`` times.
 
     Args:
-        options: of the cell, with one of the two.
+        options: of the cell, with one of the three.
         names: the notebook's variables.
 
     Attributes:
@@ -70,15 +87,18 @@ class ManyRuns:
 
     def __init__(self, options: Options, names: Mapping[str, Any]) -> None:
         self._names = names
-        self._variable = options.map
-        self._rows = make_only_row({}) if options.map is None else find_rows(names, options.map)
+        self._variable, self._repeat = options.map, options.repeat
+        self._out = None if options.out == DEFAULT_OUT else options.out
+        self._given = make_only_row({}) if options.map is None else find_rows(names, options.map)
+        self._rows = self._given if options.map is None else _read_rows(self._given, options.map)
         self._changes = {name: _to_changes(values, names) for name, values in combine(options.vary).items() if values}
-        self._to_run = [self._rows] * max(1, len(self._changes))
+        all_rows = replace(self._rows, rows=[*self._rows.rows] * (options.repeat or 1))
+        self._to_run = [all_rows] * max(1, len(self._changes))
         self.given = tuple(dict.fromkeys([*self._rows.columns, *(name for name in options.vary if name != _LLM)]))
 
     def leave_out_done(self, earlier: Iterable[ExecutionTrace]) -> None:
         """Ask only for what is left to do, where the cell goes on with an earlier run, and that perhaps with others."""
-        remaining = list_remaining(list(self._changes) or [None], self._rows, earlier)
+        remaining = list_remaining(list(self._changes) or [None], self._rows, self._repeat, earlier)
         self._to_run = [replace(self._rows, rows=rows) for rows in remaining]
 
     def describe(self) -> str:
@@ -87,12 +107,13 @@ class ManyRuns:
         Where some are done, ``2 of 6 runs, ...``.
         """
         variants = f"{pluralize(len(self._changes), 'variant')}"
-        count = len(self._rows.rows) * max(1, len(self._changes))
+        count = len(self._rows.rows) * max(1, len(self._changes)) * (self._repeat or 1)
         left = sum(len(rows.rows) for rows in self._to_run)
         runs = pluralize(count, "run") if left == count else f"{left:,} of {pluralize(count, 'run')}"
+        each = "one" if self._repeat is None else f"{self._repeat:,}"
         if self._variable is None:
-            return f"{runs}, one for each of {variants}"
-        rows = f"one for each row of {self._variable}"
+            return f"{runs}, {each} for each of {variants}" if self._changes else f"{runs} of the cell"
+        rows = f"{each} for each row of {self._variable}"
         return f"{runs}, {rows}{f' under each of {variants}' if self._changes else ''}"
 
     def plan(self, read: Cell) -> ExecutionPlan:
@@ -109,7 +130,12 @@ class ManyRuns:
             graph = read.graph if definition is read.definition else build_graph(definition)
             try:
                 inputs = {**read.inputs, **changes.get(_INPUTS, {})}
-                estimates.append(estimate_map(definition, graph, rows, inputs))
+                replies = find_usual_replies(definition.name or self._out, graph)
+                made = estimate_map(definition, graph, rows, inputs, replies)
+                if read.scorers is not None:
+                    judged = estimate_judges(read.scorers.score, read.scorers.expected, rows, inputs)
+                    made = replace(made, tasks=(*made.tasks, *judged))
+                estimates.append(made)
             except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema, or no key is set
                 return None
         return replace(estimates[0], tasks=tuple(task for each in estimates for task in each.tasks))
@@ -123,15 +149,19 @@ class ManyRuns:
         if any(rows.rows for rows in self._to_run):
             confirm_cost(shell, self.describe(), self.estimate(read), read.definition.budget, most)
 
-    def start(self, ensemble: Ensemble, inputs: Mapping[str, Any], settings: RunSettings) -> MapHandle:
-        """Begin them.
+    def start(
+        self, ensemble: Ensemble, inputs: Mapping[str, Any], settings: RunSettings, scorers: CellScorers | None
+    ) -> MapHandle:
+        """Begin them, with what scores them.
 
         Raises:
             ValidationError, PromptTemplateError: they can't run like this; nothing was called.
         """
         variants = make_variants(ensemble, self._changes) if self._changes else ()
-        rows = self._rows if self._variable is None else self._names[self._variable]
-        handle = start_map(ensemble, rows, settings, MapSettings(), inputs, variants)
+        map_settings = MapSettings(repeat=self._repeat)
+        if scorers is not None:
+            map_settings = MapSettings(repeat=self._repeat, score=scorers.score, expected=scorers.expected)
+        handle = start_map(ensemble, self._given, settings, map_settings, inputs, variants)
         handle.begin()
         return handle
 
@@ -162,7 +192,7 @@ def _join_models(plans: Sequence[ExecutionPlan]) -> ExecutionPlan:
 
 
 def confirm_cost(shell: Any, runs: str, estimate: CostEstimate | None, budget: Budget | None, most: float) -> None:
-    """Ask before runs that may cost more than `most`.
+    """Ask before runs of which three times the likely cost is more than `most` (V14).
 
     Where a price is unknown there is nothing to compare, so that it is said, and nobody asked: many models of one's own
     have none.
@@ -178,16 +208,14 @@ def confirm_cost(shell: Any, runs: str, estimate: CostEstimate | None, budget: B
     if cost is None:
         sys.stdout.write(_describe_unpriced(runs, estimate, budget))
         return
-    limit = None if budget is None else budget.max_cost
-    highest = cost.high if limit is None else min(cost.high, Decimal(str(limit)))
-    if highest <= Decimal(str(most)):
+    dear = _DEAR * cost.likely
+    if min(dear, estimate.limit or dear, cost.high) <= Decimal(str(most)):
         return
-    money = format_money(highest, estimate.currency)
-    what = f"{runs}, may cost up to {money}"
-    if not _can_ask(shell):
+    what = f"{runs}, cost {estimate.describe_cost()}"
+    if not can_answer(shell):
         allowed = format_money(most, estimate.currency)
         raise ValidationError(
-            f"{what}, which is more than confirm_cost ({allowed}), and nobody is here to "
+            f"{what}. {_DEAR} times the likely cost is more than confirm_cost ({allowed}), and nobody is here to "
             f"be asked. Allow it in a cell above: {_ALLOW}. Or set a limit: --budget '{allowed}'."
         )
     sys.stdout.write(f"{what[0].upper()}{what[1:]}.\nEstimate: {estimate}.\n")
@@ -208,8 +236,3 @@ def _describe_unpriced(runs: str, estimate: CostEstimate, budget: Budget | None)
     return (
         f"{told}`cost: {{input_rate: ..., output_rate: ...}}` tells its price; --budget '{calls} calls' limits them.\n"
     )
-
-
-def _can_ask(shell: Any) -> bool:
-    """Whether somebody at a page or a terminal can answer."""
-    return has_reader(shell) if getattr(shell, "kernel", None) is not None else sys.stdin.isatty()

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.errors import ValidationError, did_you_mean, make_readable
+from ensemble_notebook.cell.language.options import DEFAULT_OUT, parse_options
+from ensemble_notebook.cell.text.mistakes import CellError, join_names
+from ensemble_notebook.domain.wording import format_size
+from ensemble_notebook.ensemble.earlier_runs.resuming import check_resumable
+from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean, make_readable
+from ensemble_notebook.notebook.live.cell_names import find_notebook
+from ensemble_notebook.notebook.magics.named_runs import WAYS, find_remembered, find_trace
+from ensemble_notebook.notebook.magics.text_commands import stands_alone
+from ensemble_notebook.trace.store.run_facts import RememberedRun, RunOrigin
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+    from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.comparison.run_history import RunHistory
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
+    from ensemble_notebook.trace.store.run_facts import RememberedRun
+    from ensemble_notebook.trace.store.run_store import RunStore
+
 
 COMPARED: Final = 5
 """How many runs are compared where nobody says."""
@@ -30,8 +44,7 @@ def list_runs(words: Sequence[str], shell: Any) -> pd.DataFrame | RunHistory | N
         ValidationError: another word follows, or no number.
         StoreError: runs are not remembered, or the store can't be read.
     """
-    from ensemble_notebook.notebook.magics.compare_commands import compare_last_runs
-    from ensemble_notebook.notebook.picture.runs_table import RunsTable
+    from ensemble_notebook.notebook.picture.shown_table import RunsTable
     from ensemble_notebook.trace.store.run_store import RunStore
     from ensemble_notebook.trace.store.run_table import make_run_table
 
@@ -89,3 +102,152 @@ def _read_options(words: Sequence[str]) -> _Options:
     if options.clear and len(words) > 1:
         raise ValidationError("%ensemble runs --clear forgets all runs that are over, and takes nothing else.")
     return options
+
+
+# --- ``%ensemble diff`` and ``%ensemble runs --compare``: runs beside each other --------------------------------------
+
+
+def diff_runs(words: Sequence[str], shell: Any) -> RunDiff:
+    """What changed from one run to another; without words, from the last but one of this notebook to its last.
+
+    Raises:
+        ValidationError: one word, or more than two.
+        StoreError: there is no such run, nor a variable that holds one.
+    """
+    from ensemble_notebook.trace.store.run_store import RunStore
+
+    if len(words) not in (0, 2):
+        raise ValidationError(f"%ensemble diff takes two runs {WAYS}, or none for the last two of this notebook.")
+    if words:
+        first, second = (find_trace(word, shell) for word in words)
+        return first.diff(second)
+    store = RunStore.open()
+    runs = _list_runs_here(store, shell.user_ns)
+    if len(runs) < 2:
+        raise StoreError(
+            f"%ensemble diff compares the last two runs of this notebook, and {'one' if runs else 'none'} is "
+            "remembered. %ensemble diff A B compares any two; %ensemble runs lists them."
+        )
+    return store.load_trace(runs[1]).diff(store.load_trace(runs[0]))
+
+
+def compare_last_runs(store: RunStore, count: int, names: Mapping[str, Any]) -> RunHistory:
+    """The last runs of this notebook, where that is known, else the last of all; each with what changed.
+
+    Raises:
+        StoreError: the store can't be read.
+    """
+    from ensemble_notebook.trace.comparison.run_history import RunHistory
+
+    runs = _list_runs_here(store, names)
+    told = runs[:count]
+    # What a run is compared with may be further back: runs of several ensembles take turns in a notebook.
+    wanted = {run.run_id: run for run in told}
+    for place, run in enumerate(told):
+        before = next((each for each in runs[place + 1 :] if each.facts.name == run.facts.name), None)
+        if before is not None:
+            wanted.setdefault(before.run_id, before)
+    folds = [store.load_trace(run).fold for run in wanted.values()]
+    return RunHistory(folds, shown=len(told))
+
+
+def _list_runs_here(store: RunStore, names: Mapping[str, Any]) -> list[RememberedRun]:
+    """The runs of this notebook, newest first, where that is known and has any; else all."""
+    notebook = find_notebook(names)
+    runs = store.list_runs()
+    here = [run for run in runs if notebook and run.facts.origin is not None and run.facts.origin.notebook == notebook]
+    return here or runs
+
+
+# --- ``%ensemble export RUN FILE``: a run of this notebook, or a remembered one, as a file (T13) ----------------------
+
+
+def export_run(words: Sequence[str], shell: Any) -> None:
+    """Write a run to a file, as what the end of its name says, and say where it is.
+
+    Raises:
+        ValidationError: there are not two words, the variable has no run yet, or no format has this ending.
+        StoreError: no run is remembered by this name.
+        MissingPackageError: the format needs a package that is not installed.
+    """
+    if len(words) != 2:
+        raise ValidationError(
+            f"%ensemble export takes a run {WAYS} and a file that ends in .trace.json, .html, .svg or .parquet."
+        )
+    file = find_trace(words[0], shell).export(Path(words[1]).expanduser())
+    sys.stdout.write(make_readable(f"{words[0]} is in {file} ({format_size(file.stat().st_size)})\n"))
+
+
+# --- ``%ensemble resume``: goes on with a run of a cell, in this notebook ---------------------------------------------
+
+
+_USAGE: Final = f"%ensemble resume takes one run {WAYS}, and may take -o NAME, the variable for its output."
+
+
+def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
+    """Go on with a run: its cell runs again, with the names that the notebook has now.
+
+    Gives the output, which is also bound to ``_ensemble``, or the name after ``-o``; nothing where the line stands for
+    itself, since all is shown by then.
+
+    Raises:
+        ValidationError: no run is named, it comes from no cell, or its cell needs names that are not there.
+        StoreError: there is no such run.
+        EnsembleError: what the run raises.
+    """
+    word, out = _read_words(words)
+    run = find_remembered(word, shell)
+    check_resumable(run)  # without texts its cell is not kept either
+    origin = run.facts.origin
+    if origin is None or not origin.text:
+        raise ValidationError(
+            f"Run {run.run_id} was begun in Python, so there is no cell to run again. Resume it from Python: "
+            f"ensemble.run(resume={run.run_id!r})."
+        )
+    options = parse_options(origin.options)
+    options = replace(
+        options,
+        out=out,
+        record=None,
+        replay=None,
+        replay_tools=None,
+        pace=None,
+        continue_from=None if run.facts.conversations is not None else options.continue_from,
+        is_background=False,
+    )
+    magics = shell.magics_manager.registry["EnsembleMagics"]
+    try:
+        magics.run_again(origin, options, run.run_id)
+    except CellError as error:
+        raise ValidationError(_describe_missing(run, origin, error)) from None
+    output: EnsembleOutput = shell.user_ns[out]
+    return None if stands_alone(shell) else output
+
+
+def _read_words(words: Sequence[str]) -> tuple[str, str]:
+    """The run and the name of the variable."""
+    rest, out = list(words), DEFAULT_OUT
+    if flag := next((each for each in ("-o", "--out") if each in rest), None):
+        at = rest.index(flag)
+        out = "".join(rest[at + 1 : at + 2])
+        del rest[at : at + 2]
+    if len(rest) != 1 or not out.isidentifier():
+        raise ValidationError(_USAGE)
+    return rest[0], out
+
+
+def _describe_missing(run: RememberedRun, origin: RunOrigin, error: CellError) -> str:
+    """Say what the cell needs. It could run once, so it is the notebook that has changed."""
+    lines = ["", *origin.text.splitlines()]
+    words = [
+        lines[each.line][each.column - 1 : each.end_column - 1]
+        for each in error.mistakes
+        if not each.file and each.line < len(lines)
+    ]
+    cell = f"the cell of run {run.run_id}" + (f" ({origin.cell})" if origin.cell else "")
+    missing = join_names(dict.fromkeys(filter(None, words)))
+    remedy = f"First run the cells that define: {missing}. Then %ensemble resume {run.run_id} goes on. "
+    return (
+        f"{cell[0].upper()}{cell[1:]} can't run with the names that this notebook has now. {remedy if missing else ''}"
+        f"{error.mistakes[0].where.capitalize()}: {error.mistakes[0].message}"
+    )

@@ -2,16 +2,62 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_notebook.errors import ValidationError, find_nearest
-from ensemble_notebook.notebook.magics.new_cell import CellText, give_cell
+from ensemble_notebook.cell.writing.editor_schema import make_editor_schema
+from ensemble_notebook.errors import ValidationError, find_nearest, make_readable
+from ensemble_notebook.notebook.live.display_mode import has_reader
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+
+
+# --- Puts a text into a new cell below the running one, if the frontend can; otherwise shows it -----------------------
+
+
+class CellText(str):
+    """The text of a cell, which shows itself without quotes."""
+
+    __slots__ = ()
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(str(self))
+
+
+def give_cell(text: str, shell: Any) -> CellText | None:
+    """Put a text into a new cell, if the line is a statement of its own and a person sees it.
+
+    Returns:
+        The text, if no cell was made, or the value is assigned: ``source = %ensemble python desk``.
+    """
+    if _takes_cells(shell) and stands_alone(shell):
+        shell.set_next_input(text.rstrip("\n"), replace=False)
+        return None
+    return CellText(text)
+
+
+def stands_alone(shell: Any) -> bool:
+    """Whether the magic is the last line of the cell, so that its value would be shown."""
+    entered: list[str] = shell.history_manager.input_hist_raw[-1:] or [""]
+    return entered[0].strip().rpartition("\n")[2].lstrip().startswith("%ensemble")
+
+
+def _takes_cells(shell: Any) -> bool:
+    """Whether the frontend can make a cell or prompt; one that executes a whole notebook can't."""
+    if getattr(shell, "kernel", None) is not None:
+        return has_reader(shell)
+    from IPython.terminal.interactiveshell import TerminalInteractiveShell
+
+    return isinstance(shell, TerminalInteractiveShell)
+
+
+# --- ``%ensemble yaml`` and ``%ensemble python``: ensembles as text (C32) ---------------------------------------------
 
 
 def write_as_cell(words: Sequence[str], shell: Any) -> CellText | None:
@@ -80,3 +126,51 @@ def _find_ensemble(
         )
         raise ValidationError(f"%ensemble {command}: {what}{here}")
     return name, ensemble, result
+
+
+# --- ``%ensemble import crewai FOLDER``: a project of another tool as a new cell (C32) --------------------------------
+
+
+def import_project(words: Sequence[str], shell: Any) -> CellText | None:
+    """Write the agents and tasks of a crewAI project as a cell, and say what a cell does not have.
+
+    Raises:
+        ValidationError: another tool is named, or the folder has no such project. As a `CellError`: one of its files
+            can't be read, or what it says can't run.
+    """
+    from ensemble_notebook.cell.cell_reader import read_cell
+    from ensemble_notebook.cell.writing.crewai_project import write_crewai_cell
+
+    if len(words) != 2 or words[0] != "crewai":
+        raise ValidationError("%ensemble import takes `crewai` and the folder of the project.")
+    text, notes = write_crewai_cell(Path(words[1]), shell.user_ns)
+    read_cell(text, shell.user_ns, needs_inputs=False)
+    for note in notes:
+        sys.stdout.write(make_readable(f"{note}\n"))
+    return give_cell(f"%%ensemble\n{text}", shell)
+
+
+# --- ``%ensemble schema``: what a cell may hold, as a JSON Schema (C22) -----------------------------------------------
+
+
+class CellSchema(dict[str, Any]):
+    """A schema that is shown as JSON: a tree where the page has one, else its text."""
+
+    def _repr_json_(self) -> dict[str, Any]:
+        return dict(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        printer.text(json.dumps(self, indent=2))
+
+
+def show_schema(words: Sequence[str], _shell: Any) -> CellSchema:
+    """The schema of a cell, draft 2020-12.
+
+    Raises:
+        ValidationError: a word follows.
+    """
+    if words:
+        raise ValidationError(
+            f"%ensemble schema takes no {words[0]!r}. It gives the schema; `jupyter ensemble schema > FILE` writes it."
+        )
+    return CellSchema(make_editor_schema())

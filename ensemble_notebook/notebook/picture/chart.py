@@ -13,13 +13,28 @@ from typing import Any, Final, TypeVar
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, format_percent, pluralize
-from ensemble_notebook.notebook.picture.bars import GLYPHS, MARKS_OF_PARTS, BarPiece, draw_level_bar
 from ensemble_notebook.notebook.picture.chart_lines import (
+    GLYPHS,
+    MARKS_OF_PARTS,
+    MOST_ITEMS,
+    ROUND,
+    BarPiece,
     ChartLine,
     Place,
+    draw_level_bar,
     find_places,
     find_told_below,
+    fold_rows,
     make_chart_line,
+    make_strip,
+)
+from ensemble_notebook.trace.spans.shared_words import (
+    WHEN_SAVED,
+    describe_cost,
+    describe_progress,
+    describe_standing,
+    describe_state,
+    format_time_of_day,
 )
 
 ReadRows = Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]]
@@ -27,6 +42,7 @@ L = TypeVar("L", Place, ChartLine)
 
 MOST_LINES: Final = 100
 _TASK: Final = "task"
+_UNENDED: Final = ("pending", "running")
 _USUAL_RETRIES: Final = next(each.default for each in fields(Agent) if each.name == "max_retries")
 MARKS: Final = {
     "pending": "○",
@@ -43,12 +59,13 @@ MARKS: Final = {
     "interrupted": "⊘",
     "skipped": "↷",
 }
-_LEGEND: Final = {
+LEGEND: Final = {
     **{name: mark.word for name, mark in MARKS_OF_PARTS.items()},
     "handler": "handler",
     "reused": "reused",
     "task": "between calls",
     "critical": "longest chain",
+    ROUND: "round",
 }
 
 
@@ -80,25 +97,39 @@ class Chart:
     legend: tuple[tuple[BarPiece, str], ...]
 
 
-def make_chart(snapshot: Mapping[str, Any], read_rows: ReadRows | None = None) -> Chart:
+def make_chart(
+    snapshot: Mapping[str, Any],
+    read_rows: ReadRows | None = None,
+    most_lines: int = MOST_LINES,
+    *,
+    has_all_rows: bool = False,
+) -> Chart:
     """The chart of a snapshot, live or saved.
 
     Args:
-        snapshot: its rows may be an outline.
+        snapshot: its rows may be an outline. With ``saved_at`` it is kept somewhere: a run that had not ended is said
+            to be as of then.
         read_rows: gives the whole rows by their ids, where they are one.
+        most_lines: how many lines there may be.
+        has_all_rows: also those of a map of many that are done or to come, for which one line stands else (W25).
     """
     run, rows = snapshot["run"], snapshot["rows"]
+    is_broken_off = run["status"] == "interrupted" or bool(snapshot.get("saved_at") and run["status"] in _UNENDED)
     end = max([float(run.get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows), 1.0])
     places = list(find_places(rows))
-    shown, left_out = _choose(places)
+    noun = _get_noun(run)
+    is_folded = noun != _TASK and run["tasks_total"] > MOST_ITEMS and not has_all_rows
+    shown, left_out = _choose(fold_rows(places) if is_folded else places, most_lines)
     if read_rows is not None:
         shown = _complete(shown, read_rows)
-    told_below, noun = find_told_below(shown), _get_noun(run)
+    told_below = find_told_below(shown)
     lines = [make_chart_line(place, end, run["currency"], told_below, is_map=noun != _TASK) for place in shown]
+    if is_folded:
+        lines.insert(0, make_strip(places, end))
     return _fit_chart(
         status=run["status"],
-        title=_describe_status(run),
-        facts=(*_list_facts(run), *_describe_script(run, rows), *_describe_replay(run)),
+        title=_describe_state(run, snapshot.get("saved_at")),
+        facts=(*_list_facts(run, is_broken_off), *_describe_script(run, rows), *_describe_replay(run)),
         sentence=run.get("sentence") or "",
         names=("task", "agent") if noun == _TASK else (noun, "about"),
         axis=("0 s", format_duration(end)),
@@ -119,11 +150,8 @@ def _tell_skips_once(lines: Iterable[ChartLine]) -> Iterator[ChartLine]:
 
 def _complete(places: Sequence[Place], read_rows: ReadRows) -> list[Place]:
     """The same with whole rows."""
-    whole = read_rows([row["span_id"] for place in places for row in (place.row, *place.parts)])
-    return [
-        replace(place, row=whole[place.row["span_id"]], parts=[whole[part["span_id"]] for part in place.parts])
-        for place in places
-    ]
+    whole = read_rows([row["span_id"] for place in places for row in place.all_rows])
+    return [place.complete(whole) for place in places]
 
 
 def make_plan_chart(plan: ExecutionPlan, title: str = "plan") -> Chart:
@@ -171,19 +199,13 @@ def _list_planned_lines(
                 yield from _list_planned_lines(task.nested, {}, line.depth + depth + 1)
 
 
-def _describe_status(run: Mapping[str, Any]) -> str:
-    if run.get("exit_reason") == "timeout":
-        return "timed out"
-    return "waiting for you" if run.get("waiting") and run["status"] == "running" else run["status"].replace("_", " ")
-
-
 def _fit_chart(
     *, heads: Sequence[str], lines: Sequence[ChartLine], facts: Iterable[str], notes: Iterable[str], **rest: Any
 ) -> Chart:
     """Put together, without the columns in which nothing stands."""
     used = [index for index in range(len(heads)) if any(line.cells[index] for line in lines)]
     kinds = {piece.kind for line in lines for piece in line.bar}
-    words = _LEGEND if rest["names"][0] == _TASK else {**_LEGEND, "handler": f"{rest['names'][0]} or handler"}
+    words = LEGEND if rest["names"][0] == _TASK else {**LEGEND, "handler": f"{rest['names'][0]} or handler"}
     return Chart(
         heads=tuple(heads[index] for index in used),
         lines=tuple(_keep_cells(line, used) for line in lines),
@@ -194,16 +216,16 @@ def _fit_chart(
     )
 
 
-def _choose(lines: Sequence[L]) -> tuple[Sequence[L], Sequence[str]]:
-    """At most `MOST_LINES` lines, in their order: what did not end well comes before what did. And a word on the rest.
+def _choose(lines: Sequence[L], most: int = MOST_LINES) -> tuple[Sequence[L], Sequence[str]]:
+    """At most so many lines, in their order: what did not end well comes before what did. And a word on the rest.
 
     A page holds no more.
     """
-    if len(lines) <= MOST_LINES:
+    if len(lines) <= most:
         return lines, ()
     ranked = sorted(range(len(lines)), key=lambda index: lines[index].status in ("ok", "pending"))
-    shown = [lines[index] for index in sorted(ranked[:MOST_LINES])]
-    return shown, [f"{len(lines) - MOST_LINES} more lines are not shown here"]
+    shown = [lines[index] for index in sorted(ranked[:most])]
+    return shown, [f"{len(lines) - most:,} more lines are not shown here"]
 
 
 def _keep_cells(line: ChartLine, used: Sequence[int]) -> ChartLine:
@@ -215,22 +237,30 @@ def _get_noun(run: Mapping[str, Any]) -> str:
     return run.get("task_noun") or _TASK
 
 
-def _list_facts(run: Mapping[str, Any]) -> Iterable[str]:
+def _describe_state(run: Mapping[str, Any], saved_at: str | None) -> str:
+    """How a run goes, or ended; and when that was, where it is no news any more."""
+    if saved_at is not None and run["status"] in _UNENDED:
+        return f"{WHEN_SAVED}, {format_time_of_day(saved_at)}"
+    said = describe_state(run)
+    is_dated = run["status"] == "interrupted" and run.get("ended_at")
+    return f"{said}, {format_time_of_day(run['ended_at'])}" if is_dated else said
+
+
+def _list_facts(run: Mapping[str, Any], is_broken_off: bool) -> Iterable[str]:
+    """What the status line says besides the state; of a run that was broken off first how far it had come."""
+    if is_broken_off:
+        yield from describe_standing(run)
     if run.get("name"):
         yield run["name"]
-    yield format_duration(float(run.get("elapsed_ms") or 0))
-    yield f"{run['tasks_done']:,}/{pluralize(run['tasks_total'], _get_noun(run))}"
-    if calls := run["llm_call_count"]:
-        used = (run.get("input_tokens") or 0) + (run.get("output_tokens") or 0)
-        if used or run["tokens_complete"]:
-            at_least = "" if run["tokens_complete"] else "at least "
-            yield f"{at_least}{format_count(used)} tokens in {pluralize(calls, 'model call')}"
-        else:  # nothing at all is known, and "at least 0" would read like a count (E64)
-            yield f"unknown tokens in {pluralize(calls, 'model call')}"
-    if run.get("cost"):
-        yield ("" if run["cost_complete"] else "at least ") + format_money(run["cost"], run["currency"])
-    elif calls and run.get("cost") is None:
+    if not is_broken_off:
+        yield format_duration(float(run.get("elapsed_ms") or 0))
+        many, done = run.get("many"), f"{run['tasks_done']:,}/{pluralize(run['tasks_total'], _get_noun(run))}"
+        yield done if many is None else describe_progress(many, float(run.get("elapsed_ms") or 0))
+    yield from _describe_tokens(run)
+    if run["llm_call_count"] and run.get("cost") is None:
         yield "cost unknown"
+    elif run.get("cost") and not is_broken_off:
+        yield describe_cost(run)
     yield from _describe_budget(run)
     for field, noun in (("tool_call_count", "tool call"), ("error_count", "error"), ("retry_count", "retry")):
         if number := run.get(field):
@@ -238,6 +268,17 @@ def _list_facts(run: Mapping[str, Any]) -> Iterable[str]:
     for field, word in (("tasks_cancelled", "cancelled"), ("tasks_skipped", "skipped")):
         if number := run.get(field):
             yield f"{number} {word}"
+
+
+def _describe_tokens(run: Mapping[str, Any]) -> Iterable[str]:
+    """What models were sent and gave."""
+    if calls := run["llm_call_count"]:
+        used = (run.get("input_tokens") or 0) + (run.get("output_tokens") or 0)
+        if used or run["tokens_complete"]:
+            at_least = "" if run["tokens_complete"] else "at least "
+            yield f"{at_least}{format_count(used)} tokens in {pluralize(calls, 'model call')}"
+        else:  # nothing at all is known, and "at least 0" would read like a count (E64)
+            yield f"unknown tokens in {pluralize(calls, 'model call')}"
 
 
 def _describe_script(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
@@ -279,7 +320,7 @@ def _describe_failure(run: Mapping[str, Any], lines: Sequence[Place]) -> Iterabl
 
 
 def _join_settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in settings.items())
+    return ", ".join(f"{name} {value}".rstrip() for name, value in settings.items())
 
 
 def _make_planned_line(task: PlannedTask, bar: tuple[BarPiece, ...]) -> ChartLine:

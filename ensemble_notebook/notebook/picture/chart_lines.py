@@ -5,33 +5,199 @@ Pure, like the chart that they are put together to.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from itertools import groupby, pairwise
+from typing import Any, Final
 
-from ensemble_notebook.domain.wording import describe_cause, format_count, format_duration, format_money, pluralize
-from ensemble_notebook.notebook.picture.bars import (
-    MARKS_OF_PARTS,
-    STARTUP,
-    BarPiece,
-    Row,
-    draw_startup_bar,
-    draw_task_bar,
-    find_stop,
+from ensemble_notebook.domain.definitions.review import Verdict
+from ensemble_notebook.domain.planning.graph import HANDLER_ROLE
+from ensemble_notebook.domain.wording import describe_cause, format_count, format_money, pluralize
+from ensemble_notebook.trace.spans.shared_words import (
+    ANSWERS,
+    STATUSES,
+    SUBJECTS,
+    describe_answer,
+    describe_length,
+    describe_redoing,
+    describe_reuse,
+    describe_rounds,
+    describe_row_saving,
+    describe_skip,
+    describe_times,
+    find_undecided,
 )
+from ensemble_notebook.trace.spans.span_kinds import BarMark, SpanKind
+
+# --- The bar of one task: its share of the time axis in block characters ----------------------------------------------
+#
+# Characters survive everywhere: in a sanitiser, a page without styles, a terminal, a mail. Each kind has a glyph of its
+# own, so that a bar can be read without colour. The glyphs of spans are in the table of span kinds, the others here.
+# Pure; knows neither lines nor renderers.
+
+
+WIDTH: Final = 40
+"""Columns of a bar."""
+
+GAP: Final = "gap"
+STARTUP: Final = "startup"
+BACKOFF: Final = "backoff"
+ROUND: Final = "round"
+# A back-off is no span: it lies behind a failed attempt, and looks like a wait. A startup is a wait of the whole run.
+MARKS_OF_PARTS: Final[Mapping[str, BarMark]] = {
+    **{kind.value: kind.traits.bar for kind in SpanKind if kind.traits.bar is not None},
+    BACKOFF: BarMark(glyph="┄", word="back-off", tone="pause", level=5),
+    STARTUP: BarMark(glyph="╍", word="startup", tone="pause", level=7),
+}
+GLYPHS: Final = {
+    GAP: " ",
+    "task": "─",
+    "handler": "▆",
+    "reused": "▨",
+    ROUND: "═",
+    **{name: mark.glyph for name, mark in MARKS_OF_PARTS.items()},
+    "running": "▸",
+    "error": "✕",
+    "cancelled": "⊘",
+    "interrupted": "⊘",
+    "pending": "░",
+    "critical": "▒",
+}
+
+_ORDER: Final = sorted(MARKS_OF_PARTS, key=lambda name: MARKS_OF_PARTS[name].level)
+
+Row = Mapping[str, Any]
+Stretch = tuple[float, float, str, Row]
+"""A part of a bar, whatever draws it: from when to when, in milliseconds; its kind; the row that it is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarPiece:
+    """A stretch of one bar: its characters, and the key of `GLYPHS` that they stand for."""
+
+    text: str
+    kind: str
+
+
+def find_stop(row: Row, end: float) -> float:
+    """When a span ended, or now, where it has not."""
+    value = row.get("end_ms")
+    return end if value is None else float(value)
+
+
+def list_stretches(row: Row, parts: Sequence[Row], end: float, order: Iterable[str]) -> Iterable[Stretch]:
+    """What a bar shows: the extent of a task or a startup, and on it its parts, of kinds in this order, to `end`.
+
+    A failed attempt's back-off lies behind it.
+    """
+    if row.get("start_ms") is None:
+        return
+    kind = _find_task_kind(row, parts) if row["kind"] == "task" else STARTUP
+    yield from ((began, ended, kind, row) for began, ended in list_goes(row, end))
+    for kind in order:
+        for part in parts:
+            start, stop = part.get("start_ms"), find_stop(part, end)
+            if kind == BACKOFF and part["kind"] == "attempt" and part.get("backoff_ms"):
+                yield stop, stop + part["backoff_ms"], kind, part
+            elif kind == part["kind"] and start is not None:
+                yield start, stop, kind, part
+
+
+def list_goes(row: Row, end: float) -> list[tuple[float, float]]:
+    """From when to when a row was at work: one go, or several where it was sent back."""
+    goes = row.get("rounds") or [row]
+    return [(each["start_ms"], find_stop(each, end)) for each in goes]
+
+
+def draw_rounds(row: Row, end: float) -> tuple[BarPiece, ...]:
+    """The goes at the work of a phase that was sent back, each with its number first; nothing for any other."""
+    pieces: list[BarPiece] = []
+    width = 0
+    for number, (start, stop) in enumerate(list_goes(row, end) if row.get("rounds") else (), start=1):
+        left, right = _to_columns(start, stop, end)
+        left, right = max(left, width), max(right, width + 1)
+        pieces += [BarPiece(GLYPHS[GAP] * (left - width), GAP)] if left > width else []
+        label = str(number)[: right - left]
+        pieces.append(BarPiece(label + GLYPHS[ROUND] * (right - left - len(label)), ROUND))
+        width = right
+    return tuple(pieces)
+
+
+def draw_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[BarPiece, ...]:
+    """The same in characters, behind it a mark where it did not end well or is going on."""
+    if row.get("start_ms") is None:
+        return ()
+    cells = [GAP] * _to_columns(row["start_ms"], find_stop(row, end), end)[1]  # nothing lies outside
+    for start, stop, kind, _ in list_stretches(row, parts, end, _ORDER):
+        left, right = _to_columns(start, stop, end)
+        cells[left:right] = [kind] * (min(right, len(cells)) - left)
+    return tuple(_join_columns([*cells, *_mark_end(row)]))
+
+
+def _mark_end(row: Row) -> list[str]:
+    """The mark behind a bar that did not end well or is going on, which a span that waits is, too."""
+    if row["status"] in ("running", "waiting"):
+        return ["running"]
+    return [row["status"]] if row["status"] in ("error", "cancelled", "interrupted") else []
+
+
+def _find_task_kind(row: Row, parts: Sequence[Row]) -> str:
+    """What the extent of a task is drawn as: reused, plain code, or what lies between the calls of an agent."""
+    if row.get("reused"):
+        return "reused"
+    # An agent has its own name, also before its first call.
+    is_handler = (row.get("agent") or HANDLER_ROLE) == HANDLER_ROLE
+    return "handler" if is_handler and not parts else "task"
+
+
+def _to_columns(start: float, stop: float, end: float) -> tuple[int, int]:
+    """First column and the one past the last, at least one wide and inside the bar."""
+    # The start is rounded down: a short stretch then lies in the column in which it began. The stop is rounded to the
+    # nearest: rounded down, each stretch would look too short; rounded up, it would cover the start of the next one.
+    first = min(int(start / end * WIDTH), WIDTH - 1)
+    return first, max(min(round(stop / end * WIDTH), WIDTH), first + 1)
+
+
+def _join_columns(cells: Sequence[str]) -> Iterable[BarPiece]:
+    for kind, run in groupby(cells):
+        yield BarPiece(GLYPHS[kind] * len(list(run)), kind)
+
+
+def narrow_bar(bar: Iterable[BarPiece], columns: int) -> tuple[BarPiece, ...]:
+    """The same bar in fewer columns. Of what falls into one column, the shortest piece is shown, lest it be lost."""
+    pieces = [*bar]
+    cells = [piece for piece in pieces for _ in piece.text]
+    inside, mark = cells[:WIDTH], cells[WIDTH:]
+    lengths = {id(piece): (piece.kind == GAP, len(piece.text)) for piece in pieces}
+    stops = [-(-column * WIDTH // columns) for column in range(columns + 1)]
+    stretches = [inside[first:last] for first, last in pairwise(stops)]
+    shown = [min(each, key=lambda piece: lengths[id(piece)]).kind for each in stretches if each]
+    return tuple(_join_columns([*shown, *(piece.kind for piece in mark)]))
+
+
+def draw_level_bar(level: int, levels: int, *, is_critical: bool) -> tuple[BarPiece, ...]:
+    """The bar of a planned task: its level, counted from 0, each of `levels` as wide as the others."""
+    first = level * WIDTH // levels
+    last = max((level + 1) * WIDTH // levels, first + 1)
+    return tuple(_join_columns([GAP] * first + ["critical" if is_critical else "pending"] * (last - first)))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The lines of the static picture: the rows of phases and tasks, in order, with a bar, numbers and notes for each.
+
 
 _LINES: Final = ("phase", "task")
-_MOST_ITEMS: Final = 12
-"""Of a task with more items than these, only those stand below it that did not end well."""
+WRITTEN: Final = "written"
+"""A task that a manager saw to, of which nobody knows who did it; no span has this kind."""
+MOST_ITEMS: Final = 12
+"""Of more items or rows than these only those have lines that did not end well, and rows that are at work."""
 _ENDED_BADLY: Final = ("error", "cancelled", "interrupted", "waiting")
+_WORST_FIRST: Final = ("error", "waiting", "interrupted", "cancelled", "running", "pending", "skipped")
 _HANDED_ON_BY: Final = ("delegation", "nested")
 _DRAWN: Final = (*MARKS_OF_PARTS, "attempt")
-_ANSWERS: Final = {
-    "edit": "edited in a review",
-    "retry": "sent back by a review",
-    "reject": "rejected by a review",
-    "exit_early": "a review ended the run",
-}
+_PLAIN: Final = (None, "", Verdict.APPROVE)
+"""What a review comes to that only lets things go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +208,11 @@ class ChartLine:
         span_id: of the task or phase; empty in a plan.
         is_phase: True for a heading.
         depth: 1 for a task in a phase, one more for each time that its work was handed on.
+        name: what views call it.
+        code_name: by which the notebook finds its output.
         agent: who did it; of a row of a map, what it is about.
-        is_worker: it is no task of the plan: it was handed on, or is of a run inside the task above or a review.
+        is_worker: it was handed on, or is of a run inside the task above.
+        is_reviewer: it looks at a phase: beside workers the other that is no task of the plan.
         status: as in the rows.
         bar: pieces from the left; together at most as many characters as a bar is wide, and a mark.
         cells: texts, one for each of the chart's `heads`.
@@ -54,7 +223,9 @@ class ChartLine:
     is_phase: bool = False
     depth: int = 0
     is_worker: bool = False
+    is_reviewer: bool = False
     name: str
+    code_name: str = ""
     agent: str = ""
     status: str
     bar: tuple[BarPiece, ...] = ()
@@ -69,6 +240,7 @@ class Place:
     Attributes:
         row: of the task, phase or startup.
         parts: the rows of what a task did.
+        others: those of further tasks that share the line: the answers to the reviews of a phase.
         depth, is_worker: as in `ChartLine`.
     """
 
@@ -76,11 +248,26 @@ class Place:
     parts: Sequence[Row] = ()
     depth: int = 0
     is_worker: bool = False
+    others: Sequence[Row] = ()
 
     @property
     def status(self) -> str:
-        """As in the row."""
-        return str(self.row["status"])
+        """As in the row, or in the last of those that share the line."""
+        return str((self.others or [self.row])[-1]["status"])
+
+    @property
+    def all_rows(self) -> Iterable[Row]:
+        """Whatever the line is made of, but for what was made up."""
+        return (*([] if "note" in self.row else [self.row]), *self.others, *self.parts)
+
+    def complete(self, whole: Mapping[str, Row]) -> Place:
+        """The same with whole rows, by their ids."""
+
+        def look_up(rows: Sequence[Row]) -> Sequence[Row]:
+            return [whole[row["span_id"]] for row in rows]
+
+        row = self.row if "note" in self.row else whole[self.row["span_id"]]
+        return replace(self, row=row, parts=look_up(self.parts), others=look_up(self.others))
 
     @property
     def is_phase(self) -> bool:
@@ -95,6 +282,31 @@ def find_places(rows: Sequence[Row]) -> Iterable[Place]:
         rows: of a snapshot; an outline will do.
     """
     known = {row["span_id"]: row for row in rows}
+    below, parts = _sort_rows(rows, known)
+
+    def walk(above: Row | None, depth: int) -> Iterable[Place]:
+        inside = below.get(None if above is None else above["span_id"], [])
+        for row, *others in _group_answers(_sort_work(above, inside, known)):
+            if "note" in row:
+                yield Place(row, depth=depth, is_worker=True)
+            elif row["kind"] == "phase":  # with a row above, of a nested run
+                yield Place(row, depth=depth)
+            else:
+                # In a view that was kept small, what handed it on may be missing.
+                is_worker = (above or {}).get("kind") == "task" or bool(_find_enclosing(row, known, _HANDED_ON_BY))
+                done = [part for each in (row, *others) for part in parts.get(each["span_id"], ())]
+                yield Place(row, done, depth, is_worker, others)
+            if row["span_id"] in below:
+                yield from walk(row, depth + 1)
+
+    yield from walk(None, 0)
+    yield from (Place(row) for row in rows if row.get("wait_kind") == STARTUP)
+
+
+def _sort_rows(
+    rows: Sequence[Row], known: Mapping[str, Row]
+) -> tuple[dict[str | None, list[Row]], dict[str | None, list[Row]]]:
+    """The rows that have lines, and those that are drawn in them, each by the id of the line that they are in."""
     below: dict[str | None, list[Row]] = {}
     parts: dict[str | None, list[Row]] = {}
     for row in rows:
@@ -102,26 +314,62 @@ def find_places(rows: Sequence[Row]) -> Iterable[Place]:
             below.setdefault(_find_enclosing(row, known, _LINES), []).append(row)
         elif row["kind"] in _DRAWN:
             parts.setdefault(_find_enclosing(row, known, ("task",)), []).append(row)
-
-    def walk(above: Row | None, depth: int) -> Iterable[Place]:
-        for row in below.get(None if above is None else above["span_id"], ()):
-            if row["kind"] == "phase":  # with a row above, of a nested run
-                yield Place(row, depth=depth)
-            else:
-                # In a view that was kept small, what handed it on may be missing.
-                is_worker = (above or {}).get("kind") == "task" or bool(_find_enclosing(row, known, _HANDED_ON_BY))
-                yield Place(row, parts.get(row["span_id"], ()), depth, is_worker)
-            if row["span_id"] in below:
-                yield from walk(row, depth + 1)
-
     # One row stands for very many items, with what they did.
     for span_id, items in below.items():
-        if span_id is not None and (known[span_id].get("item_count") or 0) > _MOST_ITEMS:
+        if span_id is not None and (known[span_id].get("item_count") or 0) > MOST_ITEMS:
             below[span_id] = [row for row in items if row["status"] in _ENDED_BADLY]
             parts.setdefault(span_id, []).extend(part for row in items for part in parts.get(row["span_id"], ()))
+    return below, parts
 
-    yield from walk(None, 0)
-    yield from (Place(row) for row in rows if row.get("wait_kind") == STARTUP)
+
+def _sort_work(manager: Row | None, inside: Sequence[Row], known: Mapping[str, Row]) -> Sequence[Row]:
+    """What stands below a row: of a manager written tasks and delegations, made up where no worker has a row."""
+    if manager is None or not manager.get("work"):
+        return inside
+    rows: list[Row] = []
+    for number, item in enumerate(manager["work"]):
+        row = known.get(item.get("span_id") or "")
+        if row is None or row["kind"] not in _LINES:
+            made_up = {"span_id": f"{manager['span_id']}:{number}", "kind": WRITTEN, "status": manager["status"]}
+            row = {**(row or made_up), "name": item["title"], "note": item.get("note") or ""}
+        rows.append(row)
+    shown = {row["span_id"] for row in rows}
+    return [*rows, *(row for row in inside if row["span_id"] not in shown)]
+
+
+def _group_answers(rows: Iterable[Row]) -> Iterable[Sequence[Row]]:
+    """Rows one by one; at the end, together, those that answer the reviews of their phase: one task, asked again."""
+    answers: list[Row] = []
+    for row in rows:
+        if row.get("review_id"):
+            answers.append(row)
+        else:
+            yield [row]
+    if answers:
+        yield answers
+
+
+def fold_rows(places: Iterable[Place]) -> list[Place]:
+    """Of the rows of a map those that are at work or did not end well, with what is in them; and what is no row."""
+    kept, is_kept = [], True
+    for place in places:
+        if not place.depth:
+            is_kept = place.row["kind"] != "task" or place.status in ("running", *_ENDED_BADLY)
+        if is_kept:
+            kept.append(place)
+    return kept
+
+
+def make_strip(places: Iterable[Place], end: float) -> ChartLine:
+    """One line for all rows of a map: how many are in each state, what a person must know first before the rest."""
+    rows = [place.row for place in places if not place.depth and place.row["kind"] == "task"]
+    counts = Counter(str(row["status"]) for row in rows)
+    others = [status for status in _WORST_FIRST if counts[status]]
+    status = others[0] if others else "ok"
+    stop = max((find_stop(row, end) for row in rows if row["status"] not in ("pending", "skipped")), default=0.0)
+    name = ", ".join(f"{counts[each]:,} {STATUSES[each]}" for each in ("ok", *others))
+    bar = draw_bar({"kind": "task", "status": status, "start_ms": 0.0, "end_ms": stop}, (), end) if stop else ()
+    return ChartLine(name=name, status=status, bar=bar, cells=("", "", ""))
 
 
 def find_told_below(places: Iterable[Place]) -> frozenset[str]:
@@ -156,14 +404,34 @@ def make_chart_line(
     """
     if place.is_phase:
         return replace(_make_phase_line(place.row, end), depth=place.depth)
+    if "note" in place.row:
+        return _make_note_line(place)
     if place.row["kind"] not in _LINES:
         return _make_startup_line(place.row, end)
-    row = {**place.row, "error_type": None} if place.row["span_id"] in told_below else place.row
+    row = {**place.row, "error_type": None} if place.row["span_id"] in told_below else join_rows(place)
     line = _make_task_line(row, place.parts, end, currency)
     if is_map and not place.is_worker:
         about = row.get("description") or ""
         line = replace(line, agent="" if about == row["name"] else about)
-    return replace(line, depth=place.depth, is_worker=place.is_worker)
+    is_reviewer = bool(row.get("review_id"))
+    return replace(line, depth=place.depth, is_worker=place.is_worker, is_reviewer=is_reviewer)
+
+
+def join_rows(place: Place) -> Row:
+    """What stands in a line: its row, or where several tasks share it, one that sums them up."""
+    if not place.others:
+        return place.row
+    rows = [place.row, *place.others]
+    summed = {
+        name: sum(known)
+        for name in ("duration_ms", "input_tokens", "output_tokens", "cost")
+        if (known := [row[name] for row in rows if row.get(name) is not None])
+    }
+    goes = [
+        {"start_ms": row["start_ms"], "end_ms": row.get("end_ms")} for row in rows if row.get("start_ms") is not None
+    ]
+    first = {"span_id": place.row["span_id"], "start_ms": place.row.get("start_ms")}
+    return {**rows[-1], **summed, **first, "rounds": goes}
 
 
 def _find_enclosing(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) -> str | None:
@@ -175,10 +443,15 @@ def _find_enclosing(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) ->
 
 
 def _make_phase_line(row: Row, end: float) -> ChartLine:
-    notes = (_describe_skip(row),) if row["status"] == "skipped" else ()
-    cells = (_describe_time(row, end), "", "")
+    skip = (describe_skip(row.get("reason")),) if row["status"] == "skipped" else ()
     return ChartLine(
-        span_id=row["span_id"], is_phase=True, name=row["name"], status=row["status"], cells=cells, notes=notes
+        span_id=row["span_id"],
+        is_phase=True,
+        name=row["name"],
+        status=row["status"],
+        bar=draw_rounds(row, end),
+        cells=(_describe_time(row, end), "", ""),
+        notes=(*skip, *describe_rounds(row)),
     )
 
 
@@ -190,41 +463,42 @@ def _make_startup_line(row: Row, end: float) -> ChartLine:
         span_id=row["span_id"],
         name=row["name"],
         status=row["status"],
-        bar=draw_startup_bar(row, end),
+        bar=draw_bar(row, (), end),
         cells=cells,
         notes=tuple(notes),
+    )
+
+
+def _make_note_line(place: Place) -> ChartLine:
+    """A written task of which nobody knows who did it, or work that was not handed on: words in place of a bar."""
+    return ChartLine(
+        span_id=place.row["span_id"],
+        name=place.row["name"],
+        status=place.row["status"],
+        cells=("", "", ""),
+        notes=tuple(filter(None, [place.row["note"]])),
+        depth=place.depth,
+        is_worker=True,
     )
 
 
 def _make_task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> ChartLine:
     return ChartLine(
         span_id=row["span_id"],
-        name=f"{row['name']}{_describe_times(row)}",
+        name=f"{row.get('title') or row['name']}{describe_times(row)}",
+        code_name=row["name"],
         agent=row.get("agent") or "",
         status=row["status"],
-        bar=draw_task_bar(row, parts, end),
+        bar=draw_bar(row, parts, end),
         cells=(_describe_time(row, end), _describe_tokens(row, parts), _describe_cost(row, currency)),
         notes=(*_describe_reuse(row, currency), *_list_notes(row, parts)),
     )
 
 
-def _describe_times(row: Row) -> str:
-    """How often a task runs, in the timeline's words (`timesOf`)."""
-    if row.get("item_count") is not None:
-        return f" x {row['item_count']:,}"
-    return " x ?" if "for_each" in (row.get("settings") or {}) else ""
-
-
 def _describe_reuse(row: Row, currency: str) -> Iterable[str]:
     """Why a task was reused and what that saved, or why it ran; nothing where nobody asked (C34)."""
-    reason = row.get("reuse_reason")
-    if row.get("reused"):
-        cost, tokens = row.get("saved_cost"), row.get("saved_tokens")
-        saved = [format_money(cost, row.get("currency") or currency)] if cost else []
-        saved += [f"{format_count(tokens)} tokens"] if tokens else []
-        yield f"reused, {reason}; saved {', '.join([*saved, format_duration(row.get('saved_ms'))])}"
-    elif reason is not None:
-        yield f"not reused: {reason}"
+    if said := "; ".join(filter(None, [describe_reuse(row), describe_row_saving(row, currency)])):
+        yield said
 
 
 def _describe_cost(row: Row, currency: str) -> str:
@@ -236,7 +510,7 @@ def _describe_time(row: Row, end: float) -> str:
     if row.get("start_ms") is None:
         return ""
     # Rows that 0.1.0 saved don't say how much of the time was the task's own.
-    return format_duration(row.get("duration_ms", find_stop(row, end) - row["start_ms"]))
+    return describe_length({**row, "end_ms": find_stop(row, end)})
 
 
 def _describe_tokens(row: Row, parts: Sequence[Row]) -> str:
@@ -250,7 +524,7 @@ def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
     if row.get("delta"):
         yield str(row["delta"])
     if row["status"] == "skipped":
-        yield _describe_skip(row)
+        yield describe_skip(row.get("reason"))
     elif row.get("error_type"):
         yield f"{row['error_type']}: {row.get('error_message') or 'no message'}"
     reasons = [
@@ -266,34 +540,32 @@ def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
     ]
     if broken:
         yield f"{pluralize(len(broken), 'tool error')}: {', '.join(dict.fromkeys(broken))}"
-    if row.get("retry_reason") not in (None, "review"):  # what reviews did is told by themselves
-        cause = "a guardrail sent it back" if row["retry_reason"] == "guardrail" else row["retry_reason"]
-        yield f"done {row.get('attempt')} times: {cause}"
+    told = [said for said, each in zip(describe_rounds(row), row.get("rounds") or (), strict=True) if _says_why(each)]
+    yield from told
+    if not told and row.get("retry_reason") not in (None, "review"):  # what reviews did is told by themselves
+        yield f"done {row.get('attempt')} times: {describe_redoing(row)}"
     if row.get("is_fallback"):
         yield f"the fallback {row.get('agent')} took over"
     for part in parts:
-        if part["kind"] == "delegation" and part["status"] == "error":
+        if part["kind"] == "delegation" and part["status"] == "error" and not row.get("work"):  # else it has a line
             yield f"not handed on to {part['name']}: {part.get('error_message') or part.get('reason') or 'no reason'}"
-    yield from filter(None, map(_describe_review, parts))
+    judged = {each.get("end_ms") for each in row.get("rounds") or ()}
+    yield from filter(None, [_describe_review(part) for part in parts if part.get("end_ms") not in judged or not told])
 
 
-def _describe_skip(row: Row) -> str:
-    """Why it never ran, in the timeline's words (`describeSkip`): that it did not is said once."""
-    reason = str(row.get("reason"))
-    if reason.startswith("condition"):
-        return reason
-    reason = reason.removeprefix("not started: ")
-    return f"skipped, since {reason}" if reason.startswith("phase ") else f"skipped: {reason}"
+def _says_why(go: Row) -> bool:
+    """Whether more is known of a go at a task than that its phase was sent back."""
+    return go.get("verdict") not in (None, ANSWERS[Verdict.RETRY])
 
 
 def _describe_review(part: Row) -> str | None:
-    """What a review did, unless it only let things go on."""
+    """What a review did, unless it only let things go on, and somebody has decided that."""
     review = part.get("review") if part["kind"] == "review" else None
     if review is None:
         return None
+    answer, subject = describe_answer(part), review.get("subject")
     if part.get("end_ms") is None:
-        return "in review" if review.get("subject") == "phase" else "waiting for you"
-    if review.get("subject") == "question":
-        return None
-    word = _ANSWERS.get(review.get("decision") or "")
-    return word if word is None or not review.get("is_timeout") else f"{word}, since nobody answered in time"
+        return answer
+    decision, undecided = review.get("decision"), find_undecided(part)
+    is_said = bool(undecided) if subject == "question" else decision not in _PLAIN or bool(decision and undecided)
+    return f"{SUBJECTS.get(subject, part['name'])} · {answer}" if is_said else None

@@ -1,4 +1,8 @@
-"""Two runs compared, for a page (T22): what changed task by task, and the words that changed, marked.
+"""Runs compared, for a page: two of them (T22), and the last ones of a notebook.
+
+Of two, what changed task by task, and the words that changed, marked. Of the last ones, what each took and was given,
+and what changed since the one before. What changed stands in lines of its own, as wide as the page: in a column it
+would push the amounts out of sight.
 
 Reads well in light and dark and without styles: words that were taken out are struck through and those that were put in
 underlined by their elements alone. Nothing in it runs, and nothing is fetched.
@@ -6,123 +10,167 @@ underlined by their elements alone. Nothing in it runs, and nothing is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import starmap
 from typing import Final
 
-from ensemble_notebook.domain.wording import pluralize
-from ensemble_notebook.notebook.picture.static_picture import Bundle, escape_text
-from ensemble_notebook.trace.comparison.diff_lines import HEADS, DiffLine
+from ensemble_notebook.domain.wording import format_moment, format_zone, pluralize
+from ensemble_notebook.notebook.picture import html_table as html
+from ensemble_notebook.trace.comparison.row_diffs import HEADS, DiffLine
 from ensemble_notebook.trace.comparison.run_diff import RunDiff
-from ensemble_notebook.trace.comparison.text_changes import TextChange, TextChanges
-from ensemble_notebook.trace.comparison.word_diff import Piece, wrap_piece
+from ensemble_notebook.trace.comparison.run_history import ComparedRun, RunHistory, describe_amounts
+from ensemble_notebook.trace.comparison.text_changes import (
+    Piece,
+    TextChange,
+    TextChanges,
+    shorten_same,
+    split_line_ends,
+)
+from ensemble_notebook.trace.spans.shared_words import name_status
+from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, TONE_COLORS
 
 MOST_OPEN: Final = 4
 """More changed texts than this are folded one by one."""
 
-# Readable on white and on near-black, as those of the picture of a run.
-_REMOVED: Final = "color:#e0364a;background:rgba(224,54,74,0.12)"
-_ADDED: Final = "color:#2f9e57;background:rgba(47,158,87,0.14)"
-_COLORS: Final = {
-    "same": "opacity:0.7",
-    "changed": "color:#b9801a",
-    "added": "color:#2f9e57",
-    "removed": "color:#e0364a",
+MOST_CHANGES: Final = 4
+"""How many changed texts of a sort are shown of each of the last runs; the frame has all."""
+
+WORDS_AROUND: Final = 3
+LONGEST: Final = 240
+"""Characters of a changed text, or of an input, that are shown of each of the last runs."""
+
+_MARKS: Final = {
+    "removed": ("del", f"color:{ERROR_COLOR};background:rgba(224,54,74,0.12)"),
+    "added": ("ins", f"color:{DONE_COLOR};background:rgba(47,158,87,0.14)"),
 }
-_CELL: Final = "text-align:left;vertical-align:top;padding:1px 10px 1px 0;white-space:nowrap;border:0"
-_NUMBER: Final = _CELL.replace("left", "right", 1)
+_COLORS: Final = {"changed": TONE_COLORS["pause"], "added": DONE_COLOR, "removed": ERROR_COLOR}
 # In a narrow window, a long name takes several lines, and a difference stands below its amount: all stay in sight.
-_NAME: Final = f"{_CELL.replace('nowrap', 'normal')};min-width:6em;max-width:20em;overflow-wrap:anywhere"
-_PAIR: Final = _NUMBER.replace("nowrap", "normal").replace("10px", "18px")
+_NAME: Final = f"{html.BREAKS};min-width:6em;max-width:20em;padding-right:10px"
+_NARROW: Final = "padding-right:10px"
+_PAIR: Final = "white-space:normal"
 _AMOUNT: Final = "display:inline-block;white-space:nowrap"
 _DIFFERENCE: Final = f"{_AMOUNT};min-width:5em"
-_PRE: Final = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;background:none;color:inherit"
-_FAINT: Final = "opacity:0.7"
-_ROW: Final = "border:0;background:none"
+_WIDE: Final = f"{html.BREAKS};min-width:12em"
+_HISTORY: Final = (
+    *(html.Column(head) for head in ("run", "status", "began", "time", "tokens", "cost")),
+    html.Column("inputs", style=_WIDE),
+)
 
 
-def make_diff_bundle(diff: RunDiff) -> Bundle:
+def make_diff_bundle(diff: RunDiff) -> html.Bundle:
     """A comparison as plain text and as HTML."""
     return {"text/plain": repr(diff), "text/html": render_diff_html(diff)}
 
 
-def make_changes_bundle(changes: TextChanges) -> Bundle:
+def make_changes_bundle(changes: TextChanges) -> html.Bundle:
     """Changed texts as plain text and as HTML."""
-    html = "".join(_render_change(change, is_open=True) for change in changes.changes)
+    parts = [_render_change(change, is_open=True) for change in changes.changes]
     return {
         "text/plain": str(changes) or "(nothing changed)",
-        "text/html": wrap_html(html or "<div>Nothing changed.</div>"),
+        "text/html": html.wrap(*parts or [html.tag("div", "Nothing changed.")]),
     }
 
 
-def render_diff_html(diff: RunDiff) -> str:
+def make_history_bundle(history: RunHistory) -> html.Bundle:
+    """The last runs as plain text and as HTML: a row for each, newest first, and below it what changed."""
+    shown = (
+        html.write_table(_HISTORY, map(_render_run, history.runs)) if history.runs else html.tag("div", repr(history))
+    )
+    return {"text/plain": repr(history), "text/html": html.wrap(shown)}
+
+
+def render_diff_html(diff: RunDiff) -> html.Html:
     """A comparison: both runs, the summary, a table of tasks, and what changed in texts, folded by sort."""
-    sides = "".join(
-        f'<div><strong>{side}</strong> <span style="{_FAINT}">{escape_text(said)}</span></div>'
-        for side, said in diff.sides
-    )
-    notes = "".join(f"<div>! {escape_text(note)}</div>" for note in diff.notes)
-    parts = "".join(_render_part(title, changes) for title, changes in diff.list_parts())
-    summary = f'<div style="margin:4px 0">{escape_text(diff.summary)}</div>'
-    return wrap_html(f"{sides}{summary}{notes}{_render_table(diff.lines)}{parts}")
+    sides = [html.tag("div", html.tag("strong", side), " ", html.faint(said)) for side, said in diff.sides]
+    notes = [html.tag("div", f"! {note}") for note in diff.notes]
+    parts = starmap(_render_part, diff.list_parts())
+    table = [_render_table(diff.lines)] if diff.lines else []
+    return html.wrap(*sides, html.tag("div", diff.summary, style="margin:4px 0"), *notes, *table, *parts)
 
 
-def wrap_html(html: str) -> str:
-    """In the type and size of all pictures; what is wider can be scrolled."""
-    return f'<div style="font-size:13px;line-height:1.5;overflow-x:auto">{html}</div>'
-
-
-def _render_table(lines: Iterable[DiffLine]) -> str:
+def _render_table(lines: Iterable[DiffLine]) -> html.Html:
     output, *pairs = filter(None, HEADS)
-    heads = f'<th style="{_NUMBER};font-weight:normal">{output}</th>'
-    heads += "".join(f'<th style="{_PAIR};font-weight:normal">{head}</th>' for head in pairs)
-    rows = "".join(map(_render_line, lines))
-    return (
-        '<table style="border-collapse:collapse;border:0;margin:4px 0;font-size:13px;color:inherit">'
-        f'<thead style="border:0"><tr style="{_ROW};{_FAINT}"><th style="{_CELL};font-weight:normal">task</th>'
-        f'<th style="{_CELL};font-weight:normal"></th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
-    )
+    columns = [
+        html.Column("task", style=_NAME),
+        html.Column("", style=_NARROW),
+        html.Column(output, is_number=True, style=_NARROW),
+    ]
+    columns += [html.Column(head, is_number=True, style=_PAIR) for head in pairs]
+    return html.write_table(columns, map(_render_line, lines))
 
 
-def _render_line(line: DiffLine) -> str:
-    indent = f";padding-left:{1.4 * line.depth:g}em" if line.depth else ""
-    name = escape_text(line.name)
-    name = f"<strong>{name}</strong>" if line.is_whole else name
-    status = f'<span style="{_COLORS[line.status]}">{line.sign} {line.status}</span>'
+def _render_line(line: DiffLine) -> html.Line:
+    name = html.tag("strong", line.name) if line.is_whole else line.name
+    said = f"{line.sign} {line.status}"
+    status = html.color(said, _COLORS[line.status]) if line.status in _COLORS else html.faint(said)
     output, *amounts = line.cells
-    cells = f'<td style="{_NUMBER}">{escape_text(output)}</td>'
-    cells += "".join(starmap(_render_pair, zip(amounts[::2], amounts[1::2], strict=True)))
-    return f'<tr style="{_ROW}"><td style="{_NAME}{indent}">{name}</td><td style="{_CELL}">{status}</td>{cells}</tr>'
+    pairs = zip(amounts[::2], amounts[1::2], strict=True)
+    return html.Line(cells=[name, status, output, *starmap(_render_pair, pairs)], depth=line.depth)
 
 
-def _render_pair(amount: str, difference: str) -> str:
-    return (
-        f'<td style="{_PAIR}"><span style="{_AMOUNT}">{escape_text(amount)}</span> '
-        f'<span style="{_DIFFERENCE}">{escape_text(difference)}</span></td>'
-    )
+def _render_pair(amount: str, difference: str) -> html.Html:
+    return html.join(html.tag("span", amount, style=_AMOUNT), " ", html.tag("span", difference, style=_DIFFERENCE))
 
 
-def _render_part(title: str, changes: TextChanges) -> str:
+def _render_part(title: str, changes: TextChanges) -> html.Html:
     count = len(changes.changes)
-    is_open = count <= MOST_OPEN
-    inner = "".join(_render_change(change, is_open=is_open) for change in changes.changes)
-    said = f'{title} <span style="{_FAINT}">({pluralize(count, "text")} changed)</span>'
-    summary = f"<summary>{said}</summary>"
-    return f'<details open style="margin:4px 0 0">{summary}<div style="padding-left:1.2em">{inner}</div></details>'
+    inner = [_render_change(change, is_open=count <= MOST_OPEN) for change in changes.changes]
+    return html.fold(html.join(title, " ", html.faint(f"({pluralize(count, 'text')} changed)")), *inner, is_open=True)
 
 
-def _render_change(change: TextChange, *, is_open: bool) -> str:
-    said = escape_text(change.where) + ("" if change.status == "changed" else f" ({change.status})")
-    text = "".join(map(render_words, change.pieces))
-    return (
-        f'<details{" open" if is_open else ""} style="margin:2px 0"><summary>{said}</summary>'
-        f'<pre style="margin:2px 0 8px 1.2em;{_PRE}">{text}</pre></details>'
-    )
+def _render_change(change: TextChange, *, is_open: bool) -> html.Html:
+    return html.fold(_name(change), html.preformat(*map(_render_words, change.pieces)), is_open=is_open)
 
 
-def render_words(piece: Piece) -> str:
-    """A piece of a text, marked where it changed."""
-    escaped = piece._replace(text=escape_text(piece.text))
-    if piece.mark == "removed":
-        return wrap_piece(escaped, f'<del style="{_REMOVED}">', "</del>")
-    return wrap_piece(escaped, f'<ins style="{_ADDED}">', "</ins>") if piece.mark == "added" else escaped.text
+def _name(change: TextChange) -> str:
+    return change.where if change.status == "changed" else f"{change.where} ({change.status})"
+
+
+def _render_words(piece: Piece) -> html.Html:
+    """A piece of a text, marked where it changed; not so the end of its last line."""
+    if piece.mark not in _MARKS:
+        return html.join(piece.text)
+    element, style = _MARKS[piece.mark]
+    words, rest = split_line_ends(piece.text)
+    return html.join(html.tag(element, words, style=style), rest)
+
+
+def _render_run(compared: ComparedRun) -> html.Line:
+    """One of the last runs."""
+    told, diff = compared.fold, compared.diff
+    start = None if told.run is None else told.run.start_time
+    began = "" if start is None else f"{format_moment(start)} {format_zone(start)}"
+    who = html.join(html.tag("strong", told.name or "run"), " ", told.run_id[:8])
+    amounts = map(html.stack, describe_amounts(compared))
+    inputs = html.stack(f"{name}: {_shorten(value, LONGEST)}" for name, value in told.inputs.items())
+    notes = [] if diff is None else [html.stack(_list_changes(diff))]
+    return html.Line(cells=[who, name_status(told.status), began, *amounts, inputs], has_rule=True, notes=notes)
+
+
+def _list_changes(diff: RunDiff) -> Iterator[str]:
+    """What changed, in lines: how many tasks, then the first texts of each sort, then the sorts that are the same."""
+    yield html.faint(f"since {diff.before.run_id[:8]}: {diff.task_summary}")
+    for title, changes in diff.list_parts():
+        for change in changes.changes[:MOST_CHANGES]:
+            yield html.join(html.faint(f"{title}, {_name(change)}:"), " ", *_render_start(change))
+        if (left := len(changes.changes) - MOST_CHANGES) > 0:
+            yield html.faint(f"{title}: and {left} more")
+    yield html.faint(diff.describe_rest())
+
+
+def _render_start(change: TextChange) -> Iterator[str]:
+    """The first of the words that changed, with those around each change."""
+    left = LONGEST
+    for piece in shorten_same(change.pieces, WORDS_AROUND):
+        if left <= 0:
+            yield " […]"
+            return
+        text = _shorten(piece.text, left)
+        yield _render_words(Piece(piece.mark, text))
+        left -= len(text)
+
+
+def _shorten(text: str, limit: int) -> str:
+    """At most so many characters, on one line."""
+    flat = text.replace("\n", " ")
+    return flat if len(flat) <= limit else f"{flat[:limit]}…"

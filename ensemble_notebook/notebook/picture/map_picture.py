@@ -1,27 +1,38 @@
-"""The result of a map as a notebook shows it: a sentence, and the first rows of its table."""
+"""The result of a map as a notebook shows it: a sentence, and the first rows of its table, what failed before the rest.
+
+What a task gave that runs for each item of a list is shown alike.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.outputs.secrets import mask, mask_start
 from ensemble_notebook.domain.wording import format_duration, format_money, pluralize
-from ensemble_notebook.errors import remove_control_characters
-from ensemble_notebook.notebook.picture.output_variable import find_variable
-from ensemble_notebook.notebook.picture.static_picture import escape_text
+from ensemble_notebook.errors import add_origin, remove_control_characters, summarize_error
+from ensemble_notebook.notebook.picture.html_table import BREAKS, FAINT, Column, Html, Line, tag, wrap, write_table
+from ensemble_notebook.notebook.picture.static_picture import find_variable
+from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowRecord, make_row_frame, sum_spending
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     import pandas as pd
 
+    from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
+    from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.trace.analysis.row_table import RowSpending
 
 FIRST: Final = 12
 _LONGEST: Final = 80
 _LONGEST_ERROR: Final = 300
+_LEAST_WRAPPED: Final = 24  # characters of a line, so that no column of texts is a tower of words
 _NUMBER: Final = re.compile(r"[-+]?[0-9][0-9.,_e+-]*")
-_NUMBERS: Final = frozenset({"input_tokens", "output_tokens", "cost", "duration", "score"})
-_LEFT_OUT: Final = ("run_id",)
+_NUMBERS: Final = frozenset({"input_tokens", "output_tokens", "cost", "score_cost", "duration", "score"})
+_LEFT_OUT: Final = ("run_id", "error_type", "http_status")
 
 
 def make_map_bundle(result: MapResult, expression: str | None = None) -> dict[str, Any]:
@@ -32,22 +43,77 @@ def make_map_bundle(result: MapResult, expression: str | None = None) -> dict[st
         expression: what gives it in the notebook; None: the variable that has it.
     """
     expression = expression or find_variable(result) or "result"
-    frame, rest = _make_table(result), len(result) - FIRST
-    said = result.describe()
-    notes = [f"! {each}" for each in result.warnings]
-    more = f"{pluralize(rest, 'more row')}; all of them: {expression}.frame" if rest > 0 else f"{expression}.frame"
-    if frame is None:
+    said = mask(result.describe())
+    notes = [mask(f"! {each}") for each in result.warnings]
+    notes += filter(None, [result.describe_sameness()])
+    if not len(result):
         return {"text/plain": "\n".join([said, *notes])}
-    plain = "\n".join([said, *notes, _align_texts(frame).to_string(), more])
-    html = "".join(
-        [
-            f"<div><strong>{escape_text(said)}</strong></div>",
-            *(f"<div>{escape_text(each)}</div>" for each in notes),
-            f'<div style="overflow-x:auto">{_write_html(frame)}</div>',
-            f'<div style="opacity:0.7">{escape_text(more)}</div>',
-        ]
+    frame = _order_rows(result.frame).iloc[:, : result.frame.shape[1] - len(result.input_names)]
+    if not result.shows_texts:  # a page keeps what it shows (T6a)
+        frame = frame.drop(columns=[each for each in frame.columns if each not in _TEXTLESS]).reset_index(drop=True)
+    rest = len(result) - FIRST
+    more = f"{pluralize(rest, 'more row')}; all of them: {expression}.frame" if rest > 0 else f"{expression}.frame"
+    return _make_bundle(said, notes, _write_words(frame, result.metrics.currency), more)
+
+
+def make_items_bundle(output: EnsembleOutput, task: TaskOutput, expression: str) -> dict[str, Any]:
+    """What a task gave that runs for each item, as plain text and HTML.
+
+    Args:
+        output: of the run.
+        task: has items, in whatever number.
+        expression: what gives the output in the notebook.
+    """
+    import pandas as pd
+
+    names = {each.name for each in task.item_outputs} | {each.name for each in task.item_failures}
+    spending = sum_spending(output.trace.fold, names)
+    records = dict(sorted(_list_items(task, spending), key=lambda item: _find_number(item[0])))
+    frame = make_row_frame(list(records.values()), pd.Index(list(records))).drop(columns="run_id")
+    failed = len(task.item_failures)
+    counts = ", ".join(
+        f"{count:,} {word}" for count, word in ((len(task.item_outputs), "completed"), (failed, "failed")) if count
     )
-    return {"text/plain": mask(remove_control_characters(plain)), "text/html": mask(html)}
+    said = mask(f"{pluralize(len(records), 'item')} of {task.name}: {counts}")
+    whole, rest = f"{expression}[{json.dumps(task.name, ensure_ascii=False)}].item_outputs", len(records) - FIRST
+    more = f"{pluralize(rest, 'more item')}; all of them: {whole}" if rest > 0 else whole
+    more += f"; what failed: {whole.replace('item_outputs', 'item_failures')}" if failed else ""
+    return _make_bundle(said, (), _write_words(_order_rows(frame), output.metrics.currency), more)
+
+
+def _list_items(task: TaskOutput, spending: Mapping[str, RowSpending]) -> Iterator[tuple[str, RowRecord]]:
+    for each in task.item_outputs:
+        took = spending.get(each.name, NOTHING_SPENT)
+        yield each.name, RowRecord(status="completed", raw=mask(each.raw), spending=took, reused=each.reused)
+    for failure in task.item_failures:
+        took = spending.get(failure.name, NOTHING_SPENT)
+        yield failure.name, RowRecord(status="failed", error=_describe(failure), spending=took)
+
+
+def _describe(failure: Failure) -> str:
+    return add_origin(summarize_error(failure.error), failure.error)
+
+
+def _find_number(name: str) -> int:
+    """The number of an item by its name, ``summarise[12]``."""
+    return int(name[name.rindex("[") + 1 : -1])
+
+
+def _order_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows that are shown: what failed, then the others, each in their order."""
+    is_failed = frame["status"].eq("failed")
+    return frame.iloc[[*is_failed.to_numpy().nonzero()[0], *(~is_failed).to_numpy().nonzero()[0]][:FIRST]]
+
+
+def _make_bundle(said: str, notes: Iterable[str], frame: pd.DataFrame, more: str) -> dict[str, Any]:
+    plain = "\n".join([said, *notes, _align_texts(frame).to_string(), more])
+    html = wrap(
+        tag("div", tag("strong", said)),
+        *(tag("div", each) for each in notes),
+        _write_html(frame),
+        tag("div", more, style=FAINT),
+    )
+    return {"text/plain": mask(remove_control_characters(plain)), "text/html": html}
 
 
 def _list_texts(frame: pd.DataFrame) -> list[str]:
@@ -66,51 +132,45 @@ def _align_texts(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**filled).rename(columns={name: str(name).ljust(width) for name, width in widths.items()})
 
 
-def _write_html(frame: pd.DataFrame) -> str:
+def _write_html(frame: pd.DataFrame) -> Html:
     """The table for a page: numbers from the right, texts from the left and whole, in lines that wrap."""
     texts = frozenset(_list_texts(frame))
-    aligned = {name: "left" if name in texts else "right" for name in frame.columns}
-    names = "".join(f'<th style="text-align:{aligned[name]}">{escape_text(str(name))}</th>' for name in frame.columns)
-    empty = "<th></th>" * frame.index.nlevels
-    lines = [f"<thead><tr>{empty}{names}</tr></thead><tbody>"]
-    for label, row in zip(frame.index, frame.itertuples(index=False, name=None), strict=True):
-        levels = label if isinstance(label, tuple) else (label,)
-        heads = "".join(
-            f'<th style="text-align:left;vertical-align:top">{escape_text(str(each))}</th>' for each in levels
-        )
-        cells = "".join(
-            f'<td style="text-align:{aligned[name]};vertical-align:top">{escape_text(each)}</td>'
-            for name, each in zip(frame.columns, row, strict=True)
-        )
-        lines.append(f"<tr>{heads}{cells}</tr>")
-    return f"<table>{''.join(lines)}</tbody></table>"
+    columns = [Column("") for _ in range(frame.index.nlevels)]
+    for name in frame.columns:
+        longest = max(map(len, frame[name]))
+        style = f"{BREAKS};min-width:{min(longest, _LEAST_WRAPPED)}ch" if name in texts else ""
+        columns.append(Column(str(name), is_number=name not in texts, style=style))
+    labels = (label if isinstance(label, tuple) else (label,) for label in frame.index)
+    rows = frame.itertuples(index=False, name=None)
+    lines = [Line(cells=[*map(str, label), *row]) for label, row in zip(labels, rows, strict=True)]
+    return write_table(columns, lines)
 
 
-def _make_table(result: MapResult) -> pd.DataFrame | None:
-    """The first rows, in words; None where there are none, or none may be shown."""
-    if not len(result):
-        return None
-    frame = result.frame.head(FIRST)
-    if not result.shows_texts:  # a page keeps what it shows (T6a)
-        frame = frame.drop(columns=[each for each in frame.columns if each not in _TEXTLESS]).reset_index(drop=True)
+def _write_words(frame: pd.DataFrame, currency: str) -> pd.DataFrame:
+    """The rows in words, without columns that say nothing."""
     frame = frame.drop(columns=[each for each in _LEFT_OUT if each in frame.columns])
+    if "score_cost" in frame.columns and frame["score_cost"].isna().all():
+        frame = frame.drop(columns="score_cost")
     if "error" in frame.columns and frame["error"].isna().all():
         frame = frame.drop(columns="error")
-    if not result.frame["input_tokens"].sum():  # handlers take none
+    if "raw" in frame.columns and frame["raw"].isna().all():
+        frame = frame.drop(columns="raw")
+    if not frame["input_tokens"].sum():  # handlers take none
         frame = frame.drop(columns=["input_tokens", "output_tokens", "cost"])
-    currency = result.metrics.currency
+    if not frame["reused"].any():
+        frame = frame.drop(columns="reused")
     shown = {name: [_write(name, each, currency) for each in frame[name]] for name in frame.columns}
     return frame.assign(**shown).astype("object").rename(columns={"duration_ms": "duration"})
 
 
-_TEXTLESS: Final = frozenset({"status", "input_tokens", "output_tokens", "cost", "duration_ms"})
+_TEXTLESS: Final = frozenset({"status", "input_tokens", "output_tokens", "cost", "duration_ms", "reused"})
 
 
 def _write(name: str, value: Any, currency: str) -> str:
     """A value of the table, as people read it; nothing for what is unknown."""
     if value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value):
         return ""
-    if name == "cost":
+    if name in ("cost", "score_cost"):
         return format_money(value, currency)
     if name == "duration_ms":
         return format_duration(value)

@@ -10,25 +10,33 @@ import sys
 import textwrap
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, ClassVar, Final
 
 import pandas as pd
 
-from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.domain.wording import (
+    UNKNOWN,
+    format_count,
+    format_duration,
+    format_moment,
+    format_money,
+    format_zone,
+    pluralize,
+)
 from ensemble_notebook.errors import make_readable
-from ensemble_notebook.notebook.picture.diff_picture import wrap_html
-from ensemble_notebook.notebook.picture.static_picture import escape_text
+from ensemble_notebook.notebook.picture.html_table import FAINT, Bundle, Column, Line, tag, wrap, write_table
+from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
+from ensemble_notebook.trace.joined_frames import TABLES, JoinedFrames
+from ensemble_notebook.trace.spans.shared_words import name_status
+from ensemble_notebook.trace.store.run_table import REMEMBERED_RUNS
 
 LONGEST: Final = 48
 """Characters of a cell that is shortened."""
 LONGEST_IN_A_NARROW_TERMINAL: Final = 20
 """The same where the lines would be longer than those of the terminal."""
 
-_CELL: Final = "text-align:left;vertical-align:top;padding:1px 14px 1px 0;white-space:nowrap;border:0"
-_WRAPPED: Final = "text-align:left;vertical-align:top;padding:1px 14px 1px 0;border:0;min-width:12em"
-_NUMBER: Final = _CELL.replace("left", "right", 1)
-_FAINT: Final = ";opacity:0.7"
-_ROW: Final = "border:0;background:none"
+_WRAPPED: Final = "white-space:normal;min-width:12em"
 
 Row = Mapping[Hashable, Any]
 """The index and the columns by name; None is unknown."""
@@ -41,6 +49,7 @@ class ShownColumn:
     Attributes:
         head: above it.
         write: makes the text of a row.
+        add_on_page: what a page needs to be told behind that, where it may be read elsewhere.
         is_number: it stands on the right. is_faint: it is looked at last. is_whole: it is never shortened.
     """
 
@@ -49,16 +58,17 @@ class ShownColumn:
     is_number: bool = False
     is_faint: bool = False
     is_whole: bool = False
+    add_on_page: Callable[[Row], str] | None = None
 
     @property
-    def style(self) -> str:
-        """Of its cells in HTML."""
-        style = _NUMBER if self.is_number else _WRAPPED if self.is_whole else _CELL
-        return style + (_FAINT if self.is_faint else "")
+    def column(self) -> Column:
+        """The same of a table in HTML."""
+        return Column(self.head, self.is_number, self.is_faint, _WRAPPED if self.is_whole else "")
 
-    def read(self, row: Row, longest: int = LONGEST) -> str:
+    def read(self, row: Row, longest: int = LONGEST, *, is_page: bool = False) -> str:
         """The text of a row, on one line."""
-        text = " ".join(make_readable(self.write(row)).split())
+        added = self.add_on_page(row) if is_page and self.add_on_page else ""
+        text = " ".join(make_readable(f"{self.write(row)} {added}").split())
         return text if self.is_whole or len(text) <= longest else f"{text[: longest - 1]}…"
 
 
@@ -110,21 +120,11 @@ class ShownTable(pd.DataFrame):
             html: str | None = pd.DataFrame(self)._repr_html_()  # type: ignore[operator]
             return html
         if self.empty:
-            return wrap_html(f"<div>{escape_text(self.nothing)}</div>")
-        heads = "".join(
-            f'<th style="{each.style};font-weight:normal{_FAINT}">{escape_text(each.head)}</th>' for each in self.shown
+            return wrap(tag("div", self.nothing))
+        table = write_table(
+            [each.column for each in self.shown], (Line(cells=each) for each in self._read_cells(is_page=True))
         )
-        rows = "".join(self._render_row(cells) for cells in self._read_cells())
-        rest = "".join(f'<div style="opacity:0.7">{escape_text(line)}</div>' for line in self._say_rest())
-        return wrap_html(
-            '<table style="border-collapse:collapse;border:0;margin:4px 0;font-size:13px;color:inherit">'
-            f'<thead style="border:0"><tr style="{_ROW}">{heads}</tr></thead><tbody>{rows}</tbody></table>{rest}'
-        )
-
-    def _render_row(self, cells: Sequence[str]) -> str:
-        parts = zip(cells, self.shown, strict=True)
-        known = "".join(f'<td style="{each.style}">{escape_text(text)}</td>' for text, each in parts)
-        return f'<tr style="{_ROW}">{known}</tr>'
+        return wrap(table, *(tag("div", line, style=FAINT) for line in self._say_rest()))
 
     @property
     def _is_as_made(self) -> bool:
@@ -136,10 +136,10 @@ class ShownTable(pd.DataFrame):
         most = pd.get_option("display.max_rows")
         return len(self) if not most else min(most, len(self))
 
-    def _read_cells(self, longest: int = LONGEST) -> list[list[str]]:
+    def _read_cells(self, longest: int = LONGEST, *, is_page: bool = False) -> list[list[str]]:
         some = pd.DataFrame(self).iloc[: self._most].reset_index().astype(object)
         rows: list[dict[Hashable, Any]] = some.where(some.notna(), None).to_dict("records")
-        return [[each.read(row, longest) for each in self.shown] for row in rows]
+        return [[each.read(row, longest, is_page=is_page) for each in self.shown] for row in rows]
 
     def _say_rest(self) -> list[str]:
         left = len(self) - self._most
@@ -155,3 +155,75 @@ def _say_missing(heads: Sequence[str], room: int) -> list[str]:
     """What a narrow terminal has no room for, on lines that it has room for."""
     said = f"and {', '.join(heads)}, which a wider terminal shows"
     return textwrap.wrap(said, room) if heads else []
+
+
+# --- The remembered runs as a person looks for one: which it was, how it ended, when, what it took, what it was given -
+
+
+SHORT_ID: Final = 8
+"""Characters of an id: enough to name a run by."""
+
+
+def _write_time(row: Row) -> str:
+    began = row["start_time"]
+    return UNKNOWN if began is None else format_moment(pd.Timestamp(began).to_pydatetime())
+
+
+def _write_zone(row: Row) -> str:
+    """A page is read by other clocks than that of the kernel, and does not know by which without a script."""
+    began = row["start_time"]
+    return "" if began is None else format_zone(pd.Timestamp(began).to_pydatetime())
+
+
+def _write_tasks(row: Row) -> str:
+    return UNKNOWN if row["tasks"] is None else f"{row['tasks_done']}/{row['tasks']}"
+
+
+def _write_tokens(row: Row) -> str:
+    known = [row[name] for name in ("input_tokens", "output_tokens") if row[name] is not None]
+    return format_count(sum(known) if known else None)
+
+
+def _write_inputs(row: Row) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in (row["inputs"] or {}).items())
+
+
+def _write_place(row: Row) -> str:
+    resumed = None if row["resumed_from"] is None else f"resumes {row['resumed_from'][:SHORT_ID]}"
+    notebook = None if row["notebook"] is None else PurePath(row["notebook"]).name
+    place = " ".join(each for each in (notebook, row["cell"]) if each is not None)
+    return " · ".join(each for each in (place, resumed) if each)
+
+
+class RunsTable(ShownTable):
+    """The remembered runs, newest first, as `REMEMBERED_RUNS` has them."""
+
+    made_of = tuple(each.name for each in REMEMBERED_RUNS.columns)
+    nothing = "No run is remembered yet. Each run of a cell, or of ensemble.run, is from now on."
+    shown = (
+        ShownColumn("run", lambda row: row["run_id"][:SHORT_ID]),
+        ShownColumn("name", lambda row: row["name"] or UNKNOWN),
+        ShownColumn("status", lambda row: name_status(row["status"])),
+        ShownColumn("began", _write_time, add_on_page=_write_zone),
+        ShownColumn("tasks", _write_tasks, is_number=True),
+        ShownColumn("time", lambda row: format_duration(row["wall_ms"]), is_number=True),
+        ShownColumn("tokens", _write_tokens, is_number=True),
+        ShownColumn("cost", lambda row: format_money(row["cost"], row["currency"]), is_number=True),
+        ShownColumn("inputs", _write_inputs),
+        ShownColumn("from", _write_place, is_faint=True),
+    )
+
+
+# --- The result of `load_traces` (T24): the number of runs, their times, and the frames -------------------------------
+
+
+def make_frames_bundle(frames: JoinedFrames) -> Bundle:
+    """The frames of many runs as plain text and as HTML: each with its number of rows and what a row is."""
+    rows = [(name, count, TABLES[name]) for name, count in frames.count_rows().items()]
+    columns = (Column("frame"), Column("rows", is_number=True), Column("one row per", is_faint=True, style=_WRAPPED))
+    lines = [
+        Line(cells=[tag("code", name), "" if count is None else f"{count:,}", table.short_grain])
+        for name, count, table in [*rows, ("timeseries(dt)", None, TIMESERIES)]
+    ]
+    said = tag("div", tag("strong", frames.describe()))
+    return {"text/plain": repr(frames), "text/html": wrap(said, write_table(columns, lines))}

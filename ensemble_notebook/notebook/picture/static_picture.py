@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from IPython.core.getipython import get_ipython
+
 from ensemble_notebook.domain.wording import pluralize
-from ensemble_notebook.errors import remove_control_characters
-from ensemble_notebook.notebook.picture.bars import GAP, MARKS_OF_PARTS, WIDTH, BarPiece
-from ensemble_notebook.notebook.picture.chart import MARKS, Chart, make_chart, make_plan_chart
-from ensemble_notebook.notebook.picture.chart_lines import ChartLine
-from ensemble_notebook.notebook.picture.output_variable import find_variable
-from ensemble_notebook.trace.spans.tones import DONE_COLOR, ERROR_COLOR, IDLE_COLOR, TONE_COLORS
+from ensemble_notebook.errors import StoreError, remove_control_characters
+from ensemble_notebook.notebook.picture import html_table as html
+from ensemble_notebook.notebook.picture.chart import MARKS, MOST_LINES, Chart, make_chart, make_plan_chart
+from ensemble_notebook.notebook.picture.chart_lines import GAP, MARKS_OF_PARTS, ROUND, WIDTH, BarPiece, ChartLine
+from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, IDLE_COLOR, TONE_COLORS
+from ensemble_notebook.trace.store.schema import find_store
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
@@ -27,18 +28,40 @@ if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
-Bundle = dict[str, Any]
+
+# --- Finds the variable that holds an output, for expressions that users copy (C31) -----------------------------------
+
+
+def find_variable(output: object) -> str | None:
+    """The name of a variable that has this very output, one that a person chose first; None where there is none.
+
+    What IPython itself keeps results under (``_``, ``_3``, ``Out``) says nothing tomorrow, so it is no answer.
+    """
+    untyped_get: Any = get_ipython
+    shell = untyped_get()
+    names: dict[str, Any] = {} if shell is None else shell.user_ns
+    found = [name for name, value in list(names.items()) if value is output]
+    chosen = [name for name in found if not name.startswith("_")]
+    return next(iter([*chosen, *(name for name in found if name == "_ensemble")]), None)
+
+
+# --- Static pictures of runs and plans (W14): what stays in a notebook, on GitHub, in a mail, in a terminal -----------
+
 
 TRACE_MIME: Final = "application/vnd.ensemble.trace+json"
+INTERIM_BYTES: Final = 20_000
+INTERIM_WARNINGS: Final = 4
 LONGEST_NAME: Final = 36
 LONGEST_TEXT: Final = 2_000
 LONGEST_TEXTS: Final = 20_000
 WHOLE_TEXT: Final = "output[{}].raw"
 
+_NUMBERS: Final = ("time", "tokens", "cost")
 _COLORS: Final = {
     **{name: TONE_COLORS[mark.tone] for name, mark in MARKS_OF_PARTS.items()},
     "handler": TONE_COLORS["tool"],
     "critical": TONE_COLORS["model"],
+    ROUND: IDLE_COLOR,
     **dict.fromkeys(("task", "pending", "cancelled", "skipped"), IDLE_COLOR),
     **dict.fromkeys(("waiting", "completed_with_warnings", "budget_exceeded", "exited_early"), TONE_COLORS["pause"]),
     "interrupted": TONE_COLORS["pause"],
@@ -46,10 +69,9 @@ _COLORS: Final = {
     **dict.fromkeys(("error", "failed"), ERROR_COLOR),
     **dict.fromkeys(("ok", "completed", "reused"), DONE_COLOR),
 }
-_CELL: Final = "text-align:left;padding:1px 14px 1px 0;white-space:nowrap;border:0"
-_NUMBER: Final = _CELL.replace("left", "right", 1)
-_MONO: Final = "background:none;padding:0;white-space:pre"
-_FAINT: Final = "opacity:0.7"
+_NAME: Final = f"{html.BREAKS};min-width:11em;max-width:22em"
+_BAR: Final = "font-size:10px;vertical-align:middle"
+_MONO: Final = "background:none;padding:0;white-space:pre;font-size:inherit"
 
 
 def make_output_bundle(
@@ -58,7 +80,7 @@ def make_output_bundle(
     live: TimelineMessages | None = None,
     cell: str | None = None,
     variable: str | None = None,
-) -> Bundle:
+) -> html.Bundle:
     """A finished run, complete or partial, in every form: plain text, HTML, saved trace (at most 200 kB).
 
     Args:
@@ -76,14 +98,14 @@ def make_output_bundle(
     return make_last_bundle(messages, f"{expression}[{{}}].raw")
 
 
-def make_trace_bundle(trace: ExecutionTrace) -> Bundle:
+def make_trace_bundle(trace: ExecutionTrace) -> html.Bundle:
     """The same for the trace of a run, which comes from the store or a file."""
     variable = find_variable(trace)
-    messages = TimelineMessages(copy(trace.fold), variable=variable)
+    messages = TimelineMessages(copy(trace.fold), variable=variable, is_resumable=_is_of_remembered_cell(trace.run_id))
     return make_last_bundle(messages, f"{variable or 'trace'}.task({{}}).output")
 
 
-def make_last_bundle(messages: TimelineMessages, whole_text: str = WHOLE_TEXT) -> Bundle:
+def make_last_bundle(messages: TimelineMessages, whole_text: str = WHOLE_TEXT) -> html.Bundle:
     """A run that is over, in every form. Rows are made for the lines that are shown alone.
 
     Args:
@@ -95,12 +117,23 @@ def make_last_bundle(messages: TimelineMessages, whole_text: str = WHOLE_TEXT) -
     return {**bundle, TRACE_MIME: messages.make_saved_view()}
 
 
-def make_snapshot_bundle(snapshot: Mapping[str, Any]) -> Bundle:
-    """A run as of a snapshot, as plain text and HTML, without the outputs of its tasks."""
-    return _make_chart_bundle(make_chart(snapshot), {}, WHOLE_TEXT)
+def make_interim_bundle(messages: TimelineMessages) -> html.Bundle:
+    """A run that goes on, as it stands, for whatever saves the notebook meanwhile (W24): plain text and HTML.
+
+    At most `INTERIM_BYTES` of both, without outputs of tasks: it is made again and again.
+    """
+    outline = messages.make_outline()
+    outline["run"]["warnings"] = outline["run"]["warnings"][-INTERIM_WARNINGS:]
+    most_lines = MOST_LINES
+    while True:
+        bundle = _make_chart_bundle(make_chart(outline, messages.make_rows, most_lines), {}, WHOLE_TEXT)
+        size = sum(len(each.encode()) for each in bundle.values())
+        if size <= INTERIM_BYTES or not most_lines:
+            return bundle
+        most_lines = int(0.9 * most_lines * INTERIM_BYTES / size)
 
 
-def _make_chart_bundle(chart: Chart, outputs: Mapping[str, str], whole_text: str) -> Bundle:
+def _make_chart_bundle(chart: Chart, outputs: Mapping[str, str], whole_text: str) -> html.Bundle:
     return {"text/plain": render_chart_text(chart), "text/html": render_chart_html(chart, outputs, whole_text)}
 
 
@@ -109,10 +142,28 @@ def make_messages(output: EnsembleOutput, cell: str | None = None, variable: str
     fold = copy(output.trace.fold)  # to fold the events again takes a second for 20 MB of text
     late = output.late_warnings  # of what came after the last event, such as an export (E70)
     fold.warnings = [*fold.warnings, *late]
-    return TimelineMessages(fold, variable=variable or find_variable(output), cell=cell)
+    return TimelineMessages(fold, variable=variable or find_variable(output), cell=cell, is_resumable=can_resume(cell))
 
 
-def make_plan_bundle(plan: ExecutionPlan, title: str = "plan") -> Bundle:
+def _is_of_remembered_cell(run_id: str) -> bool:
+    """Whether the store has this run, and the text of the cell that it is of."""
+    from ensemble_notebook.trace.store.run_store import RunStore
+
+    if find_store() is None:
+        return False
+    try:
+        origin = RunStore.open().find_run(run_id).facts.origin
+    except StoreError:
+        return False
+    return origin is not None and bool(origin.text)
+
+
+def can_resume(cell: str | None) -> bool:
+    """Whether ``%ensemble resume`` can go on with a run of this cell: with one that is remembered (C33)."""
+    return cell is not None and find_store() is not None
+
+
+def make_plan_bundle(plan: ExecutionPlan, title: str = "plan") -> html.Bundle:
     """What is going to happen, as plain text and HTML."""
     chart = make_plan_chart(plan, title)
     return {"text/plain": render_chart_text(chart), "text/html": render_chart_html(chart)}
@@ -144,24 +195,25 @@ def render_chart_text(chart: Chart) -> str:
     return remove_control_characters("\n".join(lines))
 
 
-def render_chart_html(chart: Chart, outputs: Mapping[str, str] | None = None, whole_text: str = WHOLE_TEXT) -> str:
+def render_chart_html(
+    chart: Chart, outputs: Mapping[str, str] | None = None, whole_text: str = WHOLE_TEXT
+) -> html.Html:
     """A chart as a table, and below it the tasks' outputs by their spans' ids, folded."""
-    title = f"<strong>{_color(f'{MARKS[chart.status]} {chart.title}', chart.status)}</strong>"
-    facts = "".join(f' <span style="{_FAINT}">·</span> {escape_text(fact)}' for fact in chart.facts)
-    said = f"<div>{escape_text(chart.sentence)}</div>" if chart.sentence else ""
-    rows = "".join(_render_rows(line, len(chart.heads)) for line in chart.lines)
-    heads = "".join(f'<th style="{_NUMBER};font-weight:normal">{head}</th>' for head in chart.heads)
-    names = "".join(f'<th style="{_CELL};font-weight:normal">{name}</th>' for name in chart.names)
-    axis = _render_axis(chart).replace(" ", "\xa0")
-    return (
-        '<div style="font-size:13px;line-height:1.5;overflow-x:auto">'
-        f"<div>{title}{facts}</div>{said}"
-        '<table style="border-collapse:collapse;border:0;margin:4px 0;font-size:13px;color:inherit">'
-        '<thead style="border:0">'
-        f'<tr style="border:0;background:none;{_FAINT}">{names}'
-        f'<th style="{_CELL};font-weight:normal"><code style="{_MONO}">{axis}</code></th>{heads}</tr>'
-        f"</thead><tbody>{rows}</tbody></table>"
-        f"{''.join(_render_notes(chart))}{_render_outputs(chart, outputs or {}, whole_text)}</div>"
+    title = html.tag("strong", _color(f"{MARKS[chart.status]} {chart.title}", chart.status))
+    facts = [part for fact in chart.facts for part in (" ", html.faint("·"), f" {fact}")]
+    said = [html.tag("div", chart.sentence)] if chart.sentence else []
+    name, agent = chart.names
+    axis = html.tag("code", _render_axis(chart).replace(" ", "\xa0"), style=_MONO)
+    # In a narrow window names and bars are in sight, and the rest can be scrolled to.
+    columns = [html.Column(name, style=_NAME), html.Column(axis, style=_BAR), html.Column(agent, is_faint=True)]
+    columns += [html.Column(head, is_number=head in _NUMBERS) for head in chart.heads]
+    table = html.write_table(columns, map(_render_line, chart.lines))
+    return html.wrap(
+        html.tag("div", title, *facts),
+        *said,
+        table,
+        *_render_notes(chart),
+        *_render_outputs(chart, outputs or {}, whole_text),
     )
 
 
@@ -170,26 +222,16 @@ def _join_headline(chart: Chart) -> str:
     return remove_control_characters(" · ".join([f"{MARKS[chart.status]} {chart.title}", *chart.facts]))
 
 
-def _render_rows(line: ChartLine, columns: int) -> str:
-    name = ("↳ " if line.is_worker else "") + escape_text(_shorten(line.name))
-    mark = _color(MARKS[line.status], line.status)
-    label = f"{mark} <strong>{name}</strong>" if line.is_phase else f"{mark} {name}"
-    bar = "".join(_render_piece(piece) for piece in line.bar)
-    indent = f";padding-left:{1.4 * line.depth:g}em" if line.depth else ""
-    cells = "".join(f'<td style="{_NUMBER}">{escape_text(cell)}</td>' for cell in line.cells)
-    html = (
-        f'<tr style="border:0;background:none"><td style="{_CELL}{indent}">{label}</td>'
-        f'<td style="{_CELL};{_FAINT}">{escape_text(_shorten(line.agent))}</td>'
-        f'<td style="{_CELL}"><code style="{_MONO}">{bar}</code></td>{cells}</tr>'
+def _render_line(line: ChartLine) -> html.Line:
+    name = f"{'↳ ' if line.is_worker else ''}{_shorten(line.name)}"
+    label = html.join(_color(MARKS[line.status], line.status), " ", html.tag("strong", name) if line.is_phase else name)
+    bar = html.tag("code", *map(_render_piece, line.bar), style=_MONO)
+    notes = [_color(note, line.status) if line.status == "error" else html.faint(note) for note in line.notes]
+    return html.Line(
+        cells=[label, bar, _shorten(line.agent), *line.cells],
+        depth=line.depth,
+        notes=[html.join("↳ ", note) for note in notes],
     )
-    for note in line.notes:
-        text = _color(escape_text(note), line.status) if line.status == "error" else escape_text(note)
-        style = _CELL if line.status == "error" else f"{_CELL};{_FAINT}"
-        html += (
-            f'<tr style="border:0;background:none"><td style="{_CELL}"></td>'
-            f'<td style="{style};white-space:normal;max-width:70em" colspan="{columns + 2}">↳ {text}</td></tr>'
-        )
-    return html
 
 
 def _render_piece(piece: BarPiece) -> str:
@@ -197,15 +239,15 @@ def _render_piece(piece: BarPiece) -> str:
     return text if piece.kind == GAP else _color(text, piece.kind)
 
 
-def _render_notes(chart: Chart) -> Iterable[str]:
+def _render_notes(chart: Chart) -> Iterable[html.Html]:
     for note in chart.notes:
-        yield f"<div>{_color('!', 'backoff')} {escape_text(note)}</div>"
+        yield html.tag("div", _color("!", "backoff"), f" {note}")
     if chart.legend:
-        words = "&ensp;".join(f"{_color(piece.text, piece.kind)} {word}" for piece, word in chart.legend)
-        yield f'<div style="font-size:12px"><span style="{_FAINT}">{words}</span></div>'
+        words = [part for piece, word in chart.legend for part in (_color(piece.text, piece.kind), f" {word}\u2002")]
+        yield html.tag("div", html.tag("span", *words, style=html.FAINT), style="font-size:12px")
 
 
-def _render_outputs(chart: Chart, outputs: Mapping[str, str], whole_text: str) -> str:
+def _render_outputs(chart: Chart, outputs: Mapping[str, str], whole_text: str) -> Iterable[html.Html]:
     """What the tasks wrote, folded; the first characters of each, up to a limit over all."""
     texts = []
     inner = 0
@@ -216,23 +258,13 @@ def _render_outputs(chart: Chart, outputs: Mapping[str, str], whole_text: str) -
             shown = text[: min(LONGEST_TEXT, room)]
             room -= len(shown)
             if left_out := len(text) - len(shown):
-                all_of_it = whole_text.format(repr(line.name))
+                all_of_it = whole_text.format(repr(line.code_name))
                 shown += f"\n[{left_out:,} more characters are left out here. All of it: {all_of_it}]"
-            texts.append(_render_output(line.name, shown))
-            inner += line.is_worker
-    if not texts:
-        return ""
-    said = f"outputs of {pluralize(len(texts) - inner, 'task')}"  # of the plan, as everywhere else (E52)
-    said += f", and of {inner} inside them" if inner else ""
-    title = f'<summary style="{_FAINT}">{said}</summary>'
-    return f'<details style="margin:4px 0 0">{title}<div style="padding-left:1.2em">{"".join(texts)}</div></details>'
-
-
-def _render_output(name: str, text: str) -> str:
-    return (
-        f'<details style="margin:2px 0"><summary>{escape_text(_shorten(name))}</summary>'
-        f'<pre style="margin:4px 0 8px 1.2em;white-space:pre-wrap">{escape_text(text)}</pre></details>'
-    )
+            texts.append(html.fold(_shorten(line.name), html.preformat(shown)))
+            inner += line.is_worker or line.is_reviewer
+    if texts:
+        said = f"outputs of {pluralize(len(texts) - inner, 'task')}"  # of the plan, as everywhere else (E52)
+        yield html.fold(html.faint(f"{said}, and of {inner} inside them" if inner else said), *texts)
 
 
 def _render_axis(chart: Chart) -> str:
@@ -249,11 +281,6 @@ def _shorten(name: str) -> str:
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
 
-def escape_text(text: str) -> str:
-    """A text for HTML, without characters that control a terminal or a page."""
-    return escape(remove_control_characters(text))
-
-
-def _color(html: str, kind: str) -> str:
-    color = _COLORS.get(kind)
-    return f'<span style="color:{color}">{html}</span>' if color else html
+def _color(text: str, kind: str) -> html.Html:
+    shade = _COLORS.get(kind)
+    return html.color(text, shade) if shade else html.join(text)

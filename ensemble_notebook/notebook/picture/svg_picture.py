@@ -7,17 +7,27 @@ Whatever a model or a person wrote is escaped.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import remove_control_characters
-from ensemble_notebook.notebook.picture.bars import Row, find_stop, find_task_kind
-from ensemble_notebook.notebook.picture.chart import MARKS, Chart, make_chart
-from ensemble_notebook.notebook.picture.chart_lines import ChartLine, Place, find_places
-from ensemble_notebook.trace.spans.tones import DONE_COLOR, ERROR_COLOR, FAINT_COLORS, IDLE_COLOR, TONE_COLORS
+from ensemble_notebook.notebook.picture.chart import LEGEND, MARKS, Chart, make_chart
+from ensemble_notebook.notebook.picture.chart_lines import (
+    BACKOFF,
+    STARTUP,
+    ChartLine,
+    Place,
+    Row,
+    find_places,
+    join_rows,
+    list_goes,
+    list_stretches,
+)
+from ensemble_notebook.trace.spans.shared_words import STATUSES, describe_rounds
+from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, FAINT_COLORS, IDLE_COLOR, TONE_COLORS
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
@@ -40,25 +50,28 @@ svg { font: 13px system-ui, sans-serif; }
 .page { fill: #ffffff; } .ink { fill: #1d2026; } .faint { fill: #686d74; } .wrong { fill: #c8102e; }
 .rule { stroke: #686d74; stroke-opacity: .25; }
 .phase { font-weight: 600; } .title { font-weight: 600; font-size: 15px; }
+.band { fill: #686d74; fill-opacity: .1; } .small { font-size: 11px; }
 .end { text-anchor: end; } .middle { text-anchor: middle; }
 @media (prefers-color-scheme: dark) {
   .page { fill: #16181d; } .ink { fill: #e6e8ec; } .faint { fill: #a2a8b1; } .wrong { fill: #ff7a80; }
 }
 """
-# What a task did: word of the legend, colour, height of the bar. Later ones are drawn over those before. A model call
-# is its attempts, between which it backs off.
+# What a task did: colour, height of the bar. Later ones are drawn over those before. A model call is its attempts,
+# between which it backs off.
 _LOOKS: Final = {
-    "task": ("between calls", IDLE_COLOR, 4),
-    "reused": ("reused", DONE_COLOR, 8),
-    "handler": ("handler", TONE_COLORS["tool"], 14),
-    "attempt": ("model", TONE_COLORS["model"], 14),
-    "tool": ("tool", TONE_COLORS["tool"], 8),
-    "delegation": ("handed on", FAINT_COLORS["tool"], 4),
-    "review": ("review", TONE_COLORS["person"], 14),
-    "backoff": ("back-off", FAINT_COLORS["pause"], 3),
-    "wait": ("held back", FAINT_COLORS["pause"], 6),
+    "task": (IDLE_COLOR, 4),
+    "reused": (DONE_COLOR, 8),
+    "handler": (TONE_COLORS["tool"], 14),
+    STARTUP: (FAINT_COLORS["pause"], 6),
+    "attempt": (TONE_COLORS["model"], 14),
+    "tool": (TONE_COLORS["tool"], 8),
+    "delegation": (FAINT_COLORS["tool"], 4),
+    "review": (TONE_COLORS["person"], 14),
+    BACKOFF: (FAINT_COLORS["pause"], 3),
+    "wait": (FAINT_COLORS["pause"], 6),
+    "failed": (ERROR_COLOR, 14),
 }
-_FAILED: Final = "failed"
+_WORDS: Final = {**LEGEND, "attempt": LEGEND["llm"], "failed": STATUSES["error"]}
 _STATUS_COLORS: Final = {"ok": DONE_COLOR, "completed": DONE_COLOR, "error": ERROR_COLOR, "failed": ERROR_COLOR}
 
 
@@ -66,16 +79,16 @@ def draw_svg(trace: ExecutionTrace) -> str:
     """The picture of a run, over or not, of at most a hundred lines."""
     messages = TimelineMessages(copy(trace.fold))
     outline = messages.make_outline()
-    chart = make_chart(outline, messages.make_rows)
+    chart = make_chart(outline, messages.make_rows, has_all_rows=True)
     places = {place.row["span_id"]: place for place in find_places(outline["rows"])}
     shown = [places[line.span_id] for line in chart.lines]
-    rows = messages.make_rows([row["span_id"] for place in shown for row in (place.row, *place.parts)])
+    rows = messages.make_rows([row["span_id"] for place in shown for row in place.all_rows])
     end = max([float(outline["run"].get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows.values()), 1.0])
-    drawing = _Drawing(end, rows)
+    drawing = _Drawing(end)
     drawing.add_headline(chart)
     drawing.add_axis(chart)
     for line, place in zip(chart.lines, shown, strict=True):
-        drawing.add_line(line, place)
+        drawing.add_line(line, place.complete(rows))
     drawing.add_foot(chart)
     return drawing.finish(chart.title)
 
@@ -85,13 +98,12 @@ class _Drawing:
 
     Args:
         end: of the time axis, in milliseconds.
-        rows: whole, by their ids.
     """
 
-    def __init__(self, end: float, rows: Mapping[str, Row]) -> None:
+    def __init__(self, end: float) -> None:
         self.y = float(MARGIN)
         self._end = end
-        self._rows = rows
+        self._bands: list[tuple[int, float, Row]] = []
         self._elements: list[str] = []
         self._drawn: set[str] = set()
 
@@ -119,6 +131,7 @@ class _Drawing:
 
     def add_line(self, line: ChartLine, place: Place) -> None:
         """A phase or task with its bar and numbers; below it what went wrong."""
+        self._close_bands(line.depth)
         x = MARGIN + 14 * line.depth
         color = _STATUS_COLORS.get(line.status, IDLE_COLOR)
         name = f"{'↳ ' if line.is_worker else ''}{_clean(line.name, LONGEST_NAME - 2 * line.depth)}"
@@ -127,7 +140,11 @@ class _Drawing:
         self._elements.append(f'<text class="{look}" x="{x}" y="{self.y + 14:g}">{mark} {name}</text>')
         self._write(line.agent, AGENTS_FROM, "faint", LONGEST_AGENT)
         if not line.is_phase:
-            self._draw_bar(self._rows[place.row["span_id"]], place)
+            self._draw_bar(join_rows(place), place.parts)
+        elif place.row.get("rounds"):
+            self._bands.append((line.depth, self.y, place.row))
+            for number, (start, _) in enumerate(list_goes(place.row, self._end), start=1):
+                self._write(f"round {number}", self._find_x(start) + 4, "faint small")
         for cell, column in zip(line.cells, _find_columns(line.cells), strict=True):
             self._write(cell, column, "ink end")
         self.y += LINE
@@ -138,6 +155,7 @@ class _Drawing:
 
     def add_foot(self, chart: Chart) -> None:
         """Rules behind the bars, notes of the run, and what the colours mean."""
+        self._close_bands(0)
         rules = ((self._find_x(tick), self._top, self.y) for tick in _list_ticks(self._end))
         self._elements[:0] = [
             f'<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="{top:g}" y2="{bottom:g}"/>' for x, top, bottom in rules
@@ -147,9 +165,8 @@ class _Drawing:
             self._write(f"! {note}", MARGIN, "ink", LONGEST_LINE)
             self.y += NOTE
         x = float(MARGIN)
-        for word, color, _ in [_LOOKS[kind] for kind in _LOOKS if kind in self._drawn] + (
-            [(_FAILED, ERROR_COLOR, 0)] if _FAILED in self._drawn else []
-        ):
+        for kind in filter(self._drawn.__contains__, _LOOKS):
+            word, (color, _) = _WORDS[kind], _LOOKS[kind]
             self._elements.append(
                 f'<rect x="{x:g}" y="{self.y + 5:g}" width="10" height="10" rx="2" style="fill:{color}"/>'
             )
@@ -170,26 +187,28 @@ class _Drawing:
         if text:
             self._elements.append(f'<text class="{look}" x="{x:g}" y="{self.y + 14:g}">{_clean(text, longest)}</text>')
 
-    def _draw_bar(self, row: Row, place: Place) -> None:
+    def _close_bands(self, depth: int) -> None:
+        """The rounds of phases that were sent back, as bands behind the lines of each, down to where it ends."""
+        while self._bands and self._bands[-1][0] >= depth:
+            _, top, row = self._bands.pop()
+            for said, (start, stop) in zip(describe_rounds(row), list_goes(row, self._end), strict=True):
+                left, right = self._find_x(start), self._find_x(stop)
+                self._elements.insert(
+                    0,
+                    f'<rect class="band" x="{left:.1f}" y="{top:g}" width="{max(right - left - 1, 1):.1f}" '
+                    f'height="{self.y - top:g}"><title>{_clean(said)}</title></rect>',
+                )
+
+    def _draw_bar(self, row: Row, parts: Sequence[Row]) -> None:
         """The extent of a task as a thin bar, and on it what it did."""
-        if row.get("start_ms") is None:
-            return
-        parts = [self._rows[part["span_id"]] for part in place.parts]
-        kind = find_task_kind(row, parts) if row["kind"] == "task" else "wait"
-        self._draw_stretch(row["start_ms"], find_stop(row, self._end), kind, row)
-        for kind in _LOOKS:
-            for part in parts:
-                stop = find_stop(part, self._end)
-                if kind == "backoff" and part.get("backoff_ms") and part["kind"] == "attempt":
-                    self._draw_stretch(stop, stop + part["backoff_ms"], kind, part)
-                elif kind == part["kind"] and part.get("start_ms") is not None:
-                    self._draw_stretch(part["start_ms"], stop, kind, part)
+        for stretch in list_stretches(row, parts, self._end, _LOOKS):
+            self._draw_stretch(*stretch)
 
     def _draw_stretch(self, start: float, stop: float, kind: str, row: Row) -> None:
         left, right = self._find_x(start), self._find_x(stop)
-        _, color, height = _LOOKS[kind]
-        if row["status"] == "error" and kind not in ("task", "backoff"):
-            kind, color = _FAILED, ERROR_COLOR
+        color, height = _LOOKS[kind]
+        if row["status"] == "error" and kind not in ("task", BACKOFF):
+            kind, color = "failed", ERROR_COLOR
         self._drawn.add(kind)
         told = _clean(f"{row.get('tool') or row['name']}, {format_duration(stop - start)}", LONGEST_NAME * 2)
         self._elements.append(

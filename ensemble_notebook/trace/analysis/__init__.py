@@ -1,1 +1,1 @@
-"""Answers computed from finished spans: what was critical, how busy, who did what, what led to what."""
+"""Answers computed from finished spans: what was critical, who did what, how long it would have taken otherwise."""

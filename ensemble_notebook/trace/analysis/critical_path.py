@@ -1,6 +1,6 @@
 """The longest chain as a sequence of segments: at each moment of the run, the innermost span that held it up.
 
-Which spans are on the chain is computed in `folding.critical_spans`; here the time of the run is divided among them.
+Which spans are on the chain is computed in `folding.milestones`; here the time of the run is divided among them.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.events import Event, LlmToken
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span_tree import summarize_error, to_ms
-from ensemble_notebook.trace.tables.column_parts import UTC_TIME
-from ensemble_notebook.trace.tables.table import Column, Table, mark_known
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, mark_known
 
 _WORDS: Final = ("message", "reason", "feedback")
 

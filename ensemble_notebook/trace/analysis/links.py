@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.trace.spans.handovers import Handover, find_contexts, find_delegated
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.spans.span_tree import Handover, find_contexts, find_delegated
 from ensemble_notebook.trace.tables.table import Column, Table, mark_known
 
 LinkKind = Literal["context", "dependency", "delegation", "delegation_return", "retry", "fallback"]

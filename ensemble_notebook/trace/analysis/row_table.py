@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.outputs.score_record import ScoreKind, ScoreRecord
+from ensemble_notebook.domain.outputs.secrets import has_secret, mask
+from ensemble_notebook.domain.planning.map_design import IndexLevel
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
-from ensemble_notebook.trace.tables.column_parts import Dtype
-from ensemble_notebook.trace.tables.table import Column, Table
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.tables.shared_columns import HTTP_STATUS
+from ensemble_notebook.trace.tables.table import Column, Dtype, Table
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -48,27 +52,40 @@ class RowRecord:
         raw: the text of the final task; None where there is none.
         fields: of a typed output, by name.
         error: what it failed with, or why it was skipped; None where it was done.
+        error_type: class of what it failed with; None where it did not.
+        http_status: with which a server refused it; None where none did.
         run_id: of its own run.
         spending: what that took.
+        reused: whether nothing of it was run in this map.
+        inputs: its values, by name.
+        scores: of its run, those that count.
     """
 
     status: str
     raw: str | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
+    error_type: str | None = None
+    http_status: int | None = None
     run_id: str | None = None
     spending: RowSpending = NOTHING_SPENT
+    reused: bool = False
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    scores: Sequence[ScoreRecord] = ()
 
 
 _STATUS: Final = Column("status", "category", "how its run ended; skipped where it has none", is_nullable=False)
 _RAW: Final = Column("raw", "string", "text of the final task")
 _LAST: Final = (
     Column("error", "string", "what it failed with, or why it was skipped"),
+    Column("error_type", "category", "class of what it failed with"),
+    HTTP_STATUS,
     Column("input_tokens", "Int64", "cached ones included; known part", "spending.input_tokens"),
     Column("output_tokens", "Int64", "reasoning ones included; known part", "spending.output_tokens"),
     Column("cost", "Float64", "known part, in currency", "spending.cost"),
     Column("duration_ms", "Float64", "the time that was its own", "spending.duration_ms"),
     Column("run_id", "string", "of its own run, as in the trace"),
+    Column("reused", "boolean", "an earlier map or run has done it: nothing of it was run", is_nullable=False),
 )
 
 ROWS: Final = Table("row that was given, in the same order and with the same index", None, (_STATUS, _RAW, *_LAST))
@@ -83,24 +100,43 @@ _DTYPES: Final[Mapping[str, Dtype]] = {
 }
 NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 _NUMBER: Final = {"type": "number"}
+_TEXT: Final = {"type": "string"}
+_SCHEMAS: Final = {
+    frozenset({str}): _TEXT,
+    frozenset({bool}): {"type": "boolean"},
+    frozenset({int}): {"type": "integer"},
+    frozenset({int, float}): _NUMBER,
+}
+"""By the classes that the values of an input are of."""
 
 
 def sum_spending(fold: TraceFold, tasks: Collection[str]) -> dict[str, RowSpending]:
-    """What each of these tasks of a run took, by name."""
+    """What each of these tasks of a run took, by name: without what scorers took to look at it (V7)."""
     with fold.lock:
-        spans = [each for each in fold.spans.values() if each.is_own_task and each.name in tasks]
-        return {each.name: _read_spending(each) for each in spans}
+        spans = {each.span_id: each for each in fold.spans.values() if each.is_own_task and each.name in tasks}
+        inside: dict[str | None, list[Span]] = {each: [] for each in spans}
+        for each in fold.spans.values():
+            if each.kind in _PARTS_OF_A_ROW and each.parent_id in inside:
+                inside[each.parent_id].append(each)
+        return {each.name: _read_spending(each, inside[span_id]) for span_id, each in spans.items()}
 
 
-def _read_spending(span: Span) -> RowSpending:
-    totals = span.totals
-    if span.start_ms is None or totals is None:
+_PARTS_OF_A_ROW: Final = frozenset({SpanKind.NESTED, SpanKind.SCORE})
+
+
+def _read_spending(span: Span, inside: Sequence[Span]) -> RowSpending:
+    """What a task took; where it was scored, what is inside tells the work from that."""
+    if span.start_ms is None or span.totals is None:
         return NOTHING_SPENT
+    scores = [each for each in inside if each.kind is SpanKind.SCORE]
+    runs = [each.totals for each in inside if each.kind is SpanKind.NESTED and each.totals is not None]
+    totals = runs[-1] if scores and runs else span.totals
+    scored_ms = sum(each.duration_ms or 0.0 for each in scores)
     return RowSpending(
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,
         cost=totals.cost,
-        duration_ms=span.own_ms,
+        duration_ms=None if span.own_ms is None else max(0.0, span.own_ms - scored_ms),
     )
 
 
@@ -109,20 +145,25 @@ def make_row_frame(
     index: Any,
     fields: Mapping[str, Any] = NO_FIELDS,
     *,
+    inputs: Sequence[str] = (),
     variants: Sequence[str | None] | None = None,
-    scores: Sequence[Any] | None = None,
+    repeats: Sequence[int | None] | None = None,
+    notes: Sequence[str] = (),
 ) -> RowFrame:
     """Make the frame of these rows.
 
     Args:
         records: in order.
-        index: of the frame; None: numbers from 0.
+        index: of the frame, whose labels are masked; None: numbers from 0.
         fields: of the typed output, which stand in place of its text, each with its JSON schema. One that is called as
             another column is has ``output_`` before its name.
+        inputs: names of the inputs, which are the last columns. One that is called as another column or a level of the
+            index is has ``input_`` before its name.
         variants: of each record, for the first level of the index; all rows of one stand together.
-        scores: of each record: a number, or numbers by name, which become columns ``score_NAME``.
+        repeats: the number of each, for the last level of the index; all of one row stand together.
+        notes: what is said below it where it is shown.
     """
-    made = ROWS.to_frame(records)
+    made, index = ROWS.to_frame(records), _mask_labels(index)
     place = list(made.columns).index(_RAW.name)
     if fields:
         made = made.drop(columns=_RAW.name)
@@ -130,37 +171,141 @@ def make_row_frame(
             column = f"output_{name}" if name in _OWN_NAMES else name
             made.insert(place + number, column, _make_values([each.fields.get(name) for each in records], schema))
         place += len(fields) - 1
-    if scores is not None:
-        for number, (column, values) in enumerate(_list_scores(scores).items()):
-            made.insert(place + 1 + number, column, _make_values(values, _NUMBER), allow_duplicates=True)
-    if variants is not None:
-        made.index = _make_variant_index(variants, index)
+    for column, values in make_score_columns([each.scores for each in records], taken=made.columns).items():
+        made.insert(place + 1, column, values)
+        place += 1
+    if variants is not None or repeats is not None:
+        made.index = _make_run_index(len(records), variants, index, repeats)
     elif index is not None:
         made.index = index
+    made = _add_inputs(made, records, inputs)
+    if not notes:
+        return made
+    from ensemble_notebook.trace.analysis.noted_frame import NotedFrame
+
+    return NotedFrame.make(made, notes)
+
+
+def _add_inputs(made: pd.DataFrame, records: Sequence[RowRecord], inputs: Sequence[str]) -> pd.DataFrame:
+    """The frame with the inputs as its last columns."""
+    import pandas as pd
+
+    taken = {*made.columns, *made.index.names}
+    columns: dict[str, Any] = {}
+    for name in inputs:
+        column = name
+        while column in taken:
+            column = f"input_{column}"
+        taken.add(column)
+        columns[column] = make_input_values([each.inputs.get(name) for each in records])
+    return pd.concat([made, pd.DataFrame(columns, index=made.index)], axis=1) if columns else made
+
+
+def make_score_columns(
+    scores: Sequence[Sequence[ScoreRecord]], taken: Collection[str] = (), prefix: str = ""
+) -> dict[str, Any]:
+    """The columns of scores: one for each name, then what judges cost and why scorers failed, where they did.
+
+    Args:
+        scores: of each row, those that count; of several with one name, the last one is taken.
+        taken: names of other columns. A score of such a name has ``score_`` before it.
+        prefix: before all of them.
+    """
+    by_name: dict[str, list[ScoreRecord | None]] = {}
+    for place, row in enumerate(scores):
+        for each in row:
+            by_name.setdefault(each.name, [None] * len(scores))[place] = each
+    made = {}
+    for name, found in by_name.items():
+        column = mask(f"{prefix}{name}")
+        made[f"score_{column}" if column in taken else column] = _make_score_values(found)
+    costs = [[each.cost for each in row if each.cost is not None] for row in scores]
+    if any(each.kind is ScoreKind.JUDGE for row in scores for each in row):
+        made["score_cost"] = _make_values([sum(each) if each else None for each in costs], _NUMBER)
+    errors = [next((each.error for each in row if each.error is not None), None) for row in scores]
+    if any(each is not None for each in errors):
+        made["score_error"] = _make_values([each if each is None else mask(each) for each in errors], _TEXT)
     return made
 
 
-def _list_scores(scores: Sequence[Any]) -> dict[str, list[Any]]:
-    """The columns of the scores: one, or one for each name."""
-    names = dict.fromkeys(name for each in scores if isinstance(each, Mapping) for name in each)
-    if not names:
-        return {"score": list(scores)}
-    return {
-        f"score_{name}": [each.get(name) if isinstance(each, Mapping) else None for each in scores] for name in names
-    }
+def _make_score_values(scores: Sequence[ScoreRecord | None]) -> Any:
+    """The values of one score: whether it passed, else numbers, else words."""
+    measures = {each.measure for each in scores if each is not None} - {None}
+    if measures == {"passed"}:
+        return _make_values([None if each is None else each.passed for each in scores], {"type": "boolean"})
+    if measures <= {"passed", "value"}:
+        return _make_values([None if each is None else each.value for each in scores], _NUMBER)
+    values = [None if each is None else each.value if each.label is None else mask(each.label) for each in scores]
+    return _make_values(values, _TEXT if measures == {"label"} else {})
 
 
-def _make_variant_index(variants: Sequence[str | None], index: Any) -> Any:
-    """The variants as the first level, before those of the rows; alone, where there is one row without an index."""
+def make_index(levels: Sequence[IndexLevel], labels: Sequence[Any]) -> Any:
+    """The index that rows came with; None where they had none.
+
+    Args:
+        levels: of the index.
+        labels: of the rows, in order, as they were kept; a tuple each where there are several levels.
+    """
     import pandas as pd
 
-    rows = len(variants) // len(set(variants)) if variants else 0
-    if index is None and rows == 1:
-        return pd.Index(list(variants), name="variant")
-    own = pd.RangeIndex(rows, name="row") if index is None else index
-    levels = [own.get_level_values(level) for level in range(own.nlevels)]
-    repeated = [level.append([level] * (len(set(variants)) - 1)) for level in levels]
-    return pd.MultiIndex.from_arrays([list(variants), *repeated], names=["variant", *own.names])
+    is_fit = len(levels) == 1 or all(isinstance(each, tuple) and len(each) == len(levels) for each in labels)
+    if not levels or not is_fit:  # a file may say anything (E71)
+        return None
+    columns = [labels] if len(levels) == 1 else [[each[place] for each in labels] for place in range(len(levels))]
+    made = [_make_level(level, values) for level, values in zip(levels, columns, strict=True)]
+    return made[0] if len(made) == 1 else pd.MultiIndex.from_arrays(made, names=[each.name for each in levels])
+
+
+def _make_level(level: IndexLevel, labels: Sequence[Any]) -> Any:
+    import pandas as pd
+
+    made = pd.Index(labels, name=level.name, tupleize_cols=False)
+    try:
+        return made.astype(level.dtype)
+    except (TypeError, ValueError):  # a dtype that is not known here, or labels that were masked
+        return made
+
+
+def _mask_labels(index: Any) -> Any:
+    """An index without secrets in its labels (T7): itself where there is none."""
+    import pandas as pd
+
+    levels = [] if index is None else [index.get_level_values(level) for level in range(index.nlevels)]
+    if not any(isinstance(label, str) and has_secret(label) for level in levels for label in level):
+        return index
+    masked = [level.map(lambda label: mask(label) if isinstance(label, str) else label) for level in levels]
+    return masked[0] if len(masked) == 1 else pd.MultiIndex.from_arrays(masked, names=index.names)
+
+
+def _make_run_index(
+    count: int, variants: Sequence[str | None] | None, index: Any, repeats: Sequence[int | None] | None
+) -> Any:
+    """The labels of the rows between variants and repeats; without them, where there is one row without an index."""
+    import pandas as pd
+
+    again, forms = max((each or 1 for each in repeats or ()), default=1), len(set(variants or ("",)))
+    rows = count // (again * forms)
+    levels, names = [], []
+    if index is not None or rows != 1:
+        own = pd.RangeIndex(rows, name="row") if index is None else index
+        places = [row for _ in range(forms) for row in range(rows) for _ in range(again)]
+        levels, names = [own.get_level_values(level).take(places) for level in range(own.nlevels)], [*own.names]
+    if variants is not None:
+        levels, names = [list(variants), *levels], ["variant", *names]
+    if repeats is not None:
+        levels, names = [*levels, list(repeats)], [*names, "repeat"]
+    return pd.Index(levels[0], name=names[0]) if len(levels) == 1 else pd.MultiIndex.from_arrays(levels, names=names)
+
+
+def make_input_values(values: list[Any]) -> Any:
+    """The values of an input; of the dtype that all of them fit, where there is one."""
+    import pandas as pd
+
+    kinds = frozenset(type(each) for each in values if each is not None)
+    schema = next((schema for known, schema in _SCHEMAS.items() if kinds and kinds <= known), None)
+    if schema is not None:
+        return _make_values(values, schema)
+    return pd.Series(values, dtype=object).infer_objects().array  # times, and objects of anybody
 
 
 def _make_values(values: list[Any], schema: Any) -> Any:
@@ -173,5 +318,5 @@ def _make_values(values: list[Any], schema: Any) -> Any:
         dtype = dtypes.pop() if len(dtypes) == 1 else "object"
         known = [None if each is None else float(each) for each in values] if dtype == "Float64" else values
         return pd.array(known, dtype=dtype)
-    except (TypeError, ValueError):  # an object of the user's own that is as good as a text
+    except (TypeError, ValueError, OverflowError):  # an object of the user's own that is as good as a text
         return pd.Series(values, dtype=object).array

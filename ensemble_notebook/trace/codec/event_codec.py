@@ -1,6 +1,6 @@
 """Events and other records of the domain as plain JSON values: camelCase, secrets masked (T7, T11).
 
-What a file holds is what the fields of the records are; a field that has its default is left out. `record_reader` reads
+What a file holds is what the fields of the records are; a field that has its default is left out. `records` reads
 them back. Why not pydantic for writing, too: each text is masked on its way, by the name that it has, durations never
 have days (T11), and a value may be of any class that a user has made, which then becomes text.
 """
@@ -8,26 +8,71 @@ have days (T11), and a value may be of any class that a user has made, which the
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
+from ensemble_notebook.domain.outputs.secrets import list_protected, list_signs
 from ensemble_notebook.domain.value_text import write_whole
-from ensemble_notebook.errors import find_origin
-from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant
+from ensemble_notebook.errors import find_http_status, find_origin
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 from ensemble_notebook.trace.spans.span_tree import format_error_message
 
+# --- Instants and durations as the JSON of a trace has them (T11): ISO 8601, in UTC with ``Z``; hours, never days -----
+#
+# Durations are read by pydantic, see `records`. Written here, because pydantic writes days; instants are read here,
+# because the standard library does it but for digits beyond microseconds.
+
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def format_instant(moment: datetime) -> str:
+    """``2026-01-02T03:04:05.678Z``, in UTC."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def parse_instant(text: str) -> datetime:
+    """The moment that a text names; digits beyond microseconds are cut.
+
+    Raises:
+        ValueError: it is none.
+    """
+    shortened = re.sub(r"(\.\d{6})\d+", r"\1", text)
+    moment = datetime.fromisoformat(shortened)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} names no time zone")
+    return moment.astimezone(UTC)
+
+
+def format_duration(duration: timedelta) -> str:
+    """``PT1H2M3.4S``: hours as many as it takes, parts that are zero left out; ``PT0S`` for nothing."""
+    microseconds = duration // _MICROSECOND
+    sign, microseconds = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
+    minutes, microseconds = divmod(microseconds, 60_000_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds, fraction = divmod(microseconds, 1_000_000)
+    text = f"{hours}H" if hours else ""
+    text += f"{minutes}M" if minutes else ""
+    if seconds or fraction or not text:
+        text += f"{seconds}.{fraction:06}".rstrip("0").rstrip(".") + "S"
+    return f"{sign}PT{text}"
+
+
+# --- Events and other records of the domain as plain JSON values: camelCase, secrets masked (T7, T11) -----------------
+
+
 RecordWriter = Callable[[Any], dict[str, Any]]
 
-RECURSIVE: Final = (ExecutionPlan,)
-"""The records that hold others of their own kind."""
+_OURS: Final = __name__.partition(".")[0]
+"""The package whose records are written in camelCase; values of users keep their names, and all fields."""
 LEFT_OUT: Final = frozenset(
     {"trace", "metrics", "declared_role", "saving", "messages", "item_outputs", "item_failures"}
 )
@@ -49,7 +94,9 @@ def to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:
         if isinstance(value, kind):
             return write(value, write_record)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return write_record(value)
+        if type(value).__module__.partition(".")[0] == _OURS:
+            return write_record(value)
+        return to_plain({each.name: getattr(value, each.name) for each in dataclasses.fields(value)})
     if callable(dump := getattr(value, "model_dump", None)):
         return to_plain(dump())
     return clean_text(write_whole(value))
@@ -92,9 +139,11 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
 
 
 def _error_to_plain(error: BaseException) -> dict[str, Any]:
-    origin = find_origin(error)
-    plain = {"type": type(error).__name__, "message": format_error_message(error)}
-    return plain if origin is None else {**plain, "origin": clean_text(origin)}
+    origin, status = find_origin(error), find_http_status(error)
+    plain: dict[str, Any] = {"type": type(error).__name__, "message": format_error_message(error)}
+    if origin is not None:
+        plain["origin"] = clean_text(origin)
+    return plain if status is None else {**plain, "httpStatus": status}
 
 
 _WRITERS: Final[Mapping[Any, Any]] = {
@@ -114,3 +163,26 @@ def to_camel(name: str) -> str:
     """``input_tokens`` as ``inputTokens``."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
+
+
+# --- Whether there may be a secret somewhere in much text, quickly (T7): what finds one for sure is `secrets.mask` ----
+#
+# Python has nothing that searches for fifty words at once; the regular expressions of pydantic-core, which are Rust's,
+# do so hundreds of times as fast. The text is JSON: what is searched for holds no character that JSON writes in another
+# way.
+
+
+def make_secret_search() -> Callable[[bytes], bool]:
+    """A function that tells whether a JSON text may hold what is masked now. It may say so where there is nothing."""
+    return _make_search(list_protected())
+
+
+@lru_cache(maxsize=8)
+def _make_search(protected: tuple[str, ...]) -> Callable[[bytes], bool]:
+    from pydantic_core import SchemaValidator
+    from pydantic_core import core_schema as cs
+
+    values = [re.escape(json.dumps(value, ensure_ascii=False)[1:-1]) for value in protected]
+    pattern = "|".join([*list_signs(), *values])
+    text = cs.str_schema(pattern=pattern, regex_engine="rust-regex")
+    return SchemaValidator(text).isinstance_python

@@ -18,9 +18,8 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
 
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.trace.codec.event_codec import to_camel
-from ensemble_notebook.trace.codec.record_writer import WITHOUT, SchemaMaker
-from ensemble_notebook.trace.codec.secret_search import make_secret_search
+from ensemble_notebook.trace.codec.event_codec import make_secret_search, to_camel
+from ensemble_notebook.trace.codec.records import WITHOUT, SchemaMaker
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaSerializer
@@ -121,6 +120,7 @@ def _are_same(first: Any, values: tuple[Any, ...]) -> bool:
 
 @cache
 def _read_kind(kind: type, is_masking: bool) -> _Kind:
+    from pydantic_core import SchemaSerializer
     from pydantic_core import core_schema as cs
 
     hints = get_type_hints(kind)
@@ -134,5 +134,7 @@ def _read_kind(kind: type, is_masking: bool) -> _Kind:
     parts = {"type": cs.str_schema(), "same": cs.typed_dict_schema(same), "each": cs.typed_dict_schema(each)}
     group = cs.typed_dict_schema({name: cs.typed_dict_field(schema) for name, schema in parts.items()})
     may_be_same = [name != "seq" and hints[name] is not Any for name in names]
-    event = maker.make_record_schema(kind)
-    return _Kind(names, may_be_same, attrgetter(*names), maker.make_serializer(group), maker.make_serializer(event))
+    write_group, write_event = (
+        SchemaSerializer(maker.complete(each)) for each in (group, maker.make_record_schema(kind))
+    )
+    return _Kind(names, may_be_same, attrgetter(*names), write_group, write_event)

@@ -11,9 +11,8 @@ from functools import partial
 from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
-from ensemble_notebook.trace.analysis.activity import find_latest_ms
-from ensemble_notebook.trace.comparison.diff_lines import format_deltas
-from ensemble_notebook.trace.comparison.row_diffs import RowDiff
+from ensemble_notebook.trace.analysis.timeseries import find_latest_ms
+from ensemble_notebook.trace.comparison.row_diffs import RowDiff, format_deltas
 from ensemble_notebook.trace.comparison.run_diff import RunDiff
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Message, Span
@@ -140,6 +139,8 @@ def describe_delta(row: RowDiff, currency: str) -> str:
     """The differences of a task in a few words; empty if it took as much as in the first run."""
     if row.before is None or row.after is None:
         return row.status
+    if row.status == "reused":
+        return "reused, not compared"
     deltas = (row.delta_ms, row.delta_tokens, row.delta_cost)
     time, tokens, cost = format_deltas(row, currency)
     parts = zip(deltas, (time, f"{tokens} tokens", cost), strict=True)

@@ -3,19 +3,72 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
-from ensemble_notebook.trace.comparison.span_paths import RUN_PATH, find_paths
+from ensemble_notebook.domain.wording import UNKNOWN, format_count, format_duration, format_money
+from ensemble_notebook.trace.analysis.timeseries import Interval, list_startup_times
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import Column, Table
 
-RowStatus = Literal["same", "changed", "added", "removed"]
+# --- Paths by which the spans of two runs are matched (T22): stable names from the outside in, never times or ids -----
+
+
+RUN_PATH: Final = "/"
+
+# Others go by their own name: of the task, tool, role, guardrail. That of a model call is its model, which may change.
+_NAMES: Final = {
+    SpanKind.TURN: "turn",
+    SpanKind.LLM: "llm",
+    SpanKind.ATTEMPT: "attempt",
+    SpanKind.REVIEW: "review",
+}
+
+
+def find_paths(spans: Iterable[Span]) -> dict[str, str]:
+    """The path of each span, by its id: names joined by ``/``. The second span of a path gets ``#2`` and so on.
+
+    The order is that in which spans were planned, or began, inside their parent. The path of the run is ``/``.
+
+    Args:
+        spans: of one run, in order of first appearance.
+    """
+    paths: dict[str, str] = {}
+    counts: defaultdict[str, int] = defaultdict(int)
+    taken: set[str] = set()
+    for span in spans:
+        if span.kind is SpanKind.RUN:
+            path = RUN_PATH
+        else:
+            around = paths.get(span.enclosing_id or "", RUN_PATH)
+            stem = ("" if around == RUN_PATH else f"{around}/") + _get_name(span)
+            path = stem
+            while path in taken or (path == stem and counts[stem]):
+                counts[stem] += 1
+                path = f"{stem}#{counts[stem]}"
+            counts[stem] = max(1, counts[stem])
+        taken.add(path)
+        paths[span.span_id] = path
+    return paths
+
+
+def _get_name(span: Span) -> str:
+    if span.kind is SpanKind.WAIT:
+        return span.wait_kind or "wait"
+    return _NAMES.get(span.kind, span.name)
+
+
+# --- The spans of two runs side by side (T22): which are the same, changed, added or removed, and what that cost ------
+
+
+RowStatus = Literal["same", "changed", "added", "removed", "reused"]
 
 # What has an output of its own, in contrast to what only frames the outputs of others.
 _WITH_OUTPUT: Final = (SpanKind.TASK, SpanKind.LLM, SpanKind.TOOL, SpanKind.DELEGATION, SpanKind.REVIEW)
@@ -33,12 +86,14 @@ class RunSide:
         has_texts: whether texts were kept (T6a).
         paths: of its spans, by their ids.
         prompts: that its tasks and turns were given, by the ids of these.
+        startups: times in which models were made ready and nothing was at work.
     """
 
     fold: TraceFold
     has_texts: bool
     paths: Mapping[str, str]
     prompts: Mapping[str, tuple[str, ...]]
+    startups: Sequence[Interval] = ()
 
     @classmethod
     def from_fold(cls, fold: TraceFold) -> RunSide:
@@ -49,7 +104,13 @@ class RunSide:
                 if message.is_prompt:
                     prompts[message.span.span_id] += (message.text,)
         has_texts = fold.capture_mode is not CaptureMode.METADATA
-        return cls(fold=fold, has_texts=has_texts, paths=find_paths(fold.spans.values()), prompts=prompts)
+        return cls(
+            fold=fold,
+            has_texts=has_texts,
+            paths=find_paths(fold.spans.values()),
+            prompts=prompts,
+            startups=list_startup_times(fold),
+        )
 
     def get_prompts(self, span: Span) -> tuple[str, ...]:
         """What a task or turn was given."""
@@ -62,6 +123,15 @@ class RunSide:
             around = None if span.kind is SpanKind.RUN else self.paths.get(span.enclosing_id or "", RUN_PATH)
             inside[around][self.paths[span_id], span.kind] = span
         return inside
+
+    def measure(self, span: Span | None) -> Amounts:
+        """What a span took, without the time in which models were made ready; a task's time never has that in it."""
+        amounts = measure_amounts(span)
+        if span is None or amounts.ms is None or span.kind is SpanKind.TASK or not self.startups:
+            return amounts
+        start_ms, end_ms = span.start_ms or 0.0, span.end_ms or 0.0
+        waited_ms = sum(max(0.0, min(end_ms, until_ms) - max(start_ms, from_ms)) for from_ms, until_ms in self.startups)
+        return amounts._replace(ms=amounts.ms - waited_ms)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,10 +160,15 @@ class RowDiff:
     def __post_init__(self) -> None:
         self.status = "added" if self.before is None else "removed" if self.after is None else "same"
 
+    def leave_out(self) -> None:
+        """One of the runs took it from an earlier one, so there is nothing to compare but the text."""
+        self.status = "reused"
+        self.delta_ms = self.delta_input_tokens = self.delta_output_tokens = self.delta_cost = None
+
     @property
     def is_reused(self) -> bool:
-        """Whether one of the runs took the result of an earlier one, and asked nothing (C34)."""
-        return any(span is not None and span.reused for span in (self.before, self.after))
+        """Whether one of the runs took the result of an earlier one, and the other one did the work (C34)."""
+        return self.before is not None and self.after is not None and self.before.reused != self.after.reused
 
     @property
     def delta_tokens(self) -> int | None:
@@ -120,8 +195,9 @@ DIFF: Final = Table(
         Column(
             "status",
             "category",
-            "same, changed (in what was asked, who was asked or what came of it; of what is inside it, too), added or "
-            "removed; time, tokens, cost, waits and further attempts alone change nothing",
+            "same, changed (in what was asked, who was asked or what came of it; of what is inside it, too), added, "
+            "removed, or reused: one of the runs took it from an earlier one, so its amounts are not compared; time, "
+            "tokens, cost, waits and further attempts alone change nothing",
             is_nullable=False,
         ),
         Column("output_changed", "boolean", "whether its text is another one; NA where it has none or none was kept"),
@@ -139,22 +215,38 @@ def compare_rows(first: RunSide, second: RunSide) -> list[RowDiff]:
     same_currency = first.fold.currency == second.fold.currency
     rows = _pair(first, second)
     for row in rows:
-        _measure(row, same_currency=same_currency)
+        _measure(row, first, second, same_currency=same_currency)
         if row.before is None or row.after is None:
             continue
         if has_texts and row.span.kind in _WITH_OUTPUT:
             row.output_changed = row.before.output != row.after.output
-        asked_alike = not has_texts or row.is_reused or first.get_prompts(row.before) == second.get_prompts(row.after)
+        asked_alike = not has_texts or first.get_prompts(row.before) == second.get_prompts(row.after)
         if not asked_alike or _list_facts(row.before, has_texts) != _list_facts(row.after, has_texts):
             row.status = "changed"
     by_path = {row.path: row for row in rows}
+    for row in rows:  # from the outside in
+        around = by_path.get(row.around or "")
+        if around is not None and around.status == "reused":
+            row.leave_out()
+        elif row.is_reused:
+            _take_out(row, by_path)
     for row in reversed(rows):  # from the inside out
         around = by_path.get(row.around or "")
-        if around is None or around.status != "same" or row.status == "same" or row.span.kind in _PASSING:
-            continue
-        if not around.is_reused:  # what was reused has nothing inside
-            around.status = "changed"
+        if around is not None and row.status not in ("same", "reused") and row.span.kind not in _PASSING:
+            around.status = "changed" if around.status == "same" else around.status
     return rows
+
+
+def _take_out(row: RowDiff, by_path: Mapping[str, RowDiff]) -> None:
+    """Only one of the runs did this: what it took is no difference of what is around, whose time can't be compared."""
+    around = by_path.get(row.around or "")
+    while around is not None:
+        around.delta_ms = None
+        around.delta_input_tokens = _subtract(around.delta_input_tokens, row.delta_input_tokens)
+        around.delta_output_tokens = _subtract(around.delta_output_tokens, row.delta_output_tokens)
+        around.delta_cost = _subtract(around.delta_cost, row.delta_cost)
+        around = by_path.get(around.around or "")
+    row.leave_out()
 
 
 def _pair(first: RunSide, second: RunSide) -> list[RowDiff]:
@@ -241,9 +333,102 @@ def measure_amounts(span: Span | None) -> Amounts:
     return Amounts(ms, *tokens, totals.cost if totals.cost_complete else None)
 
 
-def _measure(row: RowDiff, *, same_currency: bool) -> None:
-    before, after = measure_amounts(row.before), measure_amounts(row.after)
+def _measure(row: RowDiff, first: RunSide, second: RunSide, *, same_currency: bool) -> None:
+    before, after = first.measure(row.before), second.measure(row.after)
     row.delta_ms = _subtract(after.ms, before.ms)
     row.delta_input_tokens = _subtract(after.input_tokens, before.input_tokens)
     row.delta_output_tokens = _subtract(after.output_tokens, before.output_tokens)
     row.delta_cost = _subtract(after.cost, before.cost) if same_currency else None
+
+
+# --- A comparison of two runs as lines of text: one for each phase and task, and one for the whole run ----------------
+
+
+SIGNS: Final[dict[RowStatus, str]] = {
+    "same": "=",
+    "changed": "≠",
+    "added": "+",
+    "removed": "\N{MINUS SIGN}",
+    "reused": "↺",
+}
+HEADS: Final = ("output", "time", "", "tokens", "", "cost", "")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """A phase or task in both runs.
+
+    Attributes:
+        name: of the phase or task.
+        depth: level of indentation, from 0.
+        status: same, changed, added, removed or reused.
+        is_whole: whether it stands for several tasks: a phase, or the run.
+        cells: one for each of `HEADS`: the values of the second run, and the differences.
+    """
+
+    name: str
+    depth: int
+    status: RowStatus
+    is_whole: bool
+    cells: tuple[str, ...]
+
+    @property
+    def sign(self) -> str:
+        """The status as a character."""
+        return SIGNS[self.status]
+
+
+def make_diff_lines(rows: Iterable[RowDiff], currency: str) -> list[DiffLine]:
+    """The lines of these rows, in order. Delegated work is part of the task that delegated it."""
+    return [
+        _make_line(row, currency)
+        for row in rows
+        if row.span.kind in (SpanKind.RUN, SpanKind.PHASE) or row.span.is_own_task
+    ]
+
+
+def render_diff_lines(lines: Sequence[DiffLine]) -> list[str]:
+    """The lines as aligned text, below a line of headers."""
+    names = [f"{line.sign} {'  ' * line.depth}{line.name}" for line in lines]
+    cells = [HEADS, *(line.cells for line in lines)]
+    width = max(map(len, names), default=0)
+    columns = [max(len(each[place]) for each in cells) for place in range(len(HEADS))]
+    texts = ["  task", *names]
+    return [
+        "  ".join([text.ljust(width), *(cell.rjust(size) for cell, size in zip(row, columns, strict=True))]).rstrip()
+        for text, row in zip(texts, cells, strict=True)
+    ]
+
+
+def format_difference(value: Any, write: Callable[[Any], str]) -> str:
+    r"""A difference with its sign: ``+1.2 s``, ``\N{MINUS SIGN}$0.002``, ``±0``, ``<$0.00001``; a dash if unknown."""
+    if value is None:
+        return UNKNOWN
+    if value == 0:
+        return "±0"
+    told = write(abs(value))
+    return told if told.startswith("<") else f"{'+' if value > 0 else SIGNS['removed']}{told}"
+
+
+def format_deltas(row: RowDiff, currency: str) -> tuple[str, str, str]:
+    """The differences in time, tokens and cost, each with its sign."""
+    return (
+        format_difference(row.delta_ms, format_duration),
+        format_difference(row.delta_tokens, format_count),
+        format_difference(row.delta_cost, partial(format_money, currency=currency)),
+    )
+
+
+def _make_line(row: RowDiff, currency: str) -> DiffLine:
+    span = row.span
+    is_whole = span.kind is not SpanKind.TASK
+    amounts = measure_amounts(row.after)
+    values = (
+        format_duration(amounts.ms),
+        format_count(amounts.tokens),
+        format_money(amounts.cost, currency),
+    )
+    pairs = zip(values if row.after is not None else ("", "", ""), format_deltas(row, currency), strict=True)
+    cells = ({None: "", True: "changed", False: "same"}[row.output_changed], *chain.from_iterable(pairs))
+    depth = 1 if span.kind is SpanKind.TASK and span.phase is not None else 0
+    return DiffLine("the whole run" if span.kind is SpanKind.RUN else span.name, depth, row.status, is_whole, cells)

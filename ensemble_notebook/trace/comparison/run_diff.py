@@ -10,24 +10,31 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
-from ensemble_notebook.trace.comparison.definition_texts import describe_definition, describe_inputs
-from ensemble_notebook.trace.comparison.diff_lines import (
+from ensemble_notebook.errors.pickling import Pickled
+from ensemble_notebook.trace.comparison.row_diffs import (
+    DIFF,
+    SIGNS,
     DiffLine,
+    RowDiff,
+    RunSide,
+    compare_rows,
     format_difference,
     make_diff_lines,
     render_diff_lines,
 )
-from ensemble_notebook.trace.comparison.row_diffs import DIFF, RowDiff, RunSide, compare_rows
-from ensemble_notebook.trace.comparison.text_changes import TextChanges
+from ensemble_notebook.trace.comparison.text_changes import TextChanges, describe_definition, describe_inputs
+from ensemble_notebook.trace.folding.milestones import is_startup
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.shared_words import name_status
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import as_frame
 
 _UNENDED: Final = (RunStatus.PENDING, RunStatus.RUNNING)
+_MOST_NAMED: Final = 5
 _PROMPTS: Final = {"system": "system prompt", "user": "user prompt"}
 
 
-class RunDiff:
+class RunDiff(Pickled):
     """What changed from one run to another: ``a.diff(b)``. Each difference is `b` less `a`; unknown is NA.
 
     Rows are matched by path, which is made of stable names and never of times, so that runs of other length, failed,
@@ -51,14 +58,18 @@ class RunDiff:
         with before.lock, after.lock:
             self._sides = RunSide.from_fold(before), RunSide.from_fold(after)
 
+    def get_pickled_state(self) -> dict[str, Any]:
+        """What is compared; the comparison is made again when it is used."""
+        return {name: vars(self)[name] for name in ("before", "after", "labels", "_sides")}
+
     @cached_property
     def rows(self) -> Sequence[RowDiff]:
-        """The rows of `frame` with their spans, each below the one around it."""
+        """The rows of `frame` with their spans, each below the one around it; startups of models as well."""
         return compare_rows(*self._sides)
 
     @as_frame(DIFF)
     def frame(self) -> Sequence[RowDiff]:
-        return self.rows
+        return [row for row in self.rows if not is_startup(row.span)]
 
     @property
     def task_rows(self) -> list[RowDiff]:
@@ -108,16 +119,27 @@ class RunDiff:
         """What could not be compared, and why, in sentences."""
         return tuple(self._list_notes())
 
+    @cached_property
+    def is_of_two_ensembles(self) -> bool:
+        """Whether both runs have tasks, and none in common: then only `frame` lists what either has."""
+        sides = [(row.before is not None, row.after is not None) for row in self.task_rows]
+        return (True, True) not in sides and (True, False) in sides and (False, True) in sides
+
     @property
     def summary(self) -> str:
         """How many tasks changed, and how much more or less the second run took, in one line."""
-        return " · ".join([self.task_summary, *self._list_differences()])
+        return " · ".join([self.task_summary, *([] if self.is_of_two_ensembles else self._list_differences())])
 
     @property
     def task_summary(self) -> str:
         """How many tasks changed: ``3 tasks: 2 same, 1 changed``."""
+        if self.is_of_two_ensembles:
+            whole = [row for row in self.task_rows if row.span.item_of is None]
+            first = sum(row.before is not None for row in whole)
+            other = pluralize(len(whole) - first, "task")
+            return f"A and B are different ensembles: of {first:,} and {other} they have none in common"
         counts = Counter(row.status for row in self.task_rows)
-        tasks = [f"{counts[status]} {status}" for status in ("same", "changed", "added", "removed") if counts[status]]
+        tasks = [f"{counts[status]} {status}" for status in SIGNS if counts[status]]
         return f"{pluralize(counts.total(), 'task')}: {', '.join(tasks)}" if tasks else "no tasks"
 
     @property
@@ -134,8 +156,8 @@ class RunDiff:
 
     @property
     def lines(self) -> list[DiffLine]:
-        """The runs, their phases and tasks, as a person reads them."""
-        return make_diff_lines(self.rows, self.after.currency)
+        """The runs, their phases and tasks, as a person reads them; none of different ensembles."""
+        return [] if self.is_of_two_ensembles else make_diff_lines(self.rows, self.after.currency)
 
     def _compare_texts(self, before: Mapping[str, str], after: Mapping[str, str]) -> TextChanges:
         return TextChanges.between(before, after) if self.has_texts else TextChanges()
@@ -160,14 +182,33 @@ class RunDiff:
                 yield f"Run {name} had not ended: what it had not come to by then is unknown."
             if side.fold.plan is None:
                 yield f"Run {name} has no plan, so its tasks have no definition to compare."
+        yield from self._describe_reused()
+        if any(side.startups for side in self._sides):
+            yield "Startups of models are left out of all differences in time."
         if self.before.currency != self.after.currency:
             currencies = f"{self.before.currency} and {self.after.currency}"
             yield f"The runs have costs in {currencies}, which can't be subtracted."
 
+    def _describe_reused(self) -> Iterator[str]:
+        """What either run took from an earlier one."""
+        for number, name in enumerate("AB"):
+            spans = [(row.path, (row.before, row.after)[number]) for row in self.rows if row.is_reused]
+            reused = [path for path, span in spans if span is not None and span.reused]
+            if not reused:
+                continue
+            told = [*reused[:_MOST_NAMED], *(["…"] if len(reused) > _MOST_NAMED else [])]
+            verb, what = ("is", "it") if len(reused) == 1 else ("are", "them")
+            yield (
+                f"Run {name} has reused {', '.join(told)}, which {verb} not compared; neither is the time of what is "
+                f"around {what}."
+            )
+
     def __repr__(self) -> str:
         """The summary, and what changed, as text."""
         lines = [*(f"{side} {said}" for side, said in self.sides), self.summary]
-        lines += [*self.notes, "", *render_diff_lines(self.lines)]
+        lines += self.notes
+        if self.lines:
+            lines += ["", *render_diff_lines(self.lines)]
         for title, changes in self.list_parts():
             lines += ["", title, *(f"  {line}".rstrip() for line in changes.splitlines())]
         return "\n".join(lines)
@@ -186,6 +227,8 @@ class RunDiff:
 
     @property
     def _parts(self) -> dict[str, TextChanges]:
+        if self.is_of_two_ensembles:
+            return {}
         return {"Inputs": self.inputs, "Definition": self.definition, "Prompts": self.prompts, "Outputs": self.outputs}
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
@@ -197,7 +240,7 @@ def describe_side(fold: TraceFold, label: str | None = None) -> str:
     began = None if fold.run is None else fold.run.start_time
     when = [] if began is None else [f"{began:%Y-%m-%d %H:%M:%S} UTC"]
     names = list(dict.fromkeys(filter(None, (label, fold.name)))) or ["run"]
-    return " · ".join([*names, fold.run_id[:8], *when, fold.status.value.replace("_", " ")])
+    return " · ".join([*names, fold.run_id[:8], *when, name_status(fold.status)])
 
 
 def _list_prompts(side: RunSide) -> Iterator[tuple[str, str]]:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money
-from ensemble_notebook.trace.analysis.activity import find_latest_ms
-from ensemble_notebook.trace.comparison.diff_lines import format_difference
+from ensemble_notebook.errors import SuggestsNames
+from ensemble_notebook.trace.analysis.timeseries import find_latest_ms
+from ensemble_notebook.trace.comparison.row_diffs import format_difference
 from ensemble_notebook.trace.comparison.run_diff import RunDiff, describe_side
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.tables.column_parts import UTC_TIME
-from ensemble_notebook.trace.tables.table import Column, Table, as_frame
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, as_frame
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.comparison.row_diffs import RowDiff
@@ -70,11 +70,16 @@ HISTORY: Final = Table(
     (
         Column("name", "category", "of the ensemble", "fold.name"),
         Column("start_time", UTC_TIME, "when it started", "fold.run.start_time"),
-        Column("status", "category", "how it ended, or stands", "fold.status._value_"),
+        Column("status", "category", "how it ended, or stands", "fold.status.value"),
         Column(
             "compared_with", "string", "run_id of the run before", lambda each: each.diff and each.diff.before.run_id
         ),
-        Column("inputs", "object", "dict of the template variables, as text", lambda each: dict(each.fold.inputs)),
+        Column(
+            "inputs",
+            "object",
+            "dict of the template variables, as text; NA where there are none",
+            lambda each: dict(each.fold.inputs) or None,
+        ),
         Column("definition", "string", "what was declared otherwise, with the words marked", _read_text("definition")),
         Column("prompts", "string", "what was asked otherwise, with the words marked", _read_text("prompts")),
         Column("outputs", "string", "what was written otherwise, with the words marked", _read_text("outputs")),
@@ -92,7 +97,7 @@ HISTORY: Final = Table(
 )
 
 
-class RunHistory:
+class RunHistory(SuggestsNames):
     """Runs in a row; a notebook shows it as one table, and `frame` has the same as data.
 
     Args:

@@ -2,13 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
+from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.domain.seams.views import make_mime_bundle
-from ensemble_notebook.trace.comparison.word_diff import Piece, diff_words, mark_words, shorten_same
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.clean_text import clean_text
+
+# --- The difference of two texts, word by word, for people to read ----------------------------------------------------
+#
+# Lines are matched first, then the words of lines that differ. A part that was moved or rewritten is shown as removed
+# and added as a whole, not word by word.
+
+
+Mark = Literal["same", "removed", "added"]
+
+
+class Piece(NamedTuple):
+    """A part of two texts: in both, only in the first, or only in the second."""
+
+    mark: Mark
+    text: str
+
+
+MOST_WORDS: Final = 3_000
+"""Longer parts without a common line are not matched by words: the time for it grows with the square."""
+
+LEAST_ALIKE: Final = 0.25
+"""What has less in common, 0 to 1, is taken as rewritten."""
+
+WORDS_AROUND: Final = 12
+"""How many words are shown before and after a change."""
+
+_WORD: Final = re.compile(r"\s+|\w+|[^\w\s]")
+_GAP: Final = " […] "
+
+
+def diff_words(before: str, after: str) -> list[Piece]:
+    """The pieces, in order. Without the added ones they are the first text, without the removed ones the second."""
+    first, second = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    pieces: list[Piece] = []
+    for tag, start, end, other_start, other_end in SequenceMatcher(None, first, second).get_opcodes():
+        removed, added = "".join(first[start:end]), "".join(second[other_start:other_end])
+        pieces += [Piece("same", removed)] if tag == "equal" else _diff_part(removed, added)
+    return _join(pieces)
+
+
+def shorten_same(pieces: Sequence[Piece], around: int = WORDS_AROUND) -> list[Piece]:
+    """The pieces, with at most `around` unchanged words on each side of a change."""
+    shown = []
+    for place, piece in enumerate(pieces):
+        if piece.mark != "same":
+            shown.append(piece)
+            continue
+        words = _WORD.findall(piece.text)
+        head = 0 if place == 0 else 2 * around  # a word and the space after it
+        tail = 0 if place == len(pieces) - 1 else 2 * around
+        if len(words) > head + tail + 2:
+            kept = "".join(words[:head]).rstrip(), "".join(words[len(words) - tail :]).lstrip()
+            shown.append(Piece("same", _GAP.join(kept).lstrip(" " if not kept[0] else "")))
+        else:
+            shown.append(piece)
+    return shown
+
+
+def mark_words(pieces: Iterable[Piece]) -> str:
+    """The pieces as plain text, in the notation of ``git diff --word-diff``: ``[-removed-]{+added+}``."""
+    marks = {"removed": ("[-", "-]"), "added": ("{+", "+}")}
+    return "".join(_mark(piece.text, *marks.get(piece.mark, ("", ""))) for piece in pieces)
+
+
+def _mark(text: str, begin: str, end: str) -> str:
+    words, line_ends = split_line_ends(text)
+    return f"{begin}{words}{end}{line_ends}"
+
+
+def split_line_ends(text: str) -> tuple[str, str]:
+    """A text without the line feeds at its end, and those: they stand behind the mark of a change."""
+    words = text.rstrip("\n")
+    return words, text[len(words) :]
+
+
+def _diff_part(removed: str, added: str) -> Iterator[Piece]:
+    """The pieces of a part that has no line in common."""
+    first, second = _WORD.findall(removed), _WORD.findall(added)
+    if first and second and max(len(first), len(second)) <= MOST_WORDS:
+        matcher = SequenceMatcher(str.isspace, first, second, autojunk=False)
+        if matcher.ratio() >= LEAST_ALIKE:
+            for tag, start, end, other_start, other_end in matcher.get_opcodes():
+                if tag == "equal":
+                    yield Piece("same", "".join(first[start:end]))
+                else:
+                    yield Piece("removed", "".join(first[start:end]))
+                    yield Piece("added", "".join(second[other_start:other_end]))
+            return
+    yield Piece("removed", removed)
+    yield Piece("added", added)
+
+
+def _join(pieces: Iterable[Piece]) -> list[Piece]:
+    """Merge neighbouring pieces of a kind, and changes with only a space or a comma between them."""
+    given = [piece for piece in pieces if piece.text]
+    joined: list[Piece] = []
+    removed, added = "", ""
+    for place, (mark, text) in enumerate(given):
+        between = mark == "same" and 0 < place < len(given) - 1 and (removed or added) and len(text.strip()) <= 1
+        if mark != "same":
+            removed, added = removed + text * (mark == "removed"), added + text * (mark == "added")
+        elif between and "\n" not in text:
+            removed, added = removed + text, added + text
+        else:
+            joined += [*_settle(removed, added), Piece("same", text)]
+            removed, added = "", ""
+    joined += _settle(removed, added)
+    return joined
+
+
+def _settle(removed: str, added: str) -> list[Piece]:
+    """The pieces of one change; white space at the end that did not change is a piece of its own."""
+    tail = removed[len(removed.rstrip()) :]
+    while not added.endswith(tail):
+        tail = tail[1:]
+    removed, added = removed.removesuffix(tail), added.removesuffix(tail)
+    pieces: tuple[Piece, ...] = (Piece("removed", removed), Piece("added", added), Piece("same", tail))
+    return [piece for piece in pieces if piece.text]
+
+
+# --- Texts that differ between two runs: prompts, outputs, definitions ------------------------------------------------
+
 
 LONGEST_ALONE: Final = 2_000
 """How many characters are shown of a text that only one of the runs has."""
@@ -88,3 +214,69 @@ class TextChanges(str):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return make_mime_bundle("text_changes", self)
+
+
+# --- The definition and inputs of a run as texts that can be compared -------------------------------------------------
+
+
+_NOTHING: Final[tuple[Any, ...]] = (None, "", (), {}, False)
+
+
+def describe_definition(fold: TraceFold, *, has_texts: bool) -> dict[str, str]:
+    """The definition of a run, part by part, as ``field: value`` lines; secrets masked.
+
+    Args:
+        fold: of a run, finished or not.
+        has_texts: False leaves out what `CaptureMode.METADATA` does not keep, so that such a run can be compared with
+            one that has texts.
+    """
+    budget = {} if fold.budget is None else fold.budget.limits
+    limits = {f"budget {name}": value for name, value in budget.items()}
+    facts = {"name": fold.declared_name, "workflow": fold.workflow, "max_concurrency": fold.max_concurrency, **limits}
+    parts = {"ensemble": _write(facts)}
+    for agent in fold.agents:
+        given = {"goal": agent.goal, "background": agent.background, "system_prompt": agent.system_prompt}
+        texts = given if has_texts else {}
+        others = {"tools": agent.tools, "allow_delegation": agent.allow_delegation}
+        parts[f"agent {clean_text(agent.role)}"] = _write({**texts, **others})
+    if fold.plan is None:
+        return parts
+    for name, after in fold.plan.phases.items():
+        parts[f"phase {name}"] = _write({"after": after, **fold.plan.phase_settings.get(name, {})})
+    for task in fold.plan.tasks:
+        place = task.name if task.phase is None else f"{task.phase}/{task.name}"
+        parts[f"task {place}"] = _write(_list_fields(task, has_texts=has_texts))
+    return parts
+
+
+def describe_inputs(fold: TraceFold) -> dict[str, str]:
+    """The template variables, by name, as texts."""
+    return {f"input {name}": value for name, value in fold.inputs.items()}
+
+
+def _list_fields(task: PlannedTask, *, has_texts: bool) -> Mapping[str, Any]:
+    texts = {"description": task.description, "expected_output": task.expected_output, "when": task.when}
+    if task.prompt is not None:
+        texts["prompt"] = task.prompt
+    return {
+        **(texts if has_texts else {}),
+        "agent": task.agent,
+        "llm": task.llm,
+        "context": task.context,
+        "after": tuple(name for name in task.depends_on if name not in task.context),
+        "max_retries": task.max_retries,
+        **task.settings,
+    }
+
+
+def _write(fields: Mapping[str, Any]) -> str:
+    """One line for each field that is set."""
+    return "".join(f"{name}: {_write_value(value)}\n" for name, value in fields.items() if value not in _NOTHING)
+
+
+def _write_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Iterable) and not isinstance(value, str | Mapping):
+        return ", ".join(clean_text(str(each)) for each in value)
+    return clean_text(str(value))

@@ -5,23 +5,101 @@ Usage and cost are booked once, on the attempt, and added to the sums of everyth
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
 from typing import Any
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
-from ensemble_notebook.domain.outputs.metrics import TokenUsage
-from ensemble_notebook.domain.seams.chat_port import ToolCall
+from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.conversation import ToolCall, write_arguments
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.errors import ToolExecutionError
-from ensemble_notebook.trace.folding.conversation_log import ConversationLog
-from ensemble_notebook.trace.folding.lane_pool import LanePool
 from ensemble_notebook.trace.folding.prices import calculate_price
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text
-from ensemble_notebook.trace.spans.span import RequestedCall, Span
+from ensemble_notebook.trace.spans.span import Message, RequestedCall, Role, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import SpanTree, summarize_error, to_ms
+
+# --- What agents and models said to each other, task by task (T5), secrets masked (T7) --------------------------------
+
+
+class ConversationLog:
+    """The messages of a run.
+
+    Attributes:
+        messages: of each task, by its span id, in order.
+    """
+
+    def __init__(self) -> None:
+        self.messages: dict[str, list[Message]] = {}
+        self._count = 0
+        self._last = ("", "")
+
+    def add(
+        self,
+        event: Event,
+        span: Span,
+        role: Role,
+        text: str,
+        tool_calls: tuple[RequestedCall, ...] = (),
+        *,
+        is_earlier: bool = False,
+        is_left_out: bool = False,
+        answered: tuple[str | None, str | None] = (None, None),
+    ) -> str:
+        """Note a message that arose in a span; gives its text as it may be shown."""
+        safe = self.clean(text)
+        self._last = (text, safe)
+        message = Message(
+            number=self._count,
+            span=span,
+            seq=event.seq,
+            time=event.time,
+            role=role,
+            text=safe,
+            tool_calls=tool_calls,
+            is_earlier=is_earlier,
+            is_left_out=is_left_out,
+            earlier_tool=answered[0],
+            earlier_call_id=answered[1],
+        )
+        self._count += 1
+        self.messages.setdefault(span.task_id or span.span_id, []).append(message)
+        return safe
+
+    def clean(self, text: str) -> str:
+        """The text as it may be shown. The output of a task mostly is its last message, which is not masked again."""
+        raw, safe = self._last
+        return safe if text == raw else clean_text(text)
+
+
+# --- Sub-lanes for calls that run side by side inside one task (W1): each call gets the lowest one that is free -------
+
+
+class LanePool:
+    """The sub-lanes of one task."""
+
+    __slots__ = ("_free", "_opened")
+
+    def __init__(self) -> None:
+        self._free: list[int] = []
+        self._opened = 0
+
+    def take(self) -> int:
+        """The lowest free lane."""
+        if self._free:
+            return heappop(self._free)
+        self._opened += 1
+        return self._opened - 1
+
+    def give_back(self, lane: int) -> None:
+        """The call on this lane is over."""
+        heappush(self._free, lane)
+
+
+# --- The part of the fold that is about turns, model calls and tool calls: usage, prices, texts, lanes ----------------
 
 
 class CallFold:
@@ -78,10 +156,13 @@ class CallFold:
     # --- Turns --------------------------------------------------------------------------------------------------------
 
     def _on_turn_started(self, event: ev.TurnStarted) -> None:
-        span = self._tree.begin(event, SpanKind.TURN, f"turn {event.iteration}", event.agent)
+        name = "summary of the conversation" if event.is_summary else f"turn {event.iteration}"
+        span = self._tree.begin(event, SpanKind.TURN, name, event.agent)
         span.iteration, span.is_fallback = event.iteration, event.is_fallback
         if event.is_correction:
             span.attributes = {"is_correction": True}
+        if event.is_summary:
+            span.attributes = {"is_summary": True}
         if event.prompt:
             self._log.add(event, span, "user", event.prompt)
 
@@ -156,7 +237,7 @@ class CallFold:
         self._askers[span.parent_id] = span
         if (attempt := self._finish_call(span)) is not None and event.model is not None:
             self._set_served_model(attempt, event.model, event.usage)
-        calls = tuple(map(_to_requested_call, event.tool_calls))
+        calls = tuple(map(to_requested_call, event.tool_calls))
         span.output = self._log.add(event, span, "assistant", event.text, calls)
 
     def _on_llm_failed(self, event: ev.LlmCallFailed) -> None:
@@ -267,7 +348,6 @@ def _make_tool_error(event: ev.ToolCallCompleted) -> ToolExecutionError | None:
     return ToolExecutionError(event.result, tool_name=event.tool, tool_input="")
 
 
-def _to_requested_call(call: ToolCall) -> RequestedCall:
-    arguments = call.arguments
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
-    return RequestedCall(id=call.id, name=call.name, arguments=clean_text(text))
+def to_requested_call(call: ToolCall) -> RequestedCall:
+    """Make what a trace has of a tool call."""
+    return RequestedCall(id=call.id, name=call.name, arguments=clean_text(write_arguments(call.arguments)))

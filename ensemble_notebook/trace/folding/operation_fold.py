@@ -2,10 +2,10 @@
 
 A kind whose events nothing here names is folded by what all events have, so that a new one costs no code here. What
 only spans of one kind have is in their `attributes`, which are plain values: of a delegation ``delegator``, ``depth``,
-``priority``, ``scope``, ``expected_output_schema``, ``status`` and ``errors``; of a review ``subject``, ``tool``,
-``text``, ``verdicts``, ``deadline_ms`` (since the run started), ``on_timeout``, ``decision`` and ``is_timeout``; of a
-guardrail ``kind`` and ``message``; of every other kind what only its own events have, such as ``operation``, ``scope``
-and ``count`` of a memory operation.
+``priority``, ``scope``, ``expected_output_schema``, ``max_output_retries``, ``metadata``, ``status`` and ``errors``; of
+a review ``subject``, ``tool``, ``text``, ``verdicts``, ``deadline_ms`` (since the run started), ``on_timeout``,
+``decision`` and ``is_timeout``; of a guardrail ``kind`` and ``message``; of every other kind what only its own events
+have, such as ``operation``, ``scope`` and ``count`` of a memory operation.
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ class OperationFold:
         span.delegation_id = event.request.task_id
         span.attributes = {"delegator": event.delegator, "depth": event.depth}
         _set_request(span, event.request)
+        manager = self._tree.spans.get(span.task_id or "")
+        if manager is not None and manager.managed:
+            manager.handed_on = (*manager.handed_on, span)
+            self._tree.touch(manager)
         if span.parent is not None:
             for totals in self._tree.touch_totals_around(span.parent):
                 totals.delegation_count += 1
@@ -77,10 +81,12 @@ class OperationFold:
             return
         refusal = clean_text("; ".join(event.response.errors)) or None
         facts = summarize_error(event.error)
-        if facts is None and span.child_error is None:
+        if facts is None and span.failed_child is None:
             facts, span.reason = ErrorSummary("DelegationRefused", refusal), refusal
         self._tree.end(event, span, event.status, facts)
         _set_response(span, event.request, event.response)
+        if (manager := self._tree.spans.get(span.task_id or "")) is not None and manager.managed:
+            self._tree.touch(manager)
 
     # --- Reviews ------------------------------------------------------------------------------------------------------
 
@@ -96,6 +102,7 @@ class OperationFold:
             "verdicts": [each.value for each in request.verdicts],
             "deadline_ms": None if timeout is None else to_ms(event.offset_s + timeout),
             "on_timeout": request.on_timeout.value,
+            "row": request.row,
         }
 
     def _on_review_answered(self, event: ev.ReviewAnswered) -> None:
@@ -105,8 +112,11 @@ class OperationFold:
         self._tree.end(event, span, event.status, summarize_error(event.error))
         if (decision := event.decision) is not None:
             span.review_decision, span.output = decision.verdict.value, clean_text(decision.text) or None
-        _add_attributes(span, decision=span.review_decision, is_timeout=event.is_timeout)
+        _add_attributes(span, decision=span.review_decision, is_timeout=event.is_timeout, by=event.by)
         span.reused = event.reused
+        if span.parent is not None and _judges_work(span):
+            span.parent.answer = span.review_decision
+            self._tree.touch(span.parent)
         span.human_wait_ms = span.self_ms
         for totals in self._tree.touch_totals_around(span):
             totals.human_wait_ms += span.human_wait_ms or 0.0
@@ -193,6 +203,11 @@ def _holds_up(span: Span) -> bool:
     return span.parent is not None and span.parent.kind is not SpanKind.RUN
 
 
+def _judges_work(review: Span) -> bool:
+    """Whether a review looks at what a phase or task has done; the others look at what is going to be done."""
+    return (review.attributes or {}).get("subject") in ("phase", "output")
+
+
 def _set_request(span: Span, request: DelegationRequest) -> None:
     """What the worker is asked; policies may still change it."""
     span.name = span.delegate_to = request.agent_role
@@ -203,6 +218,8 @@ def _set_request(span: Span, request: DelegationRequest) -> None:
         priority=request.priority.value,
         scope=to_plain(request.scope),
         expected_output_schema=None if schema is None else clean_text(schema),
+        max_output_retries=request.max_output_retries,
+        metadata=to_plain(request.metadata),
     )
 
 

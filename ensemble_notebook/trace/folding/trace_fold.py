@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
 from ensemble_notebook.domain.definitions.definition import PlainValue
 from ensemble_notebook.domain.definitions.enums import (
     CaptureMode,
@@ -22,18 +21,19 @@ from ensemble_notebook.domain.definitions.enums import (
     SpanStatus,
     TaskNoun,
 )
-from ensemble_notebook.domain.definitions.limits import Budget
-from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price
+from ensemble_notebook.domain.outputs.conversation import ChatMessage
+from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
-from ensemble_notebook.trace.folding.call_fold import CallFold
-from ensemble_notebook.trace.folding.conversation_log import ConversationLog
-from ensemble_notebook.trace.folding.critical_spans import mark_critical_spans
+from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog, to_requested_call
+from ensemble_notebook.trace.folding.milestones import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
-from ensemble_notebook.trace.spans.savings import Savings
+from ensemble_notebook.trace.spans.managed_work import cut_words, find_title, find_told, title_written
+from ensemble_notebook.trace.spans.shared_words import DONE_AGAIN, describe_return
 from ensemble_notebook.trace.spans.span import ActiveInterval, Message, PhaseReturn, Role, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
+from ensemble_notebook.trace.spans.span_tree import ErrorSummary, Savings, SpanTree, summarize_error, to_ms
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 _RUN_STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
@@ -56,6 +56,7 @@ class TraceFold:
         declared_name: of the ensemble; None where it has none.
         status, exit_reason: of the run. error: type and message of what ended it, or None.
         agents, budget, capture_mode, replayed_from: as the run began with them.
+        definition_version, prompts_version: of what it was declared with; None in files of earlier versions.
         chain: what made the run as long as it was, see `critical`; empty before the end.
         savings: what was not spent, since tasks were reused.
         task_noun: what views call its tasks.
@@ -80,6 +81,8 @@ class TraceFold:
         self.budget: Budget | None = None
         self.capture_mode: CaptureMode = CaptureMode.OFF
         self.replayed_from: str | None = None
+        self.definition_version: str | None = None
+        self.prompts_version: str | None = None
         self.task_noun: TaskNoun = TaskNoun.TASK
         self.plan: ExecutionPlan | None = None
         self.status: RunStatus = RunStatus.PENDING
@@ -98,6 +101,14 @@ class TraceFold:
             **operations.make_handlers(),
             **self._calls.make_handlers(),
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the lock, which is that of one process."""
+        return {name: each for name, each in vars(self).items() if name != "lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """With a lock of its own."""
+        vars(self).update(state, lock=threading.RLock())
 
     @classmethod
     def from_events(
@@ -161,12 +172,13 @@ class TraceFold:
 
     def _on_run_started(self, event: ev.RunStarted) -> None:
         self.run_id, self.workflow = event.run_id, str(event.workflow)
-        self.name = self.declared_name = event.name
+        self.name, self.declared_name = event.name or event.variable, event.name
         self.inputs = {name: clean_value(name, value) for name, value in event.inputs.items()}
         self.max_concurrency, self.budget = event.max_concurrency, event.budget
         self.agents, self.capture_mode = event.agents, event.capture_mode
         self.task_noun = event.task_noun
         self.replayed_from = None if event.replayed_from is None else clean_text(event.replayed_from)
+        self.definition_version, self.prompts_version = event.definition_version, event.prompts_version
         self.status = RunStatus.RUNNING
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
 
@@ -183,6 +195,8 @@ class TraceFold:
             task = self.tree.enter(event, SpanKind.TASK, planned.name, span_id, parent_id, **facts)
             task.depends_on, task.description = planned.depends_on, clean_text(planned.description)
             task.item_count = planned.item_count
+            task.title = find_title(task.name, planned.agent, task.description, is_named=planned.is_named)
+            task.managed = tuple(replace(each, description=clean_text(each.description)) for each in planned.managed)
             if planned.settings:
                 task.attributes = {"settings": {name: _mask(value) for name, value in planned.settings.items()}}
 
@@ -206,7 +220,8 @@ class TraceFold:
             ended = SpanStatus.INTERRUPTED if event.is_cut_off else _RUN_STATUS.get(event.status, SpanStatus.OK)
             self.tree.end(event, self.run, ended, summarize_error(event.error) or late)
             if self.run.error_type is not None:
-                self.error = ErrorSummary(self.run.error_type, self.run.error_message, self.run.origin)
+                facts = (self.run.error_message, self.run.origin, self.run.http_status)
+                self.error = ErrorSummary(self.run.error_type, *facts)
         marked, self.chain = mark_critical_spans(self.tree.spans)
         for span in marked:
             self.tree.touch(span)
@@ -249,19 +264,56 @@ class TraceFold:
         facts = {"is_planned": event.index is not None, "parent": self._find_review(event)}
         span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent, **facts)
         span.description = clean_text(event.description)
+        if span.parent is not None and span.parent.kind is SpanKind.DELEGATION:
+            self._note_worker(span, span.parent)
         if event.index is None and span.parent is not None and span.parent.item_count is not None:
             span.item_of = span.parent.name
+            if (
+                span.parent.items_done + span.parent.items_failed >= span.parent.item_count
+            ):  # all of them are done again
+                span.parent.items_done = span.parent.items_failed = 0
+        if self.task_noun.is_run:
+            span.row = self._find_row(span)
         span.is_fallback = False
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
         if span.inactive_intervals:
             span.attempt = (span.attempt or 1) + 1
+            self._forget_reuse(span)
+            between = span.inactive_intervals[-1]
+            was_sent_back = span.parent is None or not span.parent.is_repeated
+            said = describe_return(None) if was_sent_back else DONE_AGAIN
+            span.send_back(between.end_ms, between.start_ms, said)
         self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
+
+    def _note_worker(self, span: Span, delegation: Span) -> None:
+        """A worker begins: its task is called by the written one that it was told of, or by its first words."""
+        delegation.worker = span
+        manager = self.tree.spans.get(delegation.task_id or "")
+        told = [] if manager is None else find_told(delegation.input, manager.managed)
+        span.title = title_written(told[0]) if told else cut_words(span.description or "")
+        if manager is not None:
+            self.tree.touch(manager)
 
     def _on_items_listed(self, event: ev.ItemsListed) -> None:
         span = self.tree.open.get(event.span_id)
         if span is not None:
             span.item_count = event.count
+            span.items_done = span.items_failed = 0
             self.tree.touch(span)
+
+    def _on_progress_reported(self, event: ev.ProgressReported) -> None:
+        span = self.tree.open.get(event.span_id)
+        if span is not None:
+            share = "" if event.fraction is None else f"{event.fraction:.0%}"
+            told = " · ".join(filter(None, [clean_text(event.text), share]))
+            span.attributes = {**(span.attributes or {}), "progress": told}
+            self.tree.touch(span)
+
+    def _find_row(self, span: Span) -> str | None:
+        """The row of a map whose own run this task is of; None for the row itself, and for what runs further inside."""
+        around = None if span.delegation_id is not None else self.tree.spans.get(span.nested_in or "")
+        row = None if around is None else around.parent
+        return row.name if row is not None and row.is_own_task else None
 
     def _find_review(self, event: ev.TaskStarted) -> Span | None:
         """The review of a phase that this task answers: its work is beside the review, and counts as inside (E28)."""
@@ -278,9 +330,10 @@ class TraceFold:
         span.context = event.context
         if event.system_prompt:
             self.log.add(event, span, "system", event.system_prompt)
+        for each in event.left_out:
+            self._add_earlier(event, span, each, is_left_out=True)
         for each in event.earlier:
-            role: Role = "assistant" if each.role == "assistant" else "user"  # a file may say anything (E71)
-            self.log.add(event, span, role, each.text, is_earlier=True)
+            self._add_earlier(event, span, each, is_left_out=False)
         self.log.add(event, span, "user", event.user_prompt)
         since_ms, covered_ms = self._prompts.pop(event.span_id, (None, 0.0))
         if since_ms is not None:
@@ -290,6 +343,20 @@ class TraceFold:
                 built_ms = to_ms(event.build_s)
             for totals in self.tree.touch_totals_around(span):
                 totals.prompt_ms += built_ms
+
+    def _add_earlier(self, event: ev.TaskInputPrepared, span: Span, message: ChatMessage, *, is_left_out: bool) -> None:
+        role: Role = message.role if message.role in ("assistant", "tool") else "user"  # a file may say anything (E71)
+        calls = tuple(to_requested_call(each) for each in message.tool_calls)
+        self.log.add(
+            event,
+            span,
+            role,
+            message.text,
+            calls,
+            is_earlier=True,
+            is_left_out=is_left_out,
+            answered=(message.name, message.tool_call_id),
+        )
 
     def _on_sent_back(self, event: ev.TaskRetried | ev.PhaseRetried) -> None:
         """A review wants it done again: a task goes on in its span, the tasks of a phase start again in theirs."""
@@ -302,19 +369,24 @@ class TraceFold:
             end_ms, feedback = to_ms(event.offset_s), clean_text(event.feedback)
             ended = PhaseReturn(end_ms=end_ms, end_time=event.time, feedback=feedback, totals=span.attempt_totals)
             span.returns, span.attempt_totals = (*span.returns, ended), UsageTotals()
+            is_judged = span.answer is not None or not feedback.startswith("until ")
+            span.send_back(end_ms, end_ms, describe_return(feedback) if is_judged else f"{DONE_AGAIN} {feedback}")
         else:
             span.attempt = (count or 1) + 1  # in files of 0.1.0 the event counts from the latest start, of several
             self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
             span.retry_reason = event.cause if event.error is None else type(event.error).__name__
+            if event.error is None:  # a handler that failed is tried again, which nobody has asked for
+                end_ms = to_ms(event.offset_s)
+                span.send_back(end_ms, end_ms + to_ms(event.delay_s), describe_return(clean_text(event.feedback)))
             span.agent, span.is_fallback = self._replaced.pop(span.span_id, span.agent), False
-            span.child_error = None
+            span.failed_child = None
 
     def _on_task_fell_back(self, event: ev.TaskFellBack) -> None:
         span = self.tree.open.get(event.span_id)
         if span is not None:
             if event.replaced:
                 self._replaced[span.span_id] = span.agent
-            span.agent, span.is_fallback, span.child_error = event.agent, True, None
+            span.agent, span.is_fallback, span.failed_child = event.agent, True, None
             for totals in self.tree.touch_totals_around(span):
                 totals.fallback_count += 1
 
@@ -333,8 +405,15 @@ class TraceFold:
         span.reused, span.reuse_reason = True, clean_text(event.reason)
         span.saved_tokens, span.saved_cost, span.saved_ms = event.saved_tokens, event.saved_cost, event.saved_ms
         span.currency = event.currency
-        if span.is_own_task:
+        if span.is_listed_task:
             self.savings.add(span)
+
+    def _forget_reuse(self, span: Span) -> None:
+        """A task is done again: only whether that is reused counts (C34)."""
+        if span.reused and span.is_listed_task:
+            self.savings.remove(span)
+        span.reused, span.reuse_reason = False, None
+        span.saved_tokens = span.saved_cost = span.saved_ms = None
 
     def _on_task_not_reused(self, event: ev.TaskNotReused) -> None:
         span = self.tree.open.get(event.span_id)
@@ -373,6 +452,7 @@ class TraceFold:
         ev.PhaseSkipped: _on_phase_skipped,
         ev.TaskStarted: _on_task_started,
         ev.ItemsListed: _on_items_listed,
+        ev.ProgressReported: _on_progress_reported,
         ev.TaskInputPrepared: _on_task_input_prepared,
         ev.TaskRetried: _on_sent_back,
         ev.TaskFellBack: _on_task_fell_back,

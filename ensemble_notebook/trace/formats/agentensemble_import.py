@@ -22,12 +22,11 @@ from ensemble_notebook.domain.definitions.enums import (
     SpanStatus,
     ToolOutcome,
 )
-from ensemble_notebook.domain.outputs.metrics import TokenUsage
-from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.task_output import TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
-from ensemble_notebook.domain.seams.chat_port import ToolCall
 from ensemble_notebook.errors import make_recorded_error
-from ensemble_notebook.trace.codec.iso_time import parse_instant
+from ensemble_notebook.trace.codec.event_codec import parse_instant
 
 Plain = Mapping[str, Any]
 

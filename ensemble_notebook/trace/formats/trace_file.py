@@ -3,29 +3,113 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.trace.codec.event_codec import event_to_plain
-from ensemble_notebook.trace.codec.record_reader import read_event, read_value
+from ensemble_notebook.trace.codec.records import read_event, read_value
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.formats.agentensemble_import import import_events
-from ensemble_notebook.trace.formats.event_checks import check_events
-from ensemble_notebook.trace.formats.whole_file import write_whole
+
+# --- Whether events from a file can be those of one run: in order, and each in its place (E71) ------------------------
+#
+# A run's own events are so by construction; a file may have been edited, and what is folded from it must not fail
+# later, when somebody looks at it.
+
+
+_DEEPEST: Final = 300
+_LONGEST_S: Final = 50_000 * 86_400.0
+# Anchors and offsets come from two clocks, and are written with microseconds.
+_TOLERANCE_S: Final = 1e-5
+
+
+def check_events(events: Sequence[ev.Event]) -> None:
+    """Check order, times and the tree of spans. What another process did may stand behind what came after it.
+
+    Raises:
+        ValueError: says which event is wrong, by its number, and why.
+    """
+    depths: dict[str, int] = {}
+    parents: dict[str, str | None] = {}
+    begins: dict[str | None, float] = {}
+    seq = -1
+    for event in events:
+        if event.seq <= seq:
+            raise ValueError(f"event {event.seq} stands behind event {seq}")
+        since_s = begins.get(event.span_id, begins.get(event.parent_id, 0.0))
+        if not since_s - _TOLERANCE_S <= event.offset_s <= _LONGEST_S:
+            raise ValueError(f"event {event.seq} is at {event.offset_s} s, and its span begins at {since_s} s")
+        begins.setdefault(event.span_id, event.offset_s)
+        seq = event.seq
+        _check_span(event, event.span_id, event.parent_id, depths, parents)
+        if isinstance(event, ev.PlanMade):
+            for span_id in (*event.phase_span_ids, *event.task_span_ids):
+                if span_id in depths:
+                    raise ValueError(f"event {seq} plans span {span_id!r}, which is there already")
+                depths[span_id] = depths[event.span_id] + 1
+    starts = [event.seq for event in events if isinstance(event, ev.RunStarted)]
+    if len(starts) > 1:
+        raise ValueError(f"event {starts[1]} starts the run again")
+
+
+def _check_span(
+    event: ev.Event, span_id: str, parent_id: str | None, depths: dict[str, int], parents: dict[str, str | None]
+) -> None:
+    if span_id in parents:
+        if parents[span_id] != parent_id:
+            raise ValueError(f"event {event.seq} has span {span_id!r} in another span than before")
+        return
+    if parent_id is not None and parent_id not in depths:
+        raise ValueError(f"event {event.seq} is in span {parent_id!r}, which is not there")
+    parents[span_id] = parent_id
+    depth = 0 if parent_id is None else depths[parent_id] + 1
+    if depth > _DEEPEST:
+        raise ValueError(f"event {event.seq} is more than {_DEEPEST} spans deep")
+    depths.setdefault(span_id, depth)
+
+
+# --- Files that are written whole or not at all -----------------------------------------------------------------------
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
+    """Have a new file filled, which then takes the place of what was there; gives the path. Folders are made.
+
+    Raises:
+        OSError: it can't be written; what was there before is still there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    draft = Path(name)
+    try:
+        write(draft)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return path
+
+
+# --- Files that hold a trace: written whole or not at all, read back into the same trace (T12) ------------------------
+
 
 _SIGNS_OF_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedTrace:
-    """What a file holds: the events of a run, what makes its costs, and the fold of the events.
+    """What a file holds: the events of a run, what makes its costs, its scores, and the fold of the events.
 
     Attributes:
         prices: of the attempts, by span id, as they were when it was written; None: to be looked up.
@@ -35,6 +119,7 @@ class SavedTrace:
     cost: CostConfiguration | None
     prices: Mapping[str, Price] | None
     fold: TraceFold
+    scores: Sequence[ScoreRecord] = ()
 
 
 def write_trace_file(document: Mapping[str, Any], path: Path) -> Path:
@@ -98,8 +183,10 @@ def _read_document(document: dict[str, Any], path: Path) -> SavedTrace:
         prices = {span["spanId"]: _read_price(span) for span in document["spans"] if "cost" in span}
     with _locate_damage(path, "costConfiguration"):
         cost = read_value(document.get("costConfiguration"), CostConfiguration | None)
+    with _locate_damage(path, "scores"):
+        scores = [read_value(each, ScoreRecord) for each in document.get("scores", ())]
     with _locate_damage(path, "events"):
-        return _fold_whole(events, cost, prices)
+        return replace(_fold_whole(events, cost, prices), scores=scores)
 
 
 def _fold_whole(

@@ -14,14 +14,19 @@ from decimal import Decimal
 from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.definitions.limits import CostConfiguration
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
-from ensemble_notebook.trace.codec.event_codec import event_to_plain, to_camel, to_plain
-from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant
+from ensemble_notebook.trace.codec.event_codec import (
+    event_to_plain,
+    format_duration,
+    format_instant,
+    to_camel,
+    to_plain,
+)
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.run_parts import RunParts
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -30,6 +35,7 @@ from ensemble_notebook.trace.task_traces import (
     DelegationTrace,
     LlmInteraction,
     PhaseTrace,
+    RunParts,
     SpanView,
     TaskTrace,
     ToolCallTrace,
@@ -41,9 +47,13 @@ _UNKNOWN: Final = -1
 
 
 def to_document(
-    fold: TraceFold, events: Sequence[ev.Event], parts: RunParts, cost: CostConfiguration | None
+    fold: TraceFold,
+    events: Sequence[ev.Event],
+    parts: RunParts,
+    cost: CostConfiguration | None,
+    scores: Sequence[ScoreRecord] = (),
 ) -> dict[str, Any]:
-    """The whole document of a run: its events, their fold, the parts made from that, and the rates it was priced by."""
+    """The whole document of a run: its events, their fold, the parts made from that, its rates and its scores."""
     parsed = _collect_parsed_outputs(events)
     started = [task for task in parts.tasks if task.started_at is not None]
     expected = {} if fold.plan is None else {each.name: each.expected_output for each in fold.plan.tasks}
@@ -72,6 +82,7 @@ def to_document(
         "costConfiguration": None if cost is None else to_plain(cost),
         "spans": [_span_to_dict(span) for span in spans],
         "events": [event_to_plain(event) for event in _join_tokens(events)],
+        **({"scores": [to_plain(each) for each in scores]} if scores else {}),
     }
 
 

@@ -5,14 +5,19 @@ Plain records: how they come about is the fold's business, how they look is that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.review import Verdict
+from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.domain.wording import format_duration
+from ensemble_notebook.errors import SuggestsNames
+from ensemble_notebook.trace.spans.managed_work import find_told, title_written
+from ensemble_notebook.trace.spans.shared_words import ANSWERS, DONE_AGAIN, ENDING_ANSWERS, NO_RETRY_LEFT, STATUSES
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
@@ -37,6 +42,20 @@ class PhaseReturn:
     totals: UsageTotals | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One go at the work of a phase or task that was sent back (W23), whoever sent it back, and why.
+
+    Attributes:
+        start_ms, end_ms: from when to when; the last one may still last.
+        verdict: what became of it, in words; None as long as nobody knows, and where only the phase was judged.
+    """
+
+    start_ms: float
+    end_ms: float | None
+    verdict: str | None
+
+
 class ActiveInterval(NamedTuple):
     """A part of a span in which it was not over, with the numbers of the events around it; the last may still last."""
 
@@ -48,7 +67,7 @@ class ActiveInterval(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
-class Span:
+class Span(SuggestsNames):
     """One interval. Only the fold writes to it; the attributes are the columns of T20, unknown is None (T3).
 
     Attributes:
@@ -57,7 +76,13 @@ class Span:
         task_id: `span_id` of the task it belongs to; its own for a task.
         is_planned: a task of the plan; delegated work is none.
         item_count: of a task that runs for each item of a list: for how many (E53).
+        items_done, items_failed: how many of them have ended at this attempt, well and otherwise.
         item_of: of such an item: the name of its task.
+        title: what views call a task that nobody named: its first words; None where its name will do.
+        managed: of a manager: the tasks that it sees to, as written.
+        handed_on: of a manager: its delegations, in order.
+        worker: of a delegation: the task that came of it.
+        row: of a task of a row of a map: the name of that row (E72).
         start_ms, end_ms: milliseconds since the run started; both None for what never ran.
         resolved_ms: when it ended or was skipped.
         worked_ms: of a task: its own time, as its last end tells it; None where that tells nothing.
@@ -69,6 +94,7 @@ class Span:
         latency_ms: of the last attempt of an LLM call.
         error_type, error_message: where `status` is ERROR; taken from a child where the failure came from there.
         origin: ``file:line in function`` of the user's own code where that error came from (E48).
+        http_status: with which a server refused what failed; None where none did.
         is_origin: True where an error began, so that each failure counts once.
         attempt: number of an attempt, from 1; of an LLM call, how many there were; of a task or phase, how often it was
             done, where it was sent back.
@@ -91,10 +117,15 @@ class Span:
         lane: number of the sub-lane inside its task, for calls side by side (W1).
         critical, slack_ms: on the longest chain; how much later it could have ended. None before the run has ended.
         returns: of a phase: its attempts that were sent back, in order.
+        sent_back: of a phase or task: the rounds that were sent back, in order.
+        round_ms: when its present round began, or its last one, where it was sent back.
+        answer: of a phase or task: what its last review came to, as text of a verdict; None where none was answered.
         attempt_totals: of a phase: sums over the leaves of its present attempt, or of its last one.
+        own_totals: of a delegation: sums over the leaves beneath that are in no further delegation.
         totals: sums over the leaves beneath; None for a leaf.
         version: number of the event that last changed it, from 1.
         parent: the span around it, by `parent_id`; for the work of a task that reviews a phase, the review beside it.
+        failed_child: of what failed, or will: id of the child that it failed by, and what is known of that error.
     """
 
     span_id: str
@@ -112,7 +143,14 @@ class Span:
     agent: str | None = None
     is_planned: bool = False
     item_count: int | None = None
+    items_done: int = 0
+    items_failed: int = 0
     item_of: str | None = None
+    row: str | None = None
+    title: str | None = None
+    managed: tuple[PlannedTask, ...] = ()
+    handed_on: tuple[Span, ...] = field(default=(), repr=False, compare=False)
+    worker: Span | None = field(default=None, repr=False, compare=False)
     depends_on: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     description: str | None = None
@@ -135,6 +173,7 @@ class Span:
     error_type: str | None = None
     error_message: str | None = None
     origin: str | None = None
+    http_status: int | None = None
     is_origin: bool = False
     reason: str | None = None
     attempt: int | None = None
@@ -182,12 +221,16 @@ class Span:
     critical: bool | None = None
     slack_ms: float | None = None
     returns: tuple[PhaseReturn, ...] = ()
+    sent_back: tuple[Round, ...] = ()
+    round_ms: float | None = None
+    answer: str | None = None
     attempt_totals: UsageTotals | None = None
+    own_totals: UsageTotals | None = None
     totals: UsageTotals | None = None
     version: int = 0
 
     parent: Span | None = field(default=None, repr=False, compare=False)
-    child_error: Any = field(default=None, repr=False)
+    failed_child: tuple[str, Any] | None = field(default=None, repr=False)
     open_children: int = field(default=0, repr=False)
     covered_from_ms: float = field(default=0.0, repr=False)
     covered_ms: float = field(default=0.0, repr=False)
@@ -211,6 +254,25 @@ class Span:
     def is_own_task(self) -> bool:
         """Whether it is a task of this run itself: neither delegated nor of a nested run."""
         return self.kind is SpanKind.TASK and self.delegation_id is None and self.nested_in is None
+
+    @property
+    def is_listed_task(self) -> bool:
+        """Whether it has a place of its own in `frames.tasks`: a task of this run itself, or of a row of a map."""
+        return self.is_own_task or self.row is not None
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether it failed and so ended a task, a phase or the run; False for what was tried again or got over."""
+        span = self
+        while span.status is SpanStatus.ERROR:
+            is_phase = span.kind is SpanKind.PHASE and span.nested_in is None
+            if span.is_listed_task or is_phase or span.kind is SpanKind.RUN:
+                return True
+            parent = span.parent
+            if parent is None or parent.failed_child is None or parent.failed_child[0] != span.span_id:
+                return False
+            span = parent
+        return False
 
     @property
     def duration_ms(self) -> float | None:
@@ -247,6 +309,46 @@ class Span:
         return (*intervals, ActiveInterval(self, seq, start_ms, self.end_seq, self.end_ms))
 
     @property
+    def work(self) -> list[dict[str, Any]] | None:
+        """Of a manager: what stands below it; see `_list_work`."""
+        return _list_work(self) if self.managed or self.handed_on else None
+
+    @property
+    def review_id(self) -> str | None:
+        """Of a task that answers the review of a phase: the id of that review."""
+        is_answer = self.kind is SpanKind.TASK and self.parent is not None and self.parent.kind is SpanKind.REVIEW
+        return self.parent.span_id if is_answer and self.parent is not None else None
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """All goes at its work, in order; none where it was never sent back."""
+        if not self.sent_back or self.round_ms is None:
+            return ()
+        last = Round(start_ms=self.round_ms, end_ms=self.end_ms, verdict=self._describe_end())
+        return (*self.sent_back, last)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether its present round is there because a condition does not hold yet (E81)."""
+        return bool(self.sent_back) and (self.sent_back[-1].verdict or "").startswith(DONE_AGAIN)
+
+    def _describe_end(self) -> str | None:
+        """What became of the last round: what its review said, unless that is not why it ended."""
+        if self.end_ms is None:
+            return None
+        if self.status is not SpanStatus.OK:
+            return ANSWERS[self.answer] if self.answer in ENDING_ANSWERS else STATUSES[self.status]
+        if self.answer == Verdict.RETRY:
+            return NO_RETRY_LEFT
+        return None if self.answer is None else ANSWERS.get(self.answer, self.answer)
+
+    def send_back(self, end_ms: float, start_ms: float, verdict: str) -> None:
+        """Its present round has ended, at `end_ms`; the next one begins."""
+        began_ms = self.start_ms if self.round_ms is None else self.round_ms
+        ended = Round(start_ms=end_ms if began_ms is None else began_ms, end_ms=end_ms, verdict=verdict)
+        self.sent_back, self.round_ms, self.answer = (*self.sent_back, ended), start_ms, None
+
+    @property
     def self_ms(self) -> float | None:
         """The part of the length in which it was not over in between, and no child was running."""
         duration = self.duration_ms
@@ -275,7 +377,7 @@ class RequestedCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(SuggestsNames):
     """One message between an agent and its model, secrets masked (T7).
 
     Attributes:
@@ -285,6 +387,9 @@ class Message:
         seq: number of the event that brought it.
         tool_calls: what a reply asks for.
         is_earlier: whether it was said in an earlier run, whose conversation the task goes on with (E55).
+        is_left_out: whether it is one of those, and is not sent (E78).
+        earlier_tool: of a tool's result of an earlier run, the name of the tool.
+        earlier_call_id: likewise, the id of the call.
     """
 
     number: int
@@ -295,6 +400,9 @@ class Message:
     text: str
     tool_calls: tuple[RequestedCall, ...] = ()
     is_earlier: bool = False
+    is_left_out: bool = False
+    earlier_tool: str | None = None
+    earlier_call_id: str | None = None
 
     @property
     def is_prompt(self) -> bool:
@@ -304,4 +412,63 @@ class Message:
     @property
     def name(self) -> str | None:
         """The name of the tool, for a tool's result."""
-        return self.span.tool
+        return self.earlier_tool or self.span.tool
+
+    @property
+    def tool_call_id(self) -> str | None:
+        """The id of the call that a tool's result answers."""
+        return self.earlier_call_id or self.span.tool_call_id
+
+
+# --- What stands below a manager (W27) -----------------------------------------------------------------------------
+
+_NOT_TOLD_APART: Final = "not told apart"
+
+
+def _list_work(manager: Span) -> list[dict[str, Any]]:
+    """What stands below a manager, in order: the written tasks by time, then what else was handed on, by worker.
+
+    Each has a ``title``; ``span_id`` of the task that a worker did, or of a delegation that was refused; ``agent``, who
+    did it; and ``note``, in words, why there is no work to be seen.
+    """
+    told: dict[str, list[Span]] = {task.name: [] for task in manager.managed}
+    others: dict[str, list[Span]] = {}
+    for each in manager.handed_on:
+        found = find_told(each.input, manager.managed)
+        if found and each.worker is not None:
+            for task in found:
+                told[task.name].append(each)
+        else:
+            others.setdefault(each.name, []).append(each)
+    is_over = manager.end_ms is not None
+    written = [item for task in manager.managed for item in _list_written(task, told[task.name], is_over=is_over)]
+    begun = {each.worker.span_id: each.start_ms or 0.0 for each in manager.handed_on if each.worker is not None}
+    written.sort(key=lambda item: begun.get(item.get("span_id", ""), float("inf")))
+    shown: set[str] = set()
+    for item in written:  # a text may quote several tasks: the work stands below the first of them
+        if item.get("span_id") in shown:
+            item["note"] = f"done by {item['agent']}, with another one"
+            del item["span_id"]
+        shown.add(item.get("span_id", ""))
+    more = (_make_item(each) for group in others.values() for each in group)
+    return [*written, *filter(None, more)]
+
+
+def _list_written(task: PlannedTask, done: Sequence[Span], *, is_over: bool) -> list[dict[str, Any]]:
+    title = title_written(task)
+    if not done:
+        return [{"title": title, "note": _NOT_TOLD_APART} if is_over else {"title": title}]
+    return [
+        {"title": title, "span_id": each.worker.span_id, "agent": each.name} for each in done if each.worker is not None
+    ]
+
+
+def _make_item(delegation: Span) -> dict[str, Any] | None:
+    """Work that was handed on in other words, or refused; None as long as it has not begun."""
+    if delegation.worker is not None:
+        title = delegation.worker.title or delegation.worker.name
+        return {"title": title, "span_id": delegation.worker.span_id, "agent": delegation.name}
+    if delegation.status is not SpanStatus.ERROR:
+        return None
+    reason = delegation.reason or delegation.error_message or "no reason"
+    return {"title": delegation.name, "span_id": delegation.span_id, "note": f"refused: {reason}"}

@@ -6,9 +6,10 @@ A new kind is one row here, its events, and what the fold makes of them. TypeScr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from ensemble_notebook.domain import events as ev
 
@@ -234,11 +235,26 @@ class SpanKind(StrEnum):
             is_bead=True,
         ),
     )
+    SCORE = (
+        "score",
+        KindTraits(
+            title="Score",
+            parents=("task",),
+            starts=(ev.ScoreStarted,),
+            ends=(ev.ScoreEnded,),
+            keep_rank=13,
+            has_totals=True,
+            is_work=True,
+            is_activity=True,
+            is_failure_contained=True,
+            sign="★",
+        ),
+    )
     NESTED = (
         "nested",
         KindTraits(
             title="Nested run",
-            parents=("task", "tool", "guardrail", "review", "memory"),
+            parents=("task", "tool", "guardrail", "review", "memory", "score"),
             starts=(ev.NestedRunStarted,),
             ends=(ev.NestedRunEnded,),
             keep_rank=4,
@@ -246,3 +262,20 @@ class SpanKind(StrEnum):
             sign="▸",
         ),
     )
+
+
+# --- Colours for pictures that can't follow a theme: a contrast of 3 and more, on white and on near-black -------------
+
+
+TONE_COLORS: Final[Mapping[Tone, str]] = {
+    "model": "#6c6ce6",
+    "tool": "#0f97a0",
+    "person": "#b9801a",
+    "pause": "#b9801a",
+}
+IDLE_COLOR: Final = "#7b8088"
+ERROR_COLOR: Final = "#e0364a"
+DONE_COLOR: Final = "#2f9e57"
+
+FAINT_COLORS: Final = {"model": "#a9a9f2", "tool": "#74c4ca", "pause": "#dcb869", "idle": "#b4b8be"}
+"""For a part of what has the full colour, beside it: told apart from the background by its place, not by contrast."""

@@ -6,11 +6,14 @@ Knows intervals and errors; what a model or a tool call is, is the business of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.errors import find_origin
+from ensemble_notebook.domain.wording import describe_saving, pluralize
+from ensemble_notebook.errors import find_http_status, find_origin
 from ensemble_notebook.trace.spans.clean_text import clean_text, shorten
 from ensemble_notebook.trace.spans.span import InactiveInterval, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -18,11 +21,15 @@ from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 
 class ErrorSummary(NamedTuple):
-    """Class and message of an error, and where in the user's own code it came from (E48); None where unknown."""
+    """Class and message of an error, where in the user's own code it came from (E48), and what a server said.
+
+    What is not known is None.
+    """
 
     type: str
     message: str | None
     origin: str | None = None
+    http_status: int | None = None
 
 
 _LONGEST_MESSAGE: Final = 4_000
@@ -38,6 +45,7 @@ def summarize_error(error: BaseException | None) -> ErrorSummary | None:
         type(error).__name__,
         shorten(format_error_message(error), _LONGEST_MESSAGE) or None,
         None if origin is None else clean_text(origin),
+        find_http_status(error),
     )
 
 
@@ -106,6 +114,8 @@ class SpanTree:
             span.totals = UsageTotals()
         if kind is SpanKind.PHASE:
             span.attempt_totals = UsageTotals()
+        elif kind is SpanKind.DELEGATION:
+            span.own_totals = UsageTotals()
         if kind.traits.has_totals or kind.traits.is_leaf:
             span.currency = self._currency
         self.spans[span_id] = span
@@ -150,6 +160,9 @@ class SpanTree:
             parent.open_children -= 1
             if parent.open_children == 0:
                 parent.covered_ms += span.end_ms - parent.covered_from_ms
+            if span.item_of is not None and span.kind is SpanKind.TASK:
+                parent.items_done += status is SpanStatus.OK
+                parent.items_failed += status is not SpanStatus.OK
         if status is SpanStatus.ERROR:
             self._fail(span, error)
 
@@ -190,12 +203,16 @@ class SpanTree:
     def touch_totals_around(self, span: Span) -> Iterator[UsageTotals]:
         """The totals that a span counts in, its own and those of the spans around it, marked as changed."""
         around: Span | None = span
+        is_handed_on = False
         while around is not None:
             self.touch(around)
             if around.totals is not None:
                 yield around.totals
             if around.attempt_totals is not None:
                 yield around.attempt_totals
+            if around.own_totals is not None and not is_handed_on:
+                is_handed_on = True
+                yield around.own_totals
             around = around.parent
 
     def touch_wait_totals_around(self, tool: Span) -> Iterator[UsageTotals]:
@@ -205,28 +222,34 @@ class SpanTree:
             self.touch(around)
             if around.totals is not None:
                 yield around.totals
-            if around.attempt_totals is not None:
-                yield around.attempt_totals
+            for totals in (around.attempt_totals, around.own_totals):
+                if totals is not None:
+                    yield totals
             around = around.parent
 
     def _fail(self, span: Span, error: ErrorSummary | None) -> None:
         """Say what failed; an error that came from a child is not counted again."""
-        facts = error or span.child_error or _UNEXPLAINED
-        span.error_type, span.error_message, span.origin = facts
+        cause = span.failed_child
+        facts = error or (_UNEXPLAINED if cause is None else cause[1])
+        _set_facts(span, facts)
         child = self._unexplained.pop(span.span_id, None)
         if child is not None:
-            child.error_type, child.error_message, child.origin = facts
+            _set_facts(child, facts)
             self.touch(child)
-        span.is_origin = span.child_error is None
+        span.is_origin = cause is None
         parent = span.parent
         if parent is not None and not span.kind.traits.is_failure_contained:
-            if facts is _UNEXPLAINED:
+            if facts == _UNEXPLAINED:
                 self._unexplained[parent.span_id] = span
-            if parent.child_error is None or span.kind is SpanKind.ATTEMPT:
-                parent.child_error = facts
+            if parent.failed_child is None or span.kind is SpanKind.ATTEMPT:
+                parent.failed_child = (span.span_id, facts)
         if span.kind is SpanKind.LLM or (span.is_origin and span.kind is not SpanKind.ATTEMPT):
             for totals in self.touch_totals_around(span):
                 totals.error_count += 1
+
+
+def _set_facts(span: Span, facts: ErrorSummary) -> None:
+    span.error_type, span.error_message, span.origin, span.http_status = facts
 
 
 def _reopen(span: Span, seq: int, now_ms: float) -> None:
@@ -237,5 +260,97 @@ def _reopen(span: Span, seq: int, now_ms: float) -> None:
         )
         span.covered_ms += now_ms - span.end_ms
     span.end_seq = span.end_ms = span.end_time = span.resolved_ms = span.worked_ms = None
-    span.error_type = span.error_message = span.origin = span.child_error = span.reason = None
+    span.error_type = span.error_message = span.origin = span.http_status = span.failed_child = span.reason = None
     span.is_origin = False
+
+
+# --- Texts that went from one span to another: as context, as a request for work, as the answer to one ----------------
+
+
+HandoverKind = Literal["context", "delegation", "delegation_return"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """From one span to another one.
+
+    Attributes:
+        author: the task that wrote the text; None where it was a request.
+    """
+
+    kind: HandoverKind
+    source: Span
+    target: Span
+    text: str | None
+    author: Span | None = None
+
+
+def find_contexts(tasks: Iterable[Span]) -> Iterator[Handover]:
+    """Outputs that were read by later tasks."""
+    known = list(tasks)
+    by_name = {task.name: task for task in known if task.is_planned}
+    for task in known:
+        for name in task.context:
+            if (source := by_name.get(name)) is not None and source.output is not None:
+                yield Handover("context", source, task, source.output, source)
+
+
+def find_delegated(tasks: Iterable[Span]) -> Iterator[Handover]:
+    """Requests, from the call that made them to the worker's task, and what came back."""
+    for work in tasks:
+        asked = work.parent
+        if asked is None or asked.kind is not SpanKind.DELEGATION or asked.parent is None:
+            continue
+        yield Handover("delegation", asked.parent, work, asked.input)
+        if asked.output is not None:
+            yield Handover("delegation_return", work, asked.parent, asked.output, work)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a run did not spend, since earlier runs had done the work of its tasks (C34). It counts in no sum of the run.
+
+
+@dataclass(slots=True)
+class Savings:
+    """The sums over the reused tasks of one run: 0 where none was reused.
+
+    Tokens and cost are the known part, None where nothing is known of any task that was.
+
+    Attributes:
+        currency: of the run; what was paid in another one is not in `cost`.
+        task_count: how many tasks were reused.
+    """
+
+    currency: str
+    task_count: int = 0
+    tokens: int | None = 0
+    cost: Decimal | None = Decimal(0)
+    ms: float = 0.0
+
+    def add(self, task: Span) -> None:
+        """One more task was reused."""
+        if self.task_count == 0:
+            self.tokens = self.cost = None
+        self.task_count += 1
+        self.ms += task.saved_ms or 0.0
+        if task.saved_tokens is not None:
+            self.tokens = (self.tokens or 0) + task.saved_tokens
+        if task.saved_cost is not None and task.currency == self.currency:
+            self.cost = (self.cost or Decimal(0)) + task.saved_cost
+
+    def remove(self, task: Span) -> None:
+        """One that was reused is done again."""
+        self.task_count -= 1
+        self.ms -= task.saved_ms or 0.0
+        if task.saved_tokens is not None:
+            self.tokens = (self.tokens or 0) - task.saved_tokens
+        if task.saved_cost is not None and task.currency == self.currency:
+            self.cost = (self.cost or Decimal(0)) - task.saved_cost
+        if self.task_count == 0:
+            self.tokens, self.cost = 0, Decimal(0)
+
+    def describe(self, tasks: int) -> str:
+        """What was reused of so many tasks, and what that saved; what costs nothing is not told of."""
+        told = describe_saving(self.cost, self.tokens, self.ms, self.currency)
+        saved = f": {told}" if told else ""
+        return f"{self.task_count:,} of {pluralize(tasks, 'task')} reused{saved}"

@@ -10,7 +10,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Final
 
-from ensemble_notebook.domain.outputs.metrics import Metrics, TokenUsage
+from ensemble_notebook.domain.outputs.task_output import Metrics, TokenUsage
 
 _NO_TIME: Final = timedelta()
 

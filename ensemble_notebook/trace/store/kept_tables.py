@@ -18,27 +18,173 @@ from importlib.metadata import version
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.trace.codec.event_codec import make_secret_search, to_plain
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
-from ensemble_notebook.trace.store.batch import unfold
+from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.store.faults import opened
 from ensemble_notebook.trace.store.loaded_trace import make_trace, summarize_trace
 from ensemble_notebook.trace.store.run_facts import RememberedRun
-from ensemble_notebook.trace.store.run_rows import write_summaries
+from ensemble_notebook.trace.store.run_rows import unfold, write_summaries
 from ensemble_notebook.trace.store.schema import KEPT_TABLES, transaction
 from ensemble_notebook.trace.store.store_reader import decode_events, read_pieces, read_run
-from ensemble_notebook.trace.tables.column_parts import TableColumns
-from ensemble_notebook.trace.tables.column_text import read_columns, write_columns
-from ensemble_notebook.trace.tables.table import list_frames, read_frame_columns
+from ensemble_notebook.trace.tables.table import (
+    UTC_TIME,
+    Dtype,
+    Part,
+    Table,
+    TableColumns,
+    list_frames,
+    read_frame_columns,
+)
+
+if TYPE_CHECKING:
+    from pydantic_core import SchemaValidator
+    from pydantic_core.core_schema import CoreSchema
+
+
+# --- The columns of a table as JSON text, to be kept; read back as they were, or refused (E71) ------------------------
+#
+# What is read is taken for hostile: each part has the form, the types and the length that its column asks for, or the
+# whole is none. Secrets that were none when it was written are masked on the way (T7).
+
+
+_NUMBERS: Final = ({"same"}, {"values"}, {"values", "known"})
+_FORMS: Final[Mapping[Dtype, tuple[set[str], ...]]] = {
+    "string": ({"same"}, {"values"}),
+    "object": ({"same"}, {"values"}),
+    "category": ({"same"}, {"values", "codes"}),
+    "boolean": ({"same"}, {"flags"}),
+    "Int64": _NUMBERS,
+    "Float64": _NUMBERS,
+    UTC_TIME: _NUMBERS,
+}
+_LARGEST: Final = 2**63 - 1
+_LATEST: Final = 7_258_118_400_000_000
+"""The year 2200, in microseconds since 1970: frames count nanoseconds."""
+
+
+def write_columns(table: Table, columns: TableColumns) -> bytes:
+    """The JSON text of some rows of a table.
+
+    Raises:
+        ValueError: they hold something that would not come back as it is.
+    """
+    from pydantic_core import to_json
+
+    parts = [columns.parts[each.name] for each in table.all_columns]
+    text = to_json([columns.count, parts], inf_nan_mode="constants")
+    found = read_columns(table, text)
+    for column in table.all_columns:
+        before, after = columns.parts[column.name], found.parts[column.name]
+        # 1 is equal to True, which are not the same in a record of whatever there is
+        if before != after or (column.dtype == "object" and repr(before) != repr(after)):
+            raise ValueError(f"{column.name} has values that JSON has no form for")
+    return text
+
+
+def read_columns(table: Table, text: bytes) -> TableColumns:
+    """The rows that a text holds.
+
+    Raises:
+        ValueError: it holds no rows of this table.
+    """
+    count, parts = _make_reader(tuple(each.dtype for each in table.all_columns)).validate_json(text)
+    if "same" in parts[0]:
+        raise ValueError("nobody has written as many rows as there are said to be")
+    may_be_secret = make_secret_search()(text)
+    for column, part in zip(table.all_columns, parts, strict=True):
+        if not _is_part(part, column.dtype, count):
+            raise ValueError(f"{column.name} is no column of {count} rows")
+        if may_be_secret and column.dtype in ("string", "category", "object"):
+            _mask(part)
+    return TableColumns(count, {column.name: part for column, part in zip(table.all_columns, parts, strict=True)})
+
+
+def _is_part(part: Part, dtype: Dtype, count: int) -> bool:
+    """Whether a part has the form of its column, and is of so many rows: what no schema says."""
+    if part.keys() not in _FORMS[dtype]:
+        return False
+    if "same" in part:
+        return True
+    if "flags" in part:
+        return len(part["flags"]) == count
+    if "codes" in part:
+        return len(part["codes"]) == count and max(part["codes"], default=-1) < len(part["values"])
+    if "known" in part:
+        return len(part["known"]) == count and part["known"].count("1") == len(part["values"])
+    return len(part["values"]) == count
+
+
+def _mask(part: Part) -> None:
+    if "same" in part:
+        part["same"] = _mask_value(part["same"])
+    else:
+        part["values"] = [_mask_value(each) for each in part["values"]]
+
+
+def _mask_value(value: Any) -> Any:
+    return tuple(map(clean_text, value)) if isinstance(value, tuple) else to_plain(value)
+
+
+@cache
+def _make_reader(dtypes: tuple[Dtype, ...]) -> SchemaValidator:
+    from pydantic_core import SchemaValidator
+    from pydantic_core import core_schema as cs
+
+    parts = cs.tuple_schema([_make_part_schema(dtype) for dtype in dtypes])
+    return SchemaValidator(cs.tuple_schema([cs.int_schema(strict=True, ge=0), parts]))
+
+
+def _make_part_schema(dtype: Dtype) -> CoreSchema:
+    from pydantic_core import core_schema as cs
+
+    value = _make_value_schema(dtype)
+    may_be_none = cs.nullable_schema(value)
+    forms = {
+        "same": may_be_none,
+        "values": cs.list_schema(may_be_none if dtype in ("string", "object") else value),
+        "known": cs.str_schema(strict=True, pattern="^[01]*$"),
+        "codes": cs.list_schema(cs.int_schema(strict=True, ge=-1)),
+        "flags": cs.str_schema(strict=True, pattern="^[01?]*$"),
+    }
+    fields = {name: cs.typed_dict_field(schema, required=False) for name, schema in forms.items()}
+    return cs.typed_dict_schema(fields, extra_behavior="forbid")
+
+
+def _make_value_schema(dtype: Dtype) -> CoreSchema:
+    """Of one value. A record has names; a list of names comes back as the tuple that it was."""
+    from pydantic_core import core_schema as cs
+
+    match dtype:
+        case "Int64":
+            return cs.int_schema(strict=True, ge=-_LARGEST, le=_LARGEST)
+        case "Float64":
+            return cs.float_schema(strict=True, allow_inf_nan=False)
+        case "boolean":
+            return cs.bool_schema(strict=True)
+        case "object":
+            names = cs.tuple_variable_schema(cs.str_schema(strict=True))
+            return cs.union_schema([cs.dict_schema(cs.str_schema(strict=True), cs.any_schema()), names])
+        case "string" | "category":
+            return cs.str_schema(strict=True)
+    return cs.int_schema(strict=True, ge=0, le=_LATEST)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The tables of runs that are over, kept as columns beside their events: to load many runs is to decode them (T24).
+
 
 T = TypeVar("T")
 
 _LEVEL: Final = 6
 _STEP: Final = 100
-_TABLES: Final = {name: table for name, table in list_frames(Frames).items() if name not in ("events", "messages")}
+_TABLES: Final = {
+    name: table for name, table in list_frames(Frames).items() if name not in ("events", "messages", "scores")
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,35 +6,39 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.errors import StoreError
-from ensemble_notebook.trace.analysis.activity import measure_activity
+from ensemble_notebook.trace.analysis.timeseries import measure_activity
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.formats.event_checks import check_events
+from ensemble_notebook.trace.formats.trace_file import check_events
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
 from ensemble_notebook.trace.store.store_reader import SIGNS_OF_DAMAGE
 
 Pace = Callable[[Iterable[ev.Event]], Iterable[ev.Event]]
 
 
-def make_trace(run: RememberedRun, events: Sequence[ev.Event], pace: Pace = iter) -> ExecutionTrace:
+def make_trace(
+    run: RememberedRun, events: Sequence[ev.Event], pace: Pace = iter, scores: Sequence[ScoreRecord] = ()
+) -> ExecutionTrace:
     """The trace of these events, folded, so that what is wrong with them shows now (E71).
 
     Args:
         run: that they are of.
         events: in order; the end of a run that was cut off need not be among them.
         pace: gives them one by one, for who folds them beside other work.
+        scores: of the run, in the order in which they were given.
 
     Raises:
         StoreError: they are not those of one run.
     """
     events = complete_events(run, events)
     try:
-        trace = ExecutionTrace.from_events(events, run.facts.cost)
+        trace = ExecutionTrace(events, run.facts.cost, scores=scores)
         trace.fold = TraceFold.from_events(pace(events), run.facts.cost)
         if trace.fold.run is None:
             raise ValueError("no run has started")
-        trace.fold.name = trace.fold.name or run.facts.name  # the variable of its cell, which no event knows
+        trace.fold.name = trace.fold.name or run.facts.name  # no event of earlier versions knows the variable
     except SIGNS_OF_DAMAGE as error:
         raise _explain_damage(run, error) from error
     return trace

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import platform
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
-from ensemble_notebook.domain.outputs.chat_message import Messages
+from ensemble_notebook.domain.definitions.limits import CostConfiguration
+from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 
@@ -24,6 +29,7 @@ class RunOrigin:
         text: of its body; empty where no text is kept (T6a).
         options: its first line; empty likewise.
         notebook: path or name of the notebook, where that is known.
+        cell_id: the notebook's id of the cell, the same each time that it is run, where the frontend tells it.
     """
 
     cell: str | None = None
@@ -31,6 +37,7 @@ class RunOrigin:
     text: str = ""
     options: str = ""
     notebook: str | None = None
+    cell_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +53,7 @@ class RunFacts:
         lost_inputs: the names of the others.
         resumed_from: the run that it goes on with; it begins with all exchanges and results of that one.
         continued_from: the run whose conversations its tasks go on with (E55).
+        deps: what the object is called that functions of its tasks were given (E79); None where they were given none.
         conversations: these, by the names of the tasks; None where there are none, or a secret is in them.
     """
 
@@ -60,6 +68,7 @@ class RunFacts:
     resumed_from: str | None = None
     continued_from: str | None = None
     conversations: Mapping[str, Messages] | None = None
+    deps: str | None = None
 
     @property
     def keeps_texts(self) -> bool:
@@ -130,3 +139,54 @@ class StoredResult:
     delegated: tuple[TaskOutput, ...] = ()
     has_lost_value: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+# --- Which process writes a run, so that others can see whether it still lives. Numbers of processes are used again ---
+
+
+# A process on another machine can't be looked up: it is taken for gone once its run was silent for so long.
+SILENT_S: Final = 180.0
+SIGN_OF_LIFE_S: Final = 30.0
+# The start of a process is told by the clock of the system, which may be set meanwhile.
+_TOLERANCE_S: Final = 5.0
+
+
+def describe_owner() -> str:
+    """This process as JSON: machine, number, start."""
+    return _describe(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _describe(pid: int) -> str:
+    return json.dumps({"host": platform.node(), "pid": pid, "start": _find_start(pid)})
+
+
+def is_alive(description: str, seen_at: float) -> bool:
+    """Whether the process that was described so lives; `seen_at` (seconds since 1970) is its last sign of life."""
+    known = _read(description)
+    if known.get("host") != platform.node():
+        return time.time() - seen_at < SILENT_S
+    pid, start = known.get("pid"), known.get("start")
+    if not isinstance(pid, int) or not isinstance(start, int | float):
+        return False
+    found = _find_start(pid)
+    return found is not None and abs(found - start) < _TOLERANCE_S
+
+
+def _read(description: str) -> dict[str, Any]:
+    try:
+        known = json.loads(description)
+    except (ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _find_start(pid: int) -> float | None:
+    """When the process began, in seconds since 1970; None where there is none of that number."""
+    import psutil
+
+    try:
+        found = psutil.Process(pid)
+        return None if found.status() == psutil.STATUS_ZOMBIE else found.create_time()
+    except (psutil.Error, ValueError, OverflowError):
+        return None

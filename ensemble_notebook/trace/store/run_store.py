@@ -9,22 +9,23 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.errors import StoreError, did_you_mean
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.store.location import OFF, VARIABLE, find_store
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult
 from ensemble_notebook.trace.store.run_writer import RunWriter
+from ensemble_notebook.trace.store.schema import OFF, VARIABLE, find_store
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from ensemble_notebook.trace.store.result_reader import ResultReader
+    from ensemble_notebook.trace.store.store_reader import ResultReader
     from ensemble_notebook.trace.store.store_writer import StoreWriter
     from ensemble_notebook.trace.store.table_keeper import TableKeeper
 
@@ -98,7 +99,7 @@ class RunStore:
         """
         runs = self.list_runs()
         if not runs:
-            raise StoreError(f"No run is remembered yet in {self.path}.")
+            raise StoreError(f"No run {word!r} is remembered: there is none yet in {self.path}.")
         if re.fullmatch(r"-[0-9]{1,9}", word):
             return _find_place(runs, int(word[1:]))
         meant = [each for each in runs if word in (each.run_id, each.facts.name)]
@@ -129,7 +130,30 @@ class RunStore:
         """
         from ensemble_notebook.trace.store.loaded_trace import make_trace
 
-        return make_trace(run, self.load_events(run.run_id))
+        return make_trace(run, self.load_events(run.run_id), scores=self.load_scores(run.run_id))
+
+    def load_scores(self, run_id: str) -> list[ScoreRecord]:
+        """The scores of a run, in the order in which they were given, those that were replaced included."""
+        from ensemble_notebook.trace.store.store_reader import read_scores
+
+        return self._read(lambda connection: read_scores(connection, run_id).get(run_id, []), [])
+
+    def add_scores(self, run_id: str, scores: Sequence[ScoreRecord]) -> bool:
+        """Add scores to a run, beside those that anybody else adds meanwhile.
+
+        Args:
+            run_id: of a run, or of a map with scores of its rows.
+            scores: of it; one that is there already stays as it is.
+
+        Returns:
+            Whether they are kept: False where the store does not have the run.
+
+        Raises:
+            StoreError: the store can't be written.
+        """
+        from ensemble_notebook.trace.store.store_writer import write_scores
+
+        return self._read(lambda connection: write_scores(connection, run_id, scores), False)
 
     def load_summaries(self) -> dict[str, RunSummary]:
         """The summaries that are kept, by the ids of their runs."""
@@ -151,7 +175,7 @@ class RunStore:
         Raises:
             StoreError: the store can't be written.
         """
-        from ensemble_notebook.trace.store.retention import forget, list_over
+        from ensemble_notebook.trace.store.store_writer import forget, list_over
 
         return self._read(lambda connection: forget(connection, list_over(connection)), 0)
 
@@ -167,9 +191,23 @@ class RunStore:
 
     def open_results(self) -> ResultReader:
         """What finds results by their keys, of whatever run or kernel; the caller closes it."""
-        from ensemble_notebook.trace.store.result_reader import ResultReader
+        from ensemble_notebook.trace.store.store_reader import ResultReader
 
         return ResultReader(self.path)
+
+    def load_reply_sizes(self, name: str, paths: Collection[str]) -> dict[str, float]:
+        """The mean length, in bytes, of what tasks put out in the last runs of this name, by their paths.
+
+        Args:
+            name: of the runs.
+            paths: of the tasks in a run; in a map, in that of a row.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        from ensemble_notebook.trace.store.store_reader import read_reply_sizes
+
+        return self._read(lambda connection: read_reply_sizes(connection, name, paths), {})
 
     def load_results(self, run_id: str) -> list[StoredResult]:
         """The results of the finished tasks of a run, in the order in which they were done.

@@ -10,8 +10,7 @@ from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.store.loaded_trace import summarize_trace
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
 from ensemble_notebook.trace.store.run_store import RunStore
-from ensemble_notebook.trace.tables.column_parts import UTC_TIME
-from ensemble_notebook.trace.tables.table import Column, Table
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +37,7 @@ REMEMBERED_RUNS: Final = Table(
     Column("run_id", "string", "unique", "run.run_id", is_nullable=False),
     (
         Column("name", "category", "of the ensemble, else of the variable that has its output", "run.facts.name"),
-        Column("status", "category", "how it ended, or stands", "run.status._value_"),
+        Column("status", "category", "how it ended, or stands", "run.status.value"),
         Column("start_time", UTC_TIME, "when it started", "run.facts.started_at"),
         Column("tasks_done", "Int64", "tasks of the plan that completed", _read("tasks_done")),
         Column("tasks", "Int64", "tasks of the plan", _read("tasks")),
@@ -51,7 +50,7 @@ REMEMBERED_RUNS: Final = Table(
         Column("notebook", "category", "file of the notebook", _read_origin("notebook")),
         Column("cell", "category", "what the notebook calls the cell", _read_origin("cell")),
         Column("resumed_from", "string", "the run that it goes on with", "run.facts.resumed_from"),
-        Column("capture_mode", "category", "metadata, off, standard or full", "run.facts.capture_mode._value_"),
+        Column("capture_mode", "category", "metadata, off, standard or full", "run.facts.capture_mode.value"),
     ),
 )
 

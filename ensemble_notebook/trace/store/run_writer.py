@@ -14,25 +14,25 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.trace.store.run_facts import RunFacts
 
 SHOW_LIMIT_S: Final = 1.0
-"""How long what shows a completed task waits until it is on disk, in all, before it shows it anyway."""
+"""How long what shows a completed task waits until it is on disk, before it shows it anyway."""
 
 MakeDocument = Callable[[bool], Mapping[str, Any]]
 """Makes the document of an exchange: secrets masked, or, where that is False, perhaps not yet."""
 
 
-# None of these is frozen, since that takes several times as long to make, and a task makes one or two of each.
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class StoredExchange:
     """One exchange of the run, as recordings have it."""
 
     make_document: MakeDocument
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class FinishedTask:
     """The result of a task, and the key of what counted for it.
 
@@ -55,14 +55,14 @@ class FinishedTask:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PendingResult:
     """A result that is made when it is written."""
 
     make: Callable[[], FinishedTask]
 
 
-Entry = ev.Event | StoredExchange | PendingResult
+Entry = ev.Event | StoredExchange | PendingResult | ScoreRecord
 
 
 @dataclass(slots=True)
@@ -121,6 +121,7 @@ class RunWriter:
         self._is_given_up = False
         self._changed = threading.Condition()
         self._patience_s = SHOW_LIMIT_S
+        self._late_seq = -1
 
     def take_warnings(self) -> list[str]:
         """The warnings that nobody has told yet."""
@@ -137,9 +138,7 @@ class RunWriter:
         """Write an event. Pieces of streamed text are not kept: the whole reply follows."""
         if type(event) is not ev.LlmToken:
             self._put_seq = event.seq
-            self._entries.append(event)  # as `_put` does: no event needs one more call
-            if self._thread.is_asleep:
-                self._thread.wake()
+            self._put(event)
 
     def add_exchange(self, make_document: MakeDocument) -> None:
         """Write an exchange, as a recording has it. Nothing where no text is kept (T6a)."""
@@ -154,6 +153,10 @@ class RunWriter:
         """
         if self.facts.keeps_texts:
             self._put(PendingResult(make))
+
+    def add_score(self, score: ScoreRecord) -> None:
+        """Write a score that was given while the run goes on."""
+        self._put(score)
 
     def _put(self, entry: Entry) -> None:
         self._entries.append(entry)
@@ -172,15 +175,20 @@ class RunWriter:
         return Taken([take() for _ in range(len(self._entries))], has_ended)
 
     def hold(self, event: ev.Event) -> None:
-        """Return once a completion may be shown: what completed is on disk, or the disk is too slow to wait for.
+        """Return once a completion may be shown: what completed is on disk, or that takes too long to wait for.
 
-        For threads that tell people. A run waits `SHOW_LIMIT_S` in all, however many tasks it has.
+        For threads that tell people. They wait `SHOW_LIMIT_S` in all, however many tasks there are, until what they
+        have waited for is on disk after all.
         """
-        if isinstance(event, ev.TaskCompleted) and event.seq > self._written_seq and self._patience_s > 0:
+        if not isinstance(event, ev.TaskCompleted) or event.seq <= self._written_seq:
+            return
+        if self._late_seq <= self._written_seq:
+            self._patience_s = SHOW_LIMIT_S
+        if self._patience_s > 0:
             began_s = time.monotonic()
-            self._wait_for(event.seq, self._patience_s)
-            late_s = time.monotonic() - began_s
-            self._patience_s -= late_s if event.seq > self._written_seq else 0.0
+            if not self._wait_for(event.seq, self._patience_s):
+                self._patience_s -= time.monotonic() - began_s
+                self._late_seq = event.seq
 
     def wait_written(self, timeout_s: float) -> bool:
         """Wait until all events so far are on disk; False where they are not by then, or never will be."""

@@ -9,13 +9,47 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from ensemble_notebook.domain.config import config
+from ensemble_notebook.domain.private_files import make_private_database
 from ensemble_notebook.errors import StoreError
-from ensemble_notebook.trace.store.location import find_default_store
+
+# --- Where the run store is (T30): whose word counts ------------------------------------------------------------------
+
+
+VARIABLE: Final = "ENSEMBLE_NOTEBOOK_STORE"
+AUTO: Final = "auto"
+OFF: Final = "off"
+FILE_NAME: Final = "runs.db"
+
+
+def find_store() -> Path | None:
+    """Find the file of the store; None where nothing is remembered.
+
+    What counts is ``config.store``, else the environment variable, else ``"auto"``, which is the user data folder.
+    """
+    place = os.fspath(config.store) if config.store is not None else os.environ.get(VARIABLE) or AUTO
+    if place.strip().casefold() == OFF:
+        return None
+    if place.strip().casefold() == AUTO:
+        return find_default_store()
+    return Path(place).expanduser().absolute()
+
+
+def find_default_store() -> Path:
+    """Find the file in the user data folder; it may not be there yet."""
+    from platformdirs import user_data_path
+
+    return user_data_path("ensemble-notebook", appauthor=False) / FILE_NAME
+
+
+# --- The file of the run store: made, opened, and told apart from other files -----------------------------------------
+
 
 APPLICATION_ID: Final = 0x454E5342
-VERSION: Final = 2
-"""Since 2, events of one kind stand together, see `event_groups`. A file of version 1 is read as it is, and becomes one
-of this version when something is written to it: code that knows version 1 alone could not read all of it any more."""
+VERSION: Final = 3
+"""Since 2, events of one kind stand together, see `event_groups`; since 3, there may be scores. A file of an earlier
+version is read as it is, and becomes one of this version when something is written to it: code that knows the earlier
+one alone could not read all of it any more."""
 LOCK_LIMIT_S: Final = 3.0
 """How long the file may be locked before a run goes on without it. Each writer holds it for milliseconds."""
 
@@ -26,6 +60,14 @@ CREATE TABLE IF NOT EXISTS kept_tables (
 ) WITHOUT ROWID
 """
 """Of what can be made again. A file that has no such table yet gets it when there is something to keep."""
+
+SCORES: Final = """
+CREATE TABLE IF NOT EXISTS scores (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+    score_id TEXT NOT NULL UNIQUE, data TEXT NOT NULL
+)
+"""
+"""Of what was made of the outputs of a run, while it ran or later. Nothing in it is ever changed."""
 
 _TABLES: Final = f"""
 CREATE TABLE runs (
@@ -47,12 +89,13 @@ CREATE TABLE results (
     parts TEXT NOT NULL, data BLOB NOT NULL
 );
 {KEPT_TABLES};
+{SCORES};
 CREATE INDEX results_by_key ON results (key);
 CREATE INDEX results_by_run ON results (run_id, path);
 """
 _HEADER: Final = b"SQLite format 3\0"
 _NAMES: Final = frozenset({"runs", "events", "exchanges", "results", "results_by_key", "results_by_run"})
-_LATER_NAMES: Final = frozenset({"kept_tables"})
+_LATER_NAMES: Final = frozenset({"kept_tables", "scores"})
 
 
 class UnusableStoreError(StoreError):
@@ -128,10 +171,9 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _make_place(path: Path) -> None:
-    """Make the file, for its owner alone, and its folder. SQLite gives the files beside it the same mode."""
-    if not path.exists():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    """Make the file and its folder, for their owner alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_database(path)
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, *, is_written: bool) -> None:
@@ -146,6 +188,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, is_written: bool) ->
         names = _read_names(connection)
     version = _check(connection, path, names)
     if is_written and version < VERSION:
+        connection.execute(SCORES)
         connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("PRAGMA synchronous = NORMAL")
 

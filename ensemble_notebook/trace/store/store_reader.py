@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import StoreError
-from ensemble_notebook.trace.codec.iso_time import parse_instant
-from ensemble_notebook.trace.codec.record_reader import read_event, read_value
-from ensemble_notebook.trace.store.batch import decode_event_piece, decode_piece
-from ensemble_notebook.trace.store.owner import is_alive
-from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult
+from ensemble_notebook.trace.codec.event_codec import parse_instant, to_plain
+from ensemble_notebook.trace.codec.records import read_event, read_value
+from ensemble_notebook.trace.store.faults import describe_fault
+from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult, is_alive
+from ensemble_notebook.trace.store.run_rows import decode_event_piece, decode_piece
+from ensemble_notebook.trace.store.schema import open_file
 
 T = TypeVar("T")
 
 SIGNS_OF_DAMAGE: Final = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 _RUN: Final = "SELECT status, ended_at, seen_at, owner, facts FROM runs"
 _RESULT: Final = "SELECT run_id, path, key, parts, data FROM results"
+_MOST_ALIKE: Final = 50
+_RUNS_LOOKED_AT: Final = 5
+_RESULTS_LOOKED_AT: Final = 200
 
 
 def read_runs(connection: sqlite3.Connection, limit: int | None = None) -> Iterator[RememberedRun]:
@@ -90,16 +96,31 @@ def read_exchanges(connection: sqlite3.Connection, run_id: str) -> Iterator[dict
     yield from _decode_documents(run_id, "exchanges", (data for (data,) in rows))
 
 
-def read_result(connection: sqlite3.Connection, key: str, path: str = "") -> StoredResult | None:
+def read_result(
+    connection: sqlite3.Connection, key: str, path: str = "", is_fit: Callable[[StoredResult], bool] = lambda _: True
+) -> StoredResult | None:
     """The newest result of this key that can serve again, that of this path first; what is damaged is passed over."""
     for row in connection.execute(f"{_RESULT} WHERE key = ? ORDER BY path = ? DESC, number DESC", (key, path)):
         try:
             found = _read_result(row)
         except SIGNS_OF_DAMAGE:
             continue
-        if found.obstacle is None:
+        if found.obstacle is None and is_fit(found):
             return found
     return None
+
+
+def read_kinds(connection: sqlite3.Connection, beginning: str) -> Iterator[Mapping[str, str]]:
+    """The parts of one result for each of the kinds in keys that are ``beginning/kind/rest``.
+
+    From kind to kind in the index, however many results there are of each; what is damaged is passed over.
+    """
+    after, end = f"{beginning}/", f"{beginning}0"  # which comes after the slash
+    query = "SELECT key, parts FROM results WHERE key > ? AND key < ? ORDER BY key LIMIT 1"
+    while (row := connection.execute(query, (after, end)).fetchone()) is not None:
+        with suppress(*SIGNS_OF_DAMAGE):
+            yield _read_parts(row[1])
+        after = f"{row[0].rpartition('/')[0]}0"
 
 
 def read_results(connection: sqlite3.Connection, run_id: str) -> Iterator[StoredResult]:
@@ -109,12 +130,73 @@ def read_results(connection: sqlite3.Connection, run_id: str) -> Iterator[Stored
             yield _read_result(row)
 
 
-def read_last_result(connection: sqlite3.Connection, name: str | None, path: str) -> StoredResult | None:
-    """The last result of a task in an ensemble of this name; None where there is none."""
+def read_scores(connection: sqlite3.Connection, run_id: str | None = None) -> dict[str, list[ScoreRecord]]:
+    """The scores of one run, or of all, by run and in the order in which they were given; what is damaged is left out.
+
+    Secrets that were none when they were written are masked (T7).
+    """
+    found: dict[str, list[ScoreRecord]] = {}
+    query = "SELECT run_id, data FROM scores WHERE coalesce(run_id = ?, TRUE) ORDER BY number"
+    try:
+        rows = connection.execute(query, (run_id,)).fetchall()
+    except sqlite3.OperationalError:  # the file is of a time without
+        return found
+    for owner, data in rows:
+        with suppress(*SIGNS_OF_DAMAGE):
+            found.setdefault(owner, []).append(read_value(to_plain(json.loads(data)), ScoreRecord))
+    return found
+
+
+def read_reply_sizes(connection: sqlite3.Connection, name: str, paths: Collection[str]) -> dict[str, float]:
+    """The mean length, in bytes, of what tasks put out in the last runs of a name, by path; damage is passed over."""
+    sizes: dict[str, list[int]] = {}
+    rows = connection.execute(
+        "SELECT path, data FROM (SELECT run_id FROM runs WHERE name = ? ORDER BY number DESC LIMIT ?) "
+        "JOIN results USING (run_id) ORDER BY results.number DESC LIMIT ?",
+        (name, _RUNS_LOOKED_AT, _RESULTS_LOOKED_AT),
+    )
+    for path, data in rows:
+        with suppress(*SIGNS_OF_DAMAGE):
+            ends = (path[at:] for at in range(len(path)) if at == 0 or path[at - 1] == "/")
+            (document,) = decode_piece(data)
+            found = next((end for end in ends if end in paths), None)
+            if found is not None and document.get("output") is not None:
+                sizes.setdefault(found, []).append(len(document["output"].get("raw", "").encode()))
+    return {path: sum(found) / len(found) for path, found in sizes.items()}
+
+
+def read_runs_alike(connection: sqlite3.Connection, facts: RunFacts, paths: Sequence[str]) -> list[str]:
+    """The ids of the runs that are most like one with tasks at these paths, the most alike first.
+
+    First those of the same cell, then those of the same name, the last one first; then those that have most of the
+    tasks. Of a task that runs for each of a list, its items are kept, ``name[0]``, and of
+    a row of a map its tasks, ``row 0/run/name``.
+    """
+    cell_id = None if facts.origin is None else facts.origin.cell_id
+    rows = connection.execute(
+        """
+        WITH wanted AS (SELECT value FROM json_each(?)), alike AS (
+            SELECT run_id, count(DISTINCT path) AS tasks FROM results
+            WHERE path IN wanted OR substr(path, 1, instr(path, '[') - 1) IN wanted
+            OR substr(path, 1, instr(path, '/') - 1) IN wanted GROUP BY run_id
+        )
+        SELECT run_id, coalesce(tasks, 0) AS tasks, CASE
+            WHEN json_valid(facts) AND json_extract(facts, '$.origin.cellId') = ? THEN 2 WHEN name = ? THEN 1 ELSE 0
+        END AS rank
+        FROM runs LEFT JOIN alike USING (run_id) WHERE rank > 0 OR tasks > 0
+        ORDER BY rank DESC, CASE rank WHEN 0 THEN tasks ELSE 0 END DESC, number DESC LIMIT ?
+        """,
+        (json.dumps(paths), cell_id, facts.name, _MOST_ALIKE),
+    )
+    return [run_id for run_id, *_ in rows]
+
+
+def read_last_result(connection: sqlite3.Connection, run_ids: Sequence[str], path: str) -> StoredResult | None:
+    """The last result of a task in the first of these runs that has one; None where there is none."""
     row = connection.execute(
-        "SELECT run_id, path, key, parts, data FROM results JOIN runs USING (run_id) WHERE path = ? AND runs.name IS ? "
-        "ORDER BY results.number DESC LIMIT 1",
-        (path, name),
+        "SELECT run_id, results.path, results.key, parts, data FROM json_each(?) AS wanted JOIN results "
+        "ON run_id = wanted.value AND results.path = ? ORDER BY wanted.key, number DESC LIMIT 1",
+        (json.dumps(run_ids), path),
     ).fetchone()
     try:
         return None if row is None else _read_result(row)
@@ -186,3 +268,87 @@ def _locate(run_id: str, read: Callable[[], T]) -> T:
 def _explain(run_id: str, error: Exception) -> StoreError:
     reason = f"{type(error).__name__}: {error}"
     return StoreError(f"Run {run_id} can't be read from the store: a row is damaged ({reason}).")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Looks results up in the store, one after the other over one connection: to open the file takes longer than to look.
+#
+# Not the room of what results mean: `store_reader` reads them, and who asks knows why one serves.
+
+
+class ResultReader:
+    """The results in one file, which is opened when the first is asked for. The caller closes.
+
+    Args:
+        path: of the file, which may not be there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+
+    def find(
+        self, key: str, path: str = "", is_fit: Callable[[StoredResult], bool] = lambda _: True
+    ) -> StoredResult | None:
+        """The newest result of this key, of whatever run or kernel, that can serve again; that of this path first.
+
+        Args:
+            key: of what counts.
+            path: of the task that asks.
+            is_fit: whether a result may serve that task.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        return self._read(lambda connection: read_result(connection, key, path, is_fit))
+
+    def list_kinds(self, beginning: str) -> Sequence[Mapping[str, str]]:
+        """The parts of one result for each of the kinds in keys that are ``beginning/kind/rest``.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        return self._read(lambda connection: [*read_kinds(connection, beginning)]) or ()
+
+    def list_runs_alike(self, facts: RunFacts, paths: Sequence[str]) -> Sequence[str]:
+        """The ids of the runs that are most like one with tasks at these paths, the most alike first.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        return self._read(lambda connection: read_runs_alike(connection, facts, paths)) or ()
+
+    def find_last(self, run_ids: Sequence[str], path: str) -> StoredResult | None:
+        """The last result of the task at this path in the first of these runs that has one, able to serve or not.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        return self._read(lambda connection: read_last_result(connection, run_ids, path))
+
+    def find_last_run(self, name: str | None, but: str) -> RunFacts | None:
+        """What is known of the last run of an ensemble of this name, but for this one.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        return self._read(lambda connection: read_last_facts(connection, name, but))
+
+    def close(self) -> None:
+        """Let go of the file; another question opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _read(self, read: Callable[[sqlite3.Connection], T | None]) -> T | None:
+        try:
+            if self._connection is None:
+                if not self._path.exists():
+                    return None
+                self._connection = open_file(self._path, is_new_allowed=False)
+            return read(self._connection)
+        except StoreError:
+            raise
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise StoreError(describe_fault(error, self._path)) from error

@@ -1,6 +1,6 @@
 """The thread that writes the runs of this process to the store: batch by batch, one commit each (T30).
 
-Not the room of when a batch is taken: `intake` knows that.
+`Intake` decides when a batch is taken, `StoreWriter` writes it.
 """
 
 from __future__ import annotations
@@ -8,19 +8,189 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import ClassVar, Final, Protocol
 
+from ensemble_notebook.domain.config import config
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.errors import summarize_error
-from ensemble_notebook.trace.store.batch_statement import take_batches
+from ensemble_notebook.trace.codec.event_codec import format_instant
 from ensemble_notebook.trace.store.faults import NOT_REMEMBERED, is_damage, keep_aside, warn_of_fault
-from ensemble_notebook.trace.store.intake import Intake
-from ensemble_notebook.trace.store.owner import SIGN_OF_LIFE_S
-from ensemble_notebook.trace.store.retention import INTERVAL_S, trim
-from ensemble_notebook.trace.store.run_rows import RunRows, make_rows, show_life
+from ensemble_notebook.trace.store.run_facts import SIGN_OF_LIFE_S, is_alive
+from ensemble_notebook.trace.store.run_rows import RunRows, add_scores, make_rows, show_life
 from ensemble_notebook.trace.store.run_writer import RunWriter, Taken
-from ensemble_notebook.trace.store.schema import open_file, transaction
+from ensemble_notebook.trace.store.schema import SCORES, VERSION, open_file, transaction
+from ensemble_notebook.trace.store.store_reader import read_run
+
+# --- What the runs of a process have to write, and when the thread that writes takes it (T30) -------------------------
+#
+# Events come one by one, on the loop of a run, which must not wait for a disk, nor wake a thread for each of them.
+# While there is something all the time, it is taken once every `Intake.PAUSE_S`, so that what comes in a burst shares a
+# commit. How long the last commit took is part of that pause: what comes is on disk one pause and one commit later, or,
+# where commits take longer than the pause, two commits later. So it is if the thread gets its turn when it wants it; on
+# a busy machine, and beside handlers that keep the interpreter busy, nobody can promise that.
+
+
+class WaitingClock(Protocol):
+    """Tells the time, and waits."""
+
+    def now(self) -> float:
+        """Seconds since whenever."""
+
+    def wait(self, event: threading.Event, seconds: float) -> object:
+        """Wait for an event, no longer than so many seconds."""
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def now(self) -> float:
+        """Seconds that no change of the time of day alters."""
+        return time.monotonic()
+
+    def wait(self, event: threading.Event, seconds: float) -> object:
+        """Wait for an event, no longer than so many seconds."""
+        return event.wait(seconds)
+
+
+class Intake:
+    """The runs that are being written, seen by the thread that writes. The other threads wake and hurry it.
+
+    Args:
+        clock: for the pauses.
+
+    Attributes:
+        is_asleep: whether it has to be woken to see that there is something.
+    """
+
+    PAUSE_S: ClassVar[float] = 0.08
+
+    def __init__(self, clock: WaitingClock | None = None) -> None:
+        self.is_asleep = False
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._wakes = threading.Event()
+        self._hurries = threading.Event()
+        self._runs: dict[RunWriter, None] = {}
+        self._taken_at = self._clock.now()
+
+    def add(self, run: RunWriter) -> None:
+        """One more run; nothing has to be there yet."""
+        with self._lock:
+            self._runs[run] = None
+
+    def remove(self, run: RunWriter) -> None:
+        """Nothing follows of this run."""
+        with self._lock:
+            self._runs.pop(run, None)
+
+    @property
+    def runs(self) -> list[RunWriter]:
+        """Those that are being written now."""
+        with self._lock:
+            return list(self._runs)
+
+    def wake(self) -> None:
+        """There is something to write."""
+        self.is_asleep = False  # until the thread is there itself, which may take a while, nobody else wakes it
+        self._wakes.set()
+
+    def hurry(self) -> None:
+        """Somebody waits for what there is to write."""
+        self._hurries.set()
+        self._wakes.set()
+
+    def take(self, limit_s: float) -> dict[RunWriter, Taken]:
+        """What the next commit has: all that comes in a moment. Nothing where nothing comes for `limit_s`."""
+        self._wakes.clear()
+        self.is_asleep = True  # whoever puts something from here on wakes it; what was put before is seen now
+        began = self._taken_at
+        if not any(run.is_waiting for run in self.runs):
+            self._clock.wait(self._wakes, limit_s)
+            began = self._clock.now()
+        self.is_asleep = False
+        rest_s = began + self.PAUSE_S - self._clock.now()
+        if rest_s > 0:
+            self._clock.wait(self._hurries, rest_s)
+        self._hurries.clear()
+        self._taken_at = self._clock.now()
+        return {run: run.take() for run in self.runs if run.is_waiting}
+
+
+# --- What the store forgets, and when (T32). A run that goes on, in whatever process, is never forgotten --------------
+
+
+INTERVAL_S: Final = 3600.0
+"""How long a process waits until it looks again whether there is something to forget."""
+
+_STEP: Final = 20
+
+
+def trim(connection: sqlite3.Connection) -> None:
+    """Forget runs that are older than ``config.store_max_days``, then the oldest, until ``config.store_max_mb`` do."""
+    if config.store_max_days is not None:
+        oldest = format_instant(datetime.now(UTC) - timedelta(days=config.store_max_days))
+        forget(connection, [run_id for run_id, started_at in _list_over(connection) if started_at < oldest])
+    if config.store_max_mb is not None:
+        over = [run_id for run_id, _ in _list_over(connection)]
+        while over and _measure_bytes(connection) > config.store_max_mb * 1e6:
+            forget(connection, over[:_STEP])
+            del over[:_STEP]
+
+
+def list_over(connection: sqlite3.Connection) -> list[str]:
+    """The runs that are over, the oldest first."""
+    return [run_id for run_id, _ in _list_over(connection)]
+
+
+def forget(connection: sqlite3.Connection, run_ids: Sequence[str]) -> int:
+    """Forget these runs with all that belongs to them, and give the room back; says how many there were."""
+    if not run_ids:
+        return 0
+    with transaction(connection):
+        cursor = connection.executemany("DELETE FROM runs WHERE run_id = ?", [(run_id,) for run_id in run_ids])
+    connection.execute("PRAGMA incremental_vacuum").fetchall()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return cursor.rowcount
+
+
+def write_scores(connection: sqlite3.Connection, run_id: str, scores: Sequence[ScoreRecord]) -> bool:
+    """Add scores to a run, and say whether it is there.
+
+    Raises:
+        StoreError: its row is damaged.
+    """
+    run = read_run(connection, run_id)
+    if run is None:
+        return False
+    with transaction(connection):
+        connection.execute(SCORES)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.executemany(*add_scores(run.facts, scores))
+    return True
+
+
+def _list_over(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    rows = connection.execute("SELECT run_id, started_at, status, owner, seen_at FROM runs ORDER BY number").fetchall()
+    return [
+        (run_id, started_at)
+        for run_id, started_at, status, owner, seen_at in rows
+        if status != "running" or not is_alive(owner, seen_at)
+    ]
+
+
+def _measure_bytes(connection: sqlite3.Connection) -> int:
+    """The size of what is in the file, without room that was given up."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    return int((pages - free) * size)
+
+
+# --- The thread that writes the runs of this process to the store: batch by batch, one commit each (T30) --------------
 
 
 class StoreWriter:
@@ -115,12 +285,11 @@ class StoreWriter:
         connection = self._connect()
         statements = [each for run_rows in rows.values() for each in run_rows.statements]
         if time.monotonic() - self._shown_at > SIGN_OF_LIFE_S:
-            statements += show_life(run.facts.run_id for run in self.intake.runs)
+            statements.append(show_life(run.facts.run_id for run in self.intake.runs))
             self._shown_at = time.monotonic()
-        # One statement is a transaction by itself.
-        with transaction(connection) if len(statements) > 1 else nullcontext():
+        with transaction(connection):
             for statement, values in statements:
-                connection.execute(statement, values)
+                connection.executemany(statement, values)
         self._begun.update(rows)
         for run, each in rows.items():
             run.note_written(each.last_seq)
@@ -137,7 +306,6 @@ class StoreWriter:
     def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = open_file(self._path, is_new_allowed=True)
-            take_batches(self._connection)
         return self._connection
 
     def _give_up(self, runs: Iterable[RunWriter], warning: str) -> None:

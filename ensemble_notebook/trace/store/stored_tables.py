@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord, list_current
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.analysis.event_log import EVENTS, list_logged_events
+from ensemble_notebook.trace.analysis.score_table import SCORES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.joined_frames import FoldedTables, RunTables
 from ensemble_notebook.trace.store.faults import opened
 from ensemble_notebook.trace.store.kept_tables import KeptTables, encode_tables, find_mark, read_kept, write_kept
 from ensemble_notebook.trace.store.loaded_trace import complete_events, make_trace
 from ensemble_notebook.trace.store.run_facts import RememberedRun
-from ensemble_notebook.trace.store.store_reader import SIGNS_OF_DAMAGE, decode_events, read_pieces, read_runs
-from ensemble_notebook.trace.tables.column_parts import TableColumns
+from ensemble_notebook.trace.store.store_reader import (
+    SIGNS_OF_DAMAGE,
+    decode_events,
+    read_pieces,
+    read_runs,
+    read_scores,
+)
+from ensemble_notebook.trace.tables.table import TableColumns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,15 +45,19 @@ class StoredTables:
         path: of the store.
         run: as it stands there.
         kept: its tables; what is missing or damaged is made from the events when it is asked for.
+        scores: its own, which are beside the events.
     """
 
-    def __init__(self, path: Path, run: RememberedRun, kept: KeptTables) -> None:
+    def __init__(self, path: Path, run: RememberedRun, kept: KeptTables, scores: Sequence[ScoreRecord]) -> None:
         self._path = path
         self._run = run
         self._kept = kept
+        self._scores = list_current(scores)
 
     def count_rows(self, name: str) -> int | None:
         """How many rows a table has; None for one that is not kept."""
+        if name == "scores":
+            return len(self._scores)
         kept = self._kept.tables.get(name)
         return None if kept is None else kept.count
 
@@ -58,14 +70,16 @@ class StoredTables:
         if name == "events":  # they are not folded
             events = complete_events(self._run, _read_events(self._path, self._run)[0])
             return EVENTS.read_columns(list_logged_events(events))
+        if name == "scores":
+            return SCORES.read_columns(self._scores)
         if name not in self._kept.tables:
-            return FoldedTables(_read_trace(self._path, self._run)[0].frames).read_columns(name)
+            return FoldedTables(_read_trace(self._path, self._run)[0]).read_columns(name)
         try:
             return self._kept.tables[name].decode(name)
         except SIGNS_OF_DAMAGE:
             trace, self._kept = _make_tables(self._path, self._run)
             _write(self._path, {self._run.run_id: self._kept})
-            return FoldedTables(trace.frames).read_columns(name)
+            return FoldedTables(trace).read_columns(name)
 
     def timeseries(self, dt: float | timedelta | None) -> pd.DataFrame:
         """The run over time, see `Frames.timeseries`.
@@ -74,6 +88,14 @@ class StoredTables:
             StoreError: the events are gone or damaged.
         """
         return _read_trace(self._path, self._run)[0].frames.timeseries(dt)
+
+    def load_trace(self) -> ExecutionTrace:
+        """The trace of the run, with its scores.
+
+        Raises:
+            StoreError: the events are gone or damaged.
+        """
+        return _read_trace(self._path, self._run)[0].with_scores(self._scores)
 
 
 def load_tables(path: Path) -> tuple[dict[str, RunTables], list[StoreError]]:
@@ -85,15 +107,15 @@ def load_tables(path: Path) -> tuple[dict[str, RunTables], list[StoreError]]:
     tables: dict[str, RunTables] = {}
     problems: list[StoreError] = []
     made: dict[str, KeptTables] = {}
-    for run, pieces, kept in _iterate_kept(path):
+    for run, pieces, kept, scores in _iterate_kept(path):
         try:
             mark = find_mark(run, pieces)
             if run.status is RunStatus.RUNNING:
-                tables[run.run_id] = FoldedTables(_make_trace(run, pieces).frames)
+                tables[run.run_id] = FoldedTables(_make_trace(run, pieces, scores))
                 continue
             if kept is None or kept.mark != mark:
                 kept = made[run.run_id] = encode_tables(_make_trace(run, pieces), mark)
-            tables[run.run_id] = StoredTables(path, run, kept)
+            tables[run.run_id] = StoredTables(path, run, kept, scores)
         except StoreError as error:
             problems.append(error)
         if len(made) >= _WRITTEN_AT_ONCE:
@@ -104,22 +126,24 @@ def load_tables(path: Path) -> tuple[dict[str, RunTables], list[StoreError]]:
     return tables, problems
 
 
-def _iterate_kept(path: Path) -> Iterator[tuple[RememberedRun, list[Piece], KeptTables | None]]:
-    """The runs that have events, the oldest first, with these as they are stored, and what is kept.
+def _iterate_kept(
+    path: Path,
+) -> Iterator[tuple[RememberedRun, list[Piece], KeptTables | None, Sequence[ScoreRecord]]]:
+    """The runs that have events, the oldest first, with these as they are stored, what is kept, and their scores.
 
     The file stays open meanwhile: whoever closes it last has SQLite tidy it up, which takes longer than a small run.
     """
     if not path.exists():
         return
     with opened(path) as connection:
-        kept = read_kept(connection)
+        kept, scores = read_kept(connection), read_scores(connection)
         for run in [*read_runs(connection)][::-1]:
             if pieces := read_pieces(connection, run.run_id):
-                yield run, pieces, kept.get(run.run_id)
+                yield run, pieces, kept.get(run.run_id), scores.get(run.run_id, [])
 
 
-def _make_trace(run: RememberedRun, pieces: Iterable[Piece]) -> ExecutionTrace:
-    return make_trace(run, [*decode_events(run.run_id, pieces)])
+def _make_trace(run: RememberedRun, pieces: Iterable[Piece], scores: Sequence[ScoreRecord] = ()) -> ExecutionTrace:
+    return make_trace(run, [*decode_events(run.run_id, pieces)], scores=scores)
 
 
 def _make_tables(path: Path, run: RememberedRun) -> tuple[ExecutionTrace, KeptTables]:

@@ -1,7 +1,8 @@
 """The thread that makes the tables of runs that have ended, so that many runs load quickly later (T24).
 
 It works while no run of this process goes on, and lets one that begins have the processor at once. What it has not come
-to when the process ends is made when the runs are loaded.
+to when the process ends is made when the runs are loaded. Knows no tables: what makes them is imported once there is
+something to make, since a run waits for what is imported before it.
 """
 
 from __future__ import annotations
@@ -65,10 +66,10 @@ class TableKeeper:
             self._changed.notify_all()
 
     def _work(self) -> None:
-        from ensemble_notebook.trace.store.kept_tables import make_kept
-
         while (run_id := self._take()) is not None:
             try:
+                from ensemble_notebook.trace.store.kept_tables import make_kept
+
                 make_kept(self._path, run_id, self._pause)
             except _StoppedError:
                 return

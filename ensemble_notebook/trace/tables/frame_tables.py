@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Message, Span
-from ensemble_notebook.trace.tables.column_parts import UTC_TIME
 from ensemble_notebook.trace.tables.shared_columns import (
     BEGUN,
     CHAIN,
     COUNTS,
     ERROR,
+    HTTP_STATUS,
     LEAF_USAGE,
     MODEL,
     OWN_TIME,
@@ -23,15 +25,25 @@ from ensemble_notebook.trace.tables.shared_columns import (
     TIMES,
     WHERE,
 )
-from ensemble_notebook.trace.tables.table import Column, Table, make_attribute_reader
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, make_attribute_reader
 
 
 def _format_arguments(message: Message) -> str | None:
     return "; ".join(f"{call.name}({call.arguments})" for call in message.tool_calls) or None
 
 
+def _make_json_reader(name: str) -> Callable[[Any], str | None]:
+    """How a span gives a mapping that only its kind has, as text; NA where it is empty."""
+    read = make_attribute_reader(name)
+    return lambda span: json.dumps(value, ensure_ascii=False) if (value := read(span)) else None
+
+
 def _count_attempts(span: Span) -> int:
     return 0 if span.start_ms is None else span.attempt or 1
+
+
+def _read_depends_on(task: Span) -> tuple[str, ...] | None:
+    return task.depends_on if task.row is None else None
 
 
 def _make_task_counter(*statuses: SpanStatus) -> Callable[[Any], int]:
@@ -39,10 +51,29 @@ def _make_task_counter(*statuses: SpanStatus) -> Callable[[Any], int]:
     return lambda record: sum(record.fold.tree.task_counts[status] for status in statuses)
 
 
+_SUBTREE: Final = ("llm_call_count", "input_tokens", "output_tokens", "cost")
+
+
+def _make_own(column: Column) -> Column:
+    """The same sum without what further delegations inside are."""
+    path = column.value
+    is_sum = isinstance(path, str) and path.startswith("totals.")
+    return replace(column, value=f"own_{path}") if is_sum else column
+
+
+def _make_subtree(column: Column) -> Column:
+    return replace(column, name=f"subtree_{column.name}", meaning=f"{column.meaning}; with all delegations inside")
+
+
+def _make_error_reader(name: str) -> Callable[[Any], str | None]:
+    """How a record of a run gives a fact of the error that ended it."""
+    return lambda record: None if record.fold.error is None else getattr(record.fold.error, name)
+
+
 SPANS: Final = Table(
     "interval of the run: the run itself, phases, tasks (delegated ones, too), turns, LLM calls, attempts, waits, tool "
-    "calls, delegations, reviews, guardrails and memory operations. Tokens and cost are on the leaves alone, so that a "
-    "plain sum is right",
+    "calls, delegations, reviews, guardrails, memory operations and scores. Tokens and cost are on the leaves alone, "
+    "so that a plain sum is right",
     SPAN_ID,
     (
         Column("run_id", "category", "of the run", is_nullable=False),
@@ -53,7 +84,7 @@ SPANS: Final = Table(
             "kind",
             "category",
             "as in the list above: run, phase, task, turn, llm, ...",
-            "kind._value_",  # `value` takes several times as long
+            "kind.value",
             "Kind",
             is_nullable=False,
         ),
@@ -61,7 +92,7 @@ SPANS: Final = Table(
         *WHERE,
         *TIMES,
         Column("self_ms", "Float64", "the part of duration_ms in which it was not over and no child was running"),
-        Column("wait_kind", "category", "what a wait waits for: rate_limit, budget or startup"),
+        Column("wait_kind", "category", "what a wait waits for: rate_limit, budget, connection or startup"),
         Column("queue_ms", "Float64", "a task was ready and waited for a free place"),
         Column("backoff_ms", "Float64", "the wait after a failed attempt"),
         Column("human_wait_ms", "Float64", "of a review: nothing but its answer was missing"),
@@ -98,7 +129,11 @@ PHASES: Final = Table(
         *TIMES,
         *ERROR,
         Column("reason", "string", "why it was skipped"),
-        Column("feedback", "string", "with which its review sent it back, secrets masked"),
+        Column(
+            "feedback",
+            "string",
+            "with which its review sent it back, or its `until`, which did not hold; secrets masked",
+        ),
         *COUNTS,
         *SUMS,
         *CHAIN,
@@ -108,13 +143,20 @@ PHASES: Final = Table(
 TASKS: Final = Table(
     "task of the plan, those that never ran included, task that reviewed a phase, and item of a task that runs for "
     "each of a list, which counts in that task, too: for sums leave out the rows that have item_of. Delegated work "
-    "counts in the task that it was done for, and has rows of its own in delegations",
+    "counts in the task that it was done for, and has rows of its own in delegations. In a map they are the tasks of "
+    "its rows that began, called row 0/NAME, whose depends_on only their own runs know, and each row that has no run",
     SPAN_ID,
     (
         Column("task", "category", "name", is_nullable=False),
         Column("phase", "category", "name of its phase, NA in a flat ensemble"),
         Column("agent", "category", "role of the agent, 'Handler' for a handler"),
-        Column("depends_on", "object", "names of the tasks that it waited for", type_name="readonly string[]"),
+        Column(
+            "depends_on",
+            "object",
+            "names of the tasks that it waited for",
+            _read_depends_on,
+            "readonly string[]",
+        ),
         Column("item_of", "category", "of an item: name of the task that runs for each of them"),
         Column("item_count", "Int64", "of such a task: for how many items it runs"),
         STATUS,
@@ -183,6 +225,7 @@ ATTEMPTS: Final = Table(
         *BEGUN,
         *LEAF_USAGE,
         *ERROR,
+        HTTP_STATUS,
         *CHAIN,
     ),
 )
@@ -220,16 +263,18 @@ MESSAGES: Final = Table(
         Column("time", UTC_TIME, "when it arose", is_nullable=False),
         Column("role", "category", "system, user, assistant or tool", is_nullable=False),
         Column("is_earlier", "boolean", "said in an earlier run, which the task continues", is_nullable=False),
+        Column("is_left_out", "boolean", "said there, and not sent, since there is a limit", is_nullable=False),
         Column("name", "category", "of the tool, for a tool's result"),
         Column("text", "string", "secrets masked", is_nullable=False),
         Column("characters", "Int64", "length of the text", lambda message: len(message.text), is_nullable=False),
         Column("tool_calls", "string", "what a reply asks for, as name(arguments)", _format_arguments),
-        Column("tool_call_id", "string", "which request a tool's result answers", "span.tool_call_id"),
+        Column("tool_call_id", "string", "which request a tool's result answers"),
     ),
 )
 
 DELEGATIONS: Final = Table(
-    "delegation that an agent asked for, refused ones included",
+    "delegation that an agent asked for, refused ones included. What its worker delegates has a row of its own and "
+    "counts there: a plain sum is right. With all that is inside it are the columns that begin with subtree_",
     SPAN_ID,
     (
         Column("delegation_id", "string", "id of request and response"),
@@ -244,6 +289,22 @@ DELEGATIONS: Final = Table(
             make_attribute_reader("depth"),
         ),
         Column("priority", "category", "as the request says", make_attribute_reader("priority")),
+        Column(
+            "scope", "string", "JSON text: facts for the worker, by name; secrets masked", _make_json_reader("scope")
+        ),
+        Column(
+            "expected_output_schema",
+            "string",
+            "what the answer should look like; NA: nothing in particular",
+            make_attribute_reader("expected_output_schema"),
+        ),
+        Column(
+            "max_output_retries",
+            "Int64",
+            "corrections of an answer that does not match the schema",
+            make_attribute_reader("max_output_retries"),
+        ),
+        Column("metadata", "string", "JSON text: what policies noted; secrets masked", _make_json_reader("metadata")),
         STATUS,
         Column(
             "response", "category", "success, failure or partial; NA while running", make_attribute_reader("status")
@@ -253,8 +314,8 @@ DELEGATIONS: Final = Table(
         Column("request", "string", "what was asked, as the worker got it; secrets masked", "input"),
         Column("result", "string", "what the worker answered, secrets masked", "output"),
         *ERROR,
-        *COUNTS,
-        *SUMS,
+        *(_make_own(each) for each in (*COUNTS, *SUMS)),
+        *(_make_subtree(each) for each in (*COUNTS, *SUMS) if each.name in _SUBTREE),
         *CHAIN,
     ),
 )
@@ -279,6 +340,12 @@ REVIEWS: Final = Table(
         Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
         Column("text", "string", "what was shown, secrets masked", "input", is_nullable=False, longest=2_000),
         Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
+        Column(
+            "by",
+            "category",
+            "who decided: a person, the name of a handler, on_timeout, or nobody_to_ask; NA without an answer",
+            make_attribute_reader("by"),
+        ),
         Column("answer", "string", "the edited text, the feedback or the reason, secrets masked", "output"),
         Column("is_timeout", "boolean", "nobody answered in time", make_attribute_reader("is_timeout")),
         *ERROR,
@@ -296,8 +363,16 @@ ERRORS: Final = Table(
         Column("name", "category", "of the span"),
         *WHERE,
         *ERROR,
+        HTTP_STATUS,
         Column("origin", "string", "file:line in function of your own code that it came from"),
         Column("is_origin", "boolean", "the failure began here", is_nullable=False),
+        Column(
+            "is_fatal",
+            "boolean",
+            "it ended a task, a phase or the run; False for what was tried again, or was got over, as the failure of a "
+            "tool that the model was told of",
+            is_nullable=False,
+        ),
         Column(
             "is_retried",
             "boolean",
@@ -315,7 +390,7 @@ RUNS: Final = Table(
     "run. Its time is told apart: wall_ms = active_ms + human_wait_ms + idle_ms",
     Column("run_id", "string", "unique", "fold.run_id", is_nullable=False),
     (
-        Column("name", "category", "of the ensemble", "fold.name"),
+        Column("name", "category", "of the ensemble, else of the variable that the output is bound to", "fold.name"),
         Column("workflow", "category", "of the ensemble", "fold.workflow", is_nullable=False),
         Column("status", "category", "how the run ended, or stands", "fold.status.value", "RunStatus", False),
         Column(
@@ -324,13 +399,26 @@ RUNS: Final = Table(
             "why it ended",
             lambda each: each.fold.exit_reason and each.fold.exit_reason.value,
         ),
+        Column("error_type", "category", "class of the error that ended it", _make_error_reader("type")),
+        Column("error", "string", "its text, secrets masked", _make_error_reader("message")),
         Column("capture_mode", "category", "metadata, off, standard or full", "fold.capture_mode.value"),
         Column(
             "inputs",
             "object",
-            "dict of what filled the {names} in texts, as text; secrets masked",
-            lambda each: dict(each.fold.inputs),
-            is_nullable=False,
+            "dict of what filled the {names} in texts, as text, NA where nothing did; secrets masked",
+            lambda each: dict(each.fold.inputs) or None,  # a file of columns has no form for a dict without names
+        ),
+        Column(
+            "definition_version",
+            "string",
+            "of what was declared, without inputs and the code of functions: the same text, the same version",
+            "fold.definition_version",
+        ),
+        Column(
+            "prompts_version",
+            "string",
+            "of the texts of tasks and agents, as they were declared: the same texts, the same version",
+            "fold.prompts_version",
         ),
         Column("replayed_from", "string", "the recording that answered in place of models", "fold.replayed_from"),
         Column("start_time", UTC_TIME, "when it started", "run.start_time", is_nullable=False),
@@ -351,6 +439,12 @@ RUNS: Final = Table(
         ),
         Column("work_ms", "Float64", "of all that was at work; side by side adds up", is_nullable=False),
         Column("parallelism", "Float64", "work_ms / active_ms"),
+        Column(
+            "queue_ms",
+            "Float64",
+            "its tasks were ready and waited for a free place; side by side adds up",
+            is_nullable=False,
+        ),
         Column("max_concurrency", "Int64", "the limit of tasks at the same time", "fold.max_concurrency"),
         *(
             Column(
@@ -367,7 +461,13 @@ RUNS: Final = Table(
                 ("cancelled", (SpanStatus.CANCELLED, SpanStatus.INTERRUPTED), "were cancelled or interrupted"),
             )
         ),
-        Column("tasks_reused", "Int64", "tasks of the plan that were reused", "fold.savings.task_count", None, False),
+        Column(
+            "tasks_reused",
+            "Int64",
+            "tasks of the plan that were reused; of a map, the tasks of its rows",
+            "fold.savings.task_count",
+            is_nullable=False,
+        ),
         Column(
             "saved_tokens", "Int64", "what those took then; known part, 0 where none was reused", "fold.savings.tokens"
         ),

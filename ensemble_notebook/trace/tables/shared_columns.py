@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 from ensemble_notebook.trace.spans.span import Span
-from ensemble_notebook.trace.tables.column_parts import UTC_TIME
-from ensemble_notebook.trace.tables.table import Column, mark_known
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, mark_known
 
 
 def _read_currency(span: Span) -> str | None:
     return None if span.cost is None else span.currency
+
+
+def _read_model(span: Span) -> str | None:
+    """Who failed to answer has a name as well: groups by model are to have the failures in them."""
+    return span.model or span.model_requested
 
 
 SPAN_ID: Final = Column("span_id", "string", "unique in all runs", is_nullable=False)
@@ -32,7 +36,7 @@ STATUS: Final = Column(
     "status",
     "category",
     "pending, running, waiting, ok, error, cancelled, interrupted or skipped",
-    "status._value_",  # `value` takes several times as long
+    "status.value",
     "Status",
     is_nullable=False,
 )
@@ -56,6 +60,7 @@ ERROR: Final = (
     Column("error_type", "category", "class of the error, where status is error"),
     Column("error_message", "string", "its text, secrets masked"),
 )
+HTTP_STATUS: Final = Column("http_status", "Int64", "with which a server refused it, 400 or more; NA where none did")
 CHAIN: Final = (
     Column("critical", "boolean", "on the longest chain; NA before the run has ended"),
     Column("slack_ms", "Float64", "how much later it could have ended without delaying the run"),
@@ -70,7 +75,7 @@ REUSE: Final = (
 MODEL: Final = (
     Column("provider", "category", "who serves the model"),
     Column("model_requested", "category", "name as asked for"),
-    Column("model", "category", "name as the provider gave it"),
+    Column("model", "category", "name as the provider gave it; as asked for, where none answered", _read_model),
     Column("is_scripted", "boolean", "a script answered for the model"),
 )
 LEAF_TOKENS: Final = (

@@ -17,8 +17,9 @@ from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REV
 from ensemble_notebook.trace.tables.shared_columns import OWN_TIME
 from ensemble_notebook.trace.tables.table import Column, Table, make_attribute_reader
 
-VERSION: Final = 3
-"""Of these tables. A view reads all versions up to its own: 1 is that of 0.1.0; since 3 the rows come as columns."""
+VERSION: Final = 4
+"""Of these tables. A view reads all versions up to its own: 1 is that of 0.1.0; since 3 the rows come as columns, since
+4 a saved view has each text once."""
 
 
 def _make_usage_reader(name: str) -> Callable[[Span], Any]:
@@ -93,7 +94,13 @@ REVIEW: Final = Table(
         ),
         Column("on_timeout", "category", "what it decides", make_attribute_reader("on_timeout")),
         Column("decision", "category", "what was answered", "review_decision"),
-        *REVIEWS.pick("is_timeout"),
+        *REVIEWS.pick("by", "is_timeout"),
+        Column(
+            "row",
+            "string",
+            "name of the row of a map that it is about; an answer may then serve all rows",
+            make_attribute_reader("row"),
+        ),
     ),
 )
 MEMORY: Final = Table(
@@ -105,6 +112,31 @@ MEMORY: Final = Table(
         Column("count", "Int64", "entries that were found or written", make_attribute_reader("count")),
     ),
 )
+ROUND: Final = Table(
+    "round: one go at the work of a phase or task that was sent back",
+    None,
+    (
+        Column("start_ms", "Float64", "its start, since the run started", is_nullable=False),
+        Column("end_ms", "Float64", "its end; absent while it lasts"),
+        Column("verdict", "string", "what became of it, in words; absent where nobody said"),
+    ),
+)
+
+WORK: Final = Table(
+    "part of what a manager saw to: a task as it was written, or work that was handed on",
+    None,
+    (
+        Column("title", "string", "what it is called", is_nullable=False),
+        Column("span_id", "string", "of the task that a worker did, or of a delegation that was refused"),
+        Column("agent", "string", "who did it"),
+        Column("note", "string", "why there is no work to be seen, in words"),
+    ),
+)
+
+
+def _read_rounds(span: Span) -> list[dict[str, Any]] | None:
+    return [ROUND.to_record(each) for each in span.rounds] or None
+
 
 ROWS: Final = Table(
     "span that views show. What is unknown or false is absent; times are milliseconds since the run started",
@@ -132,9 +164,26 @@ ROWS: Final = Table(
             OWN_TIME.value,
         ),
         Column("lane", "Int64", "number of the sub-lane inside its task, for calls side by side"),
+        Column(
+            "rounds",
+            "object",
+            "of a phase or task that was sent back: each go at its work, in order",
+            _read_rounds,
+            "readonly Round[]",
+        ),
+        Column("title", "string", "what a task is called whose name nobody chose: its first words"),
+        Column(
+            "work",
+            "object",
+            "of a manager: what stands below it, in order",
+            type_name="readonly Work[]",
+        ),
+        Column("review_id", "string", "of a task that answers the review of a phase: span_id of that"),
         *SPANS.pick("critical", "slack_ms", "queue_ms", "backoff_ms", "time_to_first_token_ms", "wait_kind"),
         *SPANS.pick("error_type", "error_message", "reason", "attempt", "max_attempts", "retry_reason"),
-        *SPANS.pick("provider", "model_requested", "model", "is_scripted", "finish_reason"),
+        *SPANS.pick("provider", "model_requested"),
+        Column("model", "category", "name as the provider gave it"),
+        *SPANS.pick("is_scripted", "finish_reason"),
         *(
             Column(each.name, each.dtype, f"{each.meaning}; known part", _make_usage_reader(each.name))
             for each in SPANS.pick("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens")
@@ -158,6 +207,7 @@ ROWS: Final = Table(
             "of a turn: the reply before was not of the output type",
             make_attribute_reader("is_correction"),
         ),
+        Column("progress", "string", "what its code has said last of how far it is", make_attribute_reader("progress")),
         Column(
             "delta",
             "string",
@@ -207,6 +257,16 @@ BUDGET: Final = Table(
         Column("currency", "category", "of both costs"),
     ),
 )
+MANY: Final = Table(
+    "work on many, while it goes on",
+    None,
+    (
+        Column("total", "Int64", "how many items, or rows", is_nullable=False),
+        Column("done", "Int64", "of them that completed", is_nullable=False),
+        Column("failed", "Int64", "of them that ended otherwise", is_nullable=False),
+        Column("start_ms", "Float64", "when the first of them could begin", is_nullable=False),
+    ),
+)
 FAILURE: Final = Table(
     "error",
     None,
@@ -229,6 +289,7 @@ RUN: Final = Table(
         *RUNS.pick("status", "exit_reason"),
         Column("sentence", "string", "what happened, in one sentence; null before the end"),
         Column("elapsed_ms", "Float64", "since the start; of a run that is over, its length", is_nullable=False),
+        Column("ended_at", "string", "the instant of its end; null before"),
         Column(
             "task_noun",
             "category",
@@ -245,6 +306,7 @@ RUN: Final = Table(
         Column(
             "waiting", "object", "span_id of the reviews that nobody has answered yet", None, "readonly string[]", False
         ),
+        Column("many", "object", "the items or rows that are at work; null where there are none", None, "Many"),
         *RUNS.pick("input_tokens", "cache_read_tokens", "output_tokens", "tokens_complete"),
         *RUNS.pick("cost", "cost_complete", "currency"),
         *RUNS.pick("llm_call_count", "tool_call_count", "error_count", "retry_count"),
@@ -252,6 +314,7 @@ RUN: Final = Table(
         Column("is_scripted", "boolean", "a script answered for a model", "fold.is_scripted", is_nullable=False),
         *RUNS.pick("capture_mode"),
         Column("variable", "string", "the notebook's variable that has its output"),
+        Column("is_resumable", "boolean", "a line of the notebook can go on with it; null: nobody knows"),
         *RUNS.pick("replayed_from"),
         Column("warnings", "object", "the latest warnings", type_name="readonly string[]", is_nullable=False),
         Column("note", "string", "what is being prepared, e.g. a model that loads", "fold.note"),

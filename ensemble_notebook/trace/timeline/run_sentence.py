@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus, TaskNoun
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus, Workflow
 from ensemble_notebook.domain.wording import format_duration, format_percent, pluralize
 from ensemble_notebook.trace.folding.milestones import is_startup
-from ensemble_notebook.trace.spans.savings import Savings
+from ensemble_notebook.trace.spans.shared_words import STATUSES
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ SIDE_BY_SIDE: Final = 1.05
 
 _STARTUP: Final = "startup of a model"
 """What took the time where a model had to be loaded, fetched or started first."""
+_SERVER_STARTUP: Final = "startup of an MCP server"
 
 _BEGINNINGS: Final = {
     RunStatus.FAILED: "Failed after",
@@ -35,16 +36,15 @@ _BEGINNINGS: Final = {
     RunStatus.BUDGET_EXCEEDED: "Budget used up after",
     RunStatus.EXITED_EARLY: "Ended by a review after",
 }
+_BEGINNINGS_BY_REASON: Final[dict[ExitReason | None, str]] = {
+    ExitReason.TIMEOUT: "Out of time after",
+    ExitReason.NOBODY_TO_ASK: "Nobody could be asked, and the run ended early after",
+}
 _PLACES: Final = {
     RunStatus.FAILED: (SpanStatus.ERROR,),
     RunStatus.INTERRUPTED: (SpanStatus.CANCELLED, SpanStatus.INTERRUPTED),
 }
-_LEFT: Final = {
-    SpanStatus.ERROR: "failed",
-    SpanStatus.CANCELLED: "cancelled",
-    SpanStatus.INTERRUPTED: "interrupted",
-    SpanStatus.SKIPPED: "skipped",
-}
+_LEFT: Final = (SpanStatus.ERROR, SpanStatus.CANCELLED, SpanStatus.INTERRUPTED, SpanStatus.SKIPPED)
 
 
 def describe_run(fold: TraceFold) -> str | None:
@@ -58,38 +58,59 @@ def describe_run(fold: TraceFold) -> str | None:
     if not tasks:
         return "There was nothing to do"
     elapsed_ms = fold.run.end_ms  # as views show it beside the sentence: from the moment at which their axis begins
-    beginning = "Out of time after" if fold.exit_reason is ExitReason.TIMEOUT else _BEGINNINGS.get(fold.status)
+    manager = find_manager(fold)
+    beginning = _BEGINNINGS_BY_REASON.get(fold.exit_reason) or _BEGINNINGS.get(fold.status)
     if beginning is not None:
         said = f"{beginning} {format_duration(elapsed_ms)}{_find_place(fold, tasks)}"
-        return f"{said}; {_count_done(fold, tasks, 'done')}{_describe_savings(fold, tasks)}"
+        done = _count_done(fold, tasks, "done") if manager is None else _count_delegations(manager, "done")
+        return f"{said}; {done}{_describe_savings(fold, tasks)}"
     time = _describe_time(fold, tasks, elapsed_ms)
-    return f"{_count_done(fold, tasks, f'in {format_duration(elapsed_ms)}')}{time}{_describe_savings(fold, tasks)}"
+    how = f"in {format_duration(elapsed_ms)}"
+    done = f"{_count_done(fold, tasks, how) if manager is None else _count_managed(manager, how)}{time}"
+    return f"{done}{_describe_manager(fold, tasks)}{_describe_savings(fold, tasks)}"
+
+
+def find_manager(fold: TraceFold) -> Span | None:
+    """The span of the manager, where the trace tells which tasks it saw to (E22)."""
+    if fold.workflow != Workflow.HIERARCHICAL:
+        return None
+    return next((span for span in fold.spans.values() if span.is_own_task and span.managed), None)
+
+
+def _count_managed(manager: Span, how: str) -> str:
+    """How many tasks were seen to, and by how many workers."""
+    workers = {each.name for each in manager.handed_on if each.worker is not None}
+    said = f"{pluralize(len(manager.managed), 'task')} {how}"
+    return f"{said} by {pluralize(len(workers), 'worker')}" if workers else said
+
+
+def _count_delegations(manager: Span, how: str) -> str:
+    """How much of what was handed on came to an answer: of the tasks as they are written nobody knows that."""
+    done = sum(each.status is SpanStatus.OK for each in manager.handed_on)
+    return f"{done:,} of {pluralize(len(manager.handed_on), 'delegation')} {how}"
+
+
+def _describe_manager(fold: TraceFold, tasks: list[Span]) -> str:
+    """That a manager has done everything by itself, who has workers to do it (E22)."""
+    if fold.workflow != Workflow.HIERARCHICAL or any(task.reused or task.status is not SpanStatus.OK for task in tasks):
+        return ""
+    is_delegated = any(span.kind is SpanKind.DELEGATION and span.nested_in is None for span in fold.spans.values())
+    return "" if is_delegated else "; the manager asked no worker"
 
 
 def _describe_savings(fold: TraceFold, tasks: list[Span]) -> str:
     """What was not done again (C34)."""
-    if fold.task_noun is not TaskNoun.TASK:
-        return _describe_savings_inside(fold)
     if not fold.savings.task_count:
         return ""
-    items = sum(span.item_of is not None and span.is_own_task for span in fold.spans.values())
+    if fold.task_noun.is_run:
+        tasks = [span for span in fold.spans.values() if span.row is not None and _is_declared(span)]
+    items = sum(span.item_of is not None and span.is_listed_task for span in fold.spans.values())
     return f"; {fold.savings.describe(items + sum(task.item_count is None for task in tasks))}"
 
 
-def _describe_savings_inside(fold: TraceFold) -> str:
-    """The same of the runs of a map: what is reused are their tasks."""
-    inside = [span for span in fold.spans.values() if span.nested_in is not None and _is_declared(span)]
-    savings = Savings(fold.currency)
-    for span in inside:
-        if span.reused:
-            savings.add(span)
-    return f"; {savings.describe(len(inside))}" if savings.task_count else ""
-
-
 def _is_declared(span: Span) -> bool:
-    """True for a task that stands in the plan of a run inside; no item, and no work that was handed on."""
-    around = span.parent
-    return span.kind is SpanKind.TASK and around is not None and around.kind in (SpanKind.NESTED, SpanKind.PHASE)
+    """Whether a task stands in the plan of the run of its row: it is no item, and reviews nothing."""
+    return span.parent is not None and span.parent.kind in (SpanKind.NESTED, SpanKind.PHASE)
 
 
 def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:
@@ -97,8 +118,15 @@ def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:
     counts = fold.tree.task_counts
     done, noun = counts[SpanStatus.OK], fold.task_noun
     said = pluralize(done, noun) if done == len(tasks) else f"{done:,} of {pluralize(len(tasks), noun)}"
-    left = [f"{counts[status]:,} {word}" for status, word in _LEFT.items() if counts[status]]
-    return ", ".join([f"{said} {how}", *left])
+    left = [f"{counts[status]:,} {STATUSES[status]}" for status in _LEFT if counts[status]]
+    return ", ".join([f"{said} {how}", *left, *_count_failed_items(tasks)])
+
+
+def _count_failed_items(tasks: Iterable[Span]) -> Iterable[str]:
+    """How many of the items failed of tasks that run for each of a list."""
+    listed = [task for task in tasks if task.item_count is not None]
+    if failed := sum(task.items_failed for task in listed):
+        yield f"{failed:,} of {pluralize(sum(task.item_count or 0 for task in listed), 'item')} failed"
 
 
 def _find_place(fold: TraceFold, tasks: Iterable[Span]) -> str:
@@ -134,16 +162,27 @@ def _read_own_ms(task: Span) -> float:
 def _time_tasks(fold: TraceFold) -> dict[str, float]:
     """How long the longest chain was in each task, a review of a phase, or a startup, in milliseconds."""
     times: defaultdict[str, float] = defaultdict(float)
+    startup = _name_startup(fold)
     for interval, startup_ms in _list_chain(fold):
         name = interval.span.name if interval.span.kind is SpanKind.TASK else f"the review of {interval.span.phase}"
         times[name] += (interval.end_ms or interval.start_ms) - interval.start_ms - startup_ms
-        times[_STARTUP] += startup_ms
+        times[startup] += startup_ms
     return times
+
+
+def _name_startup(fold: TraceFold) -> str:
+    """What a startup is called: that of a model, of a server of tools (E83), or of both."""
+    kinds = {_SERVER_STARTUP if " the MCP server " in span.name else _STARTUP for span in _list_startups(fold)}
+    return kinds.pop() if len(kinds) == 1 else "startups" if kinds else _STARTUP
+
+
+def _list_startups(fold: TraceFold) -> list[Span]:
+    return sorted((span for span in fold.spans.values() if is_startup(span)), key=lambda each: each.start_ms or 0.0)
 
 
 def _list_chain(fold: TraceFold) -> Iterable[tuple[ActiveInterval, float]]:
     """The longest chain; of each part, how long its task waited for a model to be made ready (E57)."""
-    startups = sorted((span for span in fold.spans.values() if is_startup(span)), key=lambda each: each.start_ms or 0.0)
+    startups = _list_startups(fold)
     for interval in fold.chain:
         yield interval, _measure_startups(interval, startups)
 
@@ -165,7 +204,9 @@ def _measure_startups(interval: ActiveInterval, startups: Iterable[Span]) -> flo
 def _time_calls(fold: TraceFold) -> dict[str, float]:
     """The same for the parts of the only task there is: its model calls, each tool, its reviews; and startups."""
     times: defaultdict[str, float] = defaultdict(float)
-    times[_STARTUP] = sum(startup_ms for _, startup_ms in _list_chain(fold))
+    times[_name_startup(fold)] = sum(startup_ms for _, startup_ms in _list_chain(fold))
+    if (manager := find_manager(fold)) is not None and manager.handed_on:
+        return _time_workers(fold, manager, times)
     for span in fold.spans.values():
         if span.critical and span.nested_in is None:
             if span.kind is SpanKind.LLM:
@@ -174,4 +215,15 @@ def _time_calls(fold: TraceFold) -> dict[str, float]:
                 times[span.name] += span.duration_ms or 0.0
             elif span.kind is SpanKind.REVIEW:
                 times["reviews"] += span.duration_ms or 0.0
+    return times
+
+
+def _time_workers(fold: TraceFold, manager: Span, times: defaultdict[str, float]) -> dict[str, float]:
+    """The same of a manager and its workers, each by name."""
+    for each in manager.handed_on:
+        if each.critical:
+            times[each.name] += each.duration_ms or 0.0
+    for span in fold.spans.values():
+        if span.kind is SpanKind.LLM and span.critical and span.task_id == manager.span_id:
+            times["the manager"] += span.duration_ms or 0.0
     return times

@@ -15,11 +15,17 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.timeline.column_texts import to_texts
-from ensemble_notebook.trace.timeline.row_columns import pack_rows
+from ensemble_notebook.trace.timeline.row_columns import pack_rows, to_texts
 from ensemble_notebook.trace.timeline.span_details import has_details, index_handovers, to_details
 
-LONGEST_TEXT: Final = 4_000
+LONGEST_TEXTS: Final = (20_000, 4_000)
+"""How much there is of each text: as much as live where all of it fits, else less."""
+
+SHORTEST_SHARED: Final = 60
+SHORTEST_PART: Final = 200
+MOST_PARTS: Final = 100
+"""From how many characters on a text is stored once, is looked for inside of others, and how many of those are."""
+
 ROW_SHARE: Final = 0.6
 MOST_ROWS: Final = 4_000
 MOST_FRAMES: Final = 700
@@ -37,7 +43,9 @@ def add_rows_and_details(saved: dict[str, Any], fold: TraceFold, spans: Sequence
 
     A row whose parent is left out is inside the next one around it that is kept.
     """
-    saved.update(count=0, columns=[], details={}, rows_total=len(spans), rows_left_out=len(spans), details_left_out=0)
+    saved.update(
+        count=0, columns=[], details={}, texts=[], rows_total=len(spans), rows_left_out=len(spans), details_left_out=0
+    )
     all_kinds = _count_kinds(spans)
     saved["kept"] = {kind.value: [number, number] for kind, number in all_kinds.items()}
     room = max_bytes - measure_bytes(saved) - 100  # the counts grow, and the id of the feed is added
@@ -46,26 +54,89 @@ def add_rows_and_details(saved: dict[str, Any], fold: TraceFold, spans: Sequence
     saved["kept"] = {kind.value: [kinds[kind], number] for kind, number in all_kinds.items()}
     saved.update(count=len(kept), columns=columns, rows_left_out=len(spans) - len(kept))
     wanted = [span for span in kept if has_details(fold, span)]
-    saved["details"] = _fit_details(fold, wanted, room - size)
-    saved["details_left_out"] = len(wanted) - len(saved["details"])
+    for longest in LONGEST_TEXTS:
+        saved["details"], saved["texts"] = _fit_details(fold, wanted, room - size, longest)
+        saved["details_left_out"] = len(wanted) - len(saved["details"])
+        if not saved["details_left_out"]:
+            break
 
 
-def _fit_details(fold: TraceFold, spans: Iterable[Span], room: int) -> dict[str, dict[str, Any]]:
-    """The details of these spans as far as there is room; what is too long makes way for the next, a few times."""
+def _fit_details(
+    fold: TraceFold, spans: Sequence[Span], room: int, longest: int
+) -> tuple[dict[str, dict[str, Any]], list[Any]]:
+    """The details of these spans as far as there is room, and their texts; what is too long makes way for the next."""
     found: dict[str, dict[str, Any]] = {}
+    table = TextTable(span.output for span in spans if span.output and span.kind is not SpanKind.TURN)
     misses = 0
     handovers = index_handovers(fold)
     for span in spans:
-        details = to_details(fold, span.span_id, LONGEST_TEXT, handovers)
-        size = measure_bytes(details) + measure_bytes(span.span_id) + 4
+        known = len(table.texts)
+        details = table.share_texts_of(to_details(fold, span.span_id, longest, handovers))
+        added = sum(measure_bytes(text) + 2 for text in table.texts[known:])
+        size = measure_bytes(details) + measure_bytes(span.span_id) + 4 + added
         if size <= room:
             room -= size
             found[span.span_id] = details
         else:
+            table.forget_from(known)
             misses += 1
             if misses > MOST_MISSES:
                 break
-    return found
+    return found, table.texts
+
+
+class TextTable:
+    """Texts that are stored once, however often a run repeats them: in each call of a conversation, in later prompts.
+
+    A text stands in it as it is, or as a list of its parts: words, and the numbers of texts before it.
+
+    Args:
+        parts: texts that may be inside of others.
+
+    Attributes:
+        texts: what is stored, in the order of its numbers.
+    """
+
+    def __init__(self, parts: Iterable[str]) -> None:
+        self.texts: list[Any] = []
+        self._numbers: dict[str, int] = {}
+        long = sorted({part for part in parts if len(part) >= SHORTEST_PART}, key=len, reverse=True)
+        self._parts = long[:MOST_PARTS]
+
+    def share_texts_of(self, details: dict[str, Any]) -> dict[str, Any]:
+        """The details with numbers in place of their longer texts."""
+        messages = [{**each, "text": self.share(each["text"])} for each in details["messages"]]
+        shared = {name: self.share(details[name]) for name in ("input", "output")}
+        return {**details, **shared, "messages": messages}
+
+    def share(self, text: str | None) -> str | int | None:
+        """The number of a text; a short one as it is."""
+        if text is None or len(text) < SHORTEST_SHARED:
+            return text
+        number = self._numbers.get(text)
+        if number is None:
+            split = self._split(text)
+            number = self._numbers[text] = len(self.texts)
+            self.texts.append(split)
+        return number
+
+    def forget_from(self, number: int) -> None:
+        """Forget the texts from this one on."""
+        self._numbers = {text: known for text, known in self._numbers.items() if known < number}
+        del self.texts[number:]
+
+    def _split(self, text: str) -> Any:
+        """The text, or its parts where others are inside of it."""
+        for part in self._parts:
+            before, found, after = text.partition(part) if len(part) < len(text) else (text, "", "")
+            if found:
+                return [*self._to_parts(before), self.share(part), *self._to_parts(after)]
+        return text
+
+    def _to_parts(self, text: str) -> list[Any]:
+        """A text between others as parts; nothing of an empty one."""
+        split = self._split(text) if len(text) >= SHORTEST_PART else text
+        return split if isinstance(split, list) else [split] if split else []
 
 
 def measure_bytes(value: Any) -> int:

@@ -10,9 +10,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.handovers import find_contexts, find_delegated
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.spans.span_tree import find_contexts, find_delegated
 
 LONGEST_TEXT: Final = 20_000
 LONG_TEXTS: Final = 20
@@ -192,8 +192,8 @@ def _to_conversation(messages: Sequence[Message], texts: _Texts) -> list[dict[st
 def _to_chat_message(message: Message, texts: _Texts) -> dict[str, Any]:
     field = _name_message(message)
     chat_message: dict[str, Any] = {"field": field, "role": message.role, "text": texts.begin_of(field, message.text)}
-    if message.name is not None:
-        chat_message["name"] = message.name
+    if name := ", ".join(filter(None, [message.name, "not sent" if message.is_left_out else None])):
+        chat_message["name"] = name
     if message.tool_calls:
         chat_message["tool_calls"] = [
             {"id": call.id, "name": call.name, "arguments": texts.begin_of(f"{field}.{place}", call.arguments)}

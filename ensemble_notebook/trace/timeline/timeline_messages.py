@@ -19,6 +19,7 @@ from ensemble_notebook.trace.tables.timeline_columns import VERSION
 from ensemble_notebook.trace.timeline.row_columns import pack_rows, to_buffer
 from ensemble_notebook.trace.timeline.saved_view import add_rows_and_details
 from ensemble_notebook.trace.timeline.span_details import to_details, to_piece
+from ensemble_notebook.trace.timeline.text_search import search_texts
 from ensemble_notebook.trace.timeline.timeline_rows import to_outline, to_phases, to_row, to_run
 
 SAVED_BYTES: Final = 200_000
@@ -44,6 +45,7 @@ class TimelineMessages:
         now: gives the time of day in UTC.
         variable: the name of the notebook's variable that has, or will have, the output of the run.
         cell: what the notebook calls the cell that runs it.
+        is_resumable: a line of the notebook can go on with it, once it is over or its kernel is gone.
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class TimelineMessages:
         *,
         variable: str | None = None,
         cell: str | None = None,
+        is_resumable: bool = False,
     ) -> None:
         self._fold = fold
         self._now = now
         self._variable = variable
         self._cell = cell
+        self._is_resumable = is_resumable
 
     @property
     def count(self) -> int:
@@ -77,7 +81,9 @@ class TimelineMessages:
         """The same with more warnings: of what came after the last event."""
         fold = copy(self._fold)
         fold.warnings = [*fold.warnings, *warnings]
-        return TimelineMessages(fold, self._now, variable=self._variable, cell=self._cell)
+        return TimelineMessages(
+            fold, self._now, variable=self._variable, cell=self._cell, is_resumable=self._is_resumable
+        )
 
     def has_span(self, span_id: str) -> bool:
         """Whether there is this span by now."""
@@ -94,9 +100,10 @@ class TimelineMessages:
             return {**self._make_head("snapshot"), "rows": [to_row(span) for span in self._list_shown()]}
 
     def make_outline(self) -> dict[str, Any]:
-        """The same with only so much of each row as tells what is inside what, and how it ended."""
+        """The same with only so much of each row as tells what is inside what, and how it ended: for what is kept."""
         with self._fold.lock:
-            return {**self._make_head("snapshot"), "rows": [to_outline(span) for span in self._list_shown()]}
+            head = {**self._make_head("snapshot"), "saved_at": self._now().isoformat()}
+            return {**head, "rows": [to_outline(span) for span in self._list_shown()]}
 
     def make_rows(self, span_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The records of these rows, by their ids."""
@@ -140,6 +147,10 @@ class TimelineMessages:
         with self._fold.lock:
             return to_piece(self._fold, span_id, field, start)
 
+    def search_texts(self, words: Sequence[str]) -> dict[str, Any]:
+        """Where these words stand in the texts of the run (W28)."""
+        return search_texts(self._fold, words)
+
     def get_task_outputs(self) -> dict[str, str]:
         """What the tasks wrote, by the ids of their spans; all of it."""
         with self._fold.lock:
@@ -160,12 +171,15 @@ class TimelineMessages:
             add_rows_and_details(saved, self._fold, self._list_shown(), max_bytes)
             return saved
 
+    def _to_run(self) -> dict[str, Any]:
+        return to_run(self._fold, self._now(), self._variable, self._cell, is_resumable=self._is_resumable)
+
     def _make_head(self, kind: str) -> dict[str, Any]:
         return {
             "kind": kind,
             "version": VERSION,
             "n": self._fold.count,
-            "run": to_run(self._fold, self._now(), self._variable, self._cell),
+            "run": self._to_run(),
             "phases": to_phases(self._fold),
         }
 
@@ -175,7 +189,7 @@ class TimelineMessages:
             "version": VERSION,
             "from": since,
             "n": self._fold.count,
-            "run": to_run(self._fold, self._now(), self._variable, self._cell),
+            "run": self._to_run(),
             "text": self._collect_streamed(since),
         }
 

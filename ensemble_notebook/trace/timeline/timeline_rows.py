@@ -5,7 +5,7 @@ What is in them is in `timeline_columns`. Knows nothing of what asks for them or
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, Final
@@ -16,15 +16,30 @@ from ensemble_notebook.trace.spans.clean_text import shorten
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
-from ensemble_notebook.trace.tables.timeline_columns import ACTIVE, BUDGET, FAILURE, PHASE, ROWS, RUN
-from ensemble_notebook.trace.timeline.run_sentence import describe_run
+from ensemble_notebook.trace.tables.timeline_columns import ACTIVE, BUDGET, FAILURE, MANY, PHASE, ROWS, RUN
+from ensemble_notebook.trace.timeline.run_sentence import describe_run, find_manager
 
 LONGEST_WARNING: Final = 500
 MOST_ACTIVE: Final = 20
 MOST_WARNINGS: Final = 20
+MOST_ITEMS: Final = 12
+"""More items or rows than these are shown as one (W25)."""
+
+_ENDED_OTHERWISE: Final = (SpanStatus.ERROR, SpanStatus.CANCELLED, SpanStatus.INTERRUPTED, SpanStatus.SKIPPED)
 
 # Columns of rows that are the attributes of a span as they are.
-_OUTLINE: Final = ("span_id", "parent_id", "kind", "status", "end_ms", "wait_kind", "is_scripted", "item_count")
+_OUTLINE: Final = (
+    "span_id",
+    "parent_id",
+    "kind",
+    "status",
+    "end_ms",
+    "wait_kind",
+    "is_scripted",
+    "item_count",
+    "review_id",
+    "work",
+)
 _read_outline: Final = attrgetter(*_OUTLINE)
 
 
@@ -38,9 +53,20 @@ def to_outline(span: Span) -> dict[str, Any]:
     return dict(zip(_OUTLINE, _read_outline(span), strict=True))
 
 
-def to_run(fold: TraceFold, now: datetime, variable: str | None = None, cell: str | None = None) -> dict[str, Any]:
+def to_run(
+    fold: TraceFold,
+    now: datetime,
+    variable: str | None = None,
+    cell: str | None = None,
+    *,
+    is_resumable: bool = False,
+) -> dict[str, Any]:
     """The state of the run as a whole: the columns of `RUN`, `now` being the time of asking."""
-    return RUN.to_full_record(RunState(fold, now, variable, cell))
+    record = RUN.to_full_record(RunState(fold, now, variable, cell, is_resumable=is_resumable))
+    if (manager := find_manager(fold)) is not None:  # its tasks are those that were written, and are done with it
+        is_done = manager.status is SpanStatus.OK
+        record |= {"tasks_total": len(manager.managed), "tasks_done": len(manager.managed) if is_done else 0}
+    return record
 
 
 def to_phases(fold: TraceFold) -> list[dict[str, Any]]:
@@ -54,8 +80,17 @@ def to_phases(fold: TraceFold) -> list[dict[str, Any]]:
 class RunState:
     """How a run stands; the attributes are columns of `RUN`."""
 
-    def __init__(self, fold: TraceFold, now: datetime, variable: str | None = None, cell: str | None = None) -> None:
+    def __init__(
+        self,
+        fold: TraceFold,
+        now: datetime,
+        variable: str | None = None,
+        cell: str | None = None,
+        *,
+        is_resumable: bool = False,
+    ) -> None:
         self.fold = fold
+        self.is_resumable = is_resumable
         self.variable = variable
         self._cell = cell
         self.totals = UsageTotals() if fold.run is None or fold.run.totals is None else fold.run.totals
@@ -84,6 +119,14 @@ class RunState:
         return max(0.0, (self._now - run.start_time).total_seconds() * 1000)
 
     @property
+    def ended_at(self) -> str | None:
+        """When it ended."""
+        run = self.fold.run
+        if run is None or run.start_time is None or run.end_ms is None:
+            return None
+        return (run.start_time + timedelta(milliseconds=run.end_ms)).isoformat()
+
+    @property
     def phases_now(self) -> list[str]:
         """The names of the phases that run, in order of start."""
         return [span.name for span in self.fold.tree.open.values() if _is_phase(span)]
@@ -99,6 +142,23 @@ class RunState:
             if span.kind.traits.is_activity or (span.kind is SpanKind.TASK and span.span_id not in calling)
         ]
         return [ACTIVE.to_full_record(span) for span in active[:MOST_ACTIVE]]
+
+    @property
+    def many(self) -> dict[str, Any] | None:
+        """How far the work on many has come: on the items of tasks that run now, or on the rows of a map."""
+        counts = self.fold.tree.task_counts
+        open_tasks = [span for span in self.fold.tree.open.values() if span.kind is SpanKind.TASK]
+        tasks = [span for span in open_tasks if span.is_planned and (span.item_count or 0) > MOST_ITEMS]
+        if tasks:
+            total = sum(span.item_count or 0 for span in tasks)
+            done, failed = sum(span.items_done for span in tasks), sum(span.items_failed for span in tasks)
+            start_ms = min(span.start_ms or 0.0 for span in tasks)
+        elif self.fold.task_noun.is_run and open_tasks and (total := sum(counts.values())) > MOST_ITEMS:
+            done, failed = counts[SpanStatus.OK], sum(counts[status] for status in _ENDED_OTHERWISE)
+            start_ms = 0.0
+        else:
+            return None
+        return MANY.to_full_record(SimpleNamespace(total=total, done=done, failed=failed, start_ms=start_ms))
 
     @property
     def waiting(self) -> list[str]:

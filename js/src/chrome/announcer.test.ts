@@ -26,4 +26,26 @@ it("says the end even when nothing was said before", () => {
   expect(new Announcer().next(done, 0)).toBe("report completed in 400 ms: 2 tasks.");
 });
 
+it("reports no wish that nobody had", () => {
+  const early = (exit_reason: string) => run({ status: "exited_early", elapsed_ms: 400, exit_reason });
+  expect(new Announcer().next(early("user_exit_early"), 0)).toBe("report was ended early after 400 ms, as you wished.");
+  const nobody = "report was ended early after 400 ms, since nobody could be asked.";
+  expect(new Announcer().next(early("nobody_to_ask"), 0)).toBe(nobody);
+});
+
 it("is silent about what has not begun", () => expect(new Announcer().next(run({ status: "pending" }), 0)).toBeNull());
+
+it("counts many items in place of their task (W25)", () => {
+  const announcer = new Announcer();
+  announcer.next(run(), 0);
+  const many = { total: 1700, done: 148, failed: 3, start_ms: 0 };
+  expect(announcer.next(run({ many }), 6000)).toBe("151 of 1,700 items ended.");
+  expect(announcer.next(run({ many }), 12_000)).toBeNull();
+});
+
+it("tells of tasks that are at work, and not of their models", () => {
+  const announcer = new Announcer();
+  announcer.next(run(), 0);
+  const active = [{ span_id: "l", kind: "llm", name: "scripted" }, { span_id: "m", kind: "llm", name: "scripted" }];
+  expect(announcer.next(run({ tasks_done: 1, active }), 6000, ["draft", "check"])).toBe("1 of 2 tasks done; now draft, check.");
+});

@@ -6,15 +6,15 @@ import { render } from "preact";
 import { focusOnceShown, holdFocus, isForPage, isTextField, keepKeys, leave, rememberFocus, takeFocusOnPress } from "../input/focus";
 import { handleKey, type PageAround } from "../input/keys";
 import type { KernelConnection } from "../kernel/connection";
+import { activitiesOf } from "../store/activities";
 import type { Store } from "../store/store";
 import { applyTheme, type Theme, watchTheme } from "../theme/theme";
 import { keepView, takeOverView } from "../view/left-views";
 import { View } from "../view/view";
 import { Announcer } from "./announcer";
 import { Chart } from "./chart";
-import { DrawerPlace } from "./drawer-place";
 import type { KernelControls } from "./kernel-controls";
-import { KeysPanel } from "./keys-panel";
+import { DrawerPlace, KeysPlace } from "./late-places";
 import { StatusLine } from "./status-line";
 import { Toolbar } from "./toolbar";
 
@@ -31,9 +31,13 @@ interface Props {
   prefix: string;
 }
 
-/** Shows a store in `host` until `end` aborts. Without a connection it is a saved trace: no kernel, and so no controls. */
+/**
+ * Shows a store in `host` until `end` aborts. Without a connection it is a saved trace: no kernel, and so no controls.
+ * `writeBelow` writes a cell below the view, where there are cells.
+ */
 export function mount(
   host: HTMLElement, store: Store, connection: KernelConnection | null, controls: KernelControls | null, end: AbortSignal,
+  writeBelow: View["writeBelow"] = null,
 ): View {
   const root = document.createElement("div");
   root.className = "ensemble-timeline";
@@ -42,6 +46,7 @@ export function mount(
   keepKeys(root, end);
   host.append(root);
   const view = new View(store, end);
+  view.writeBelow = writeBelow;
   const hadFocus = takeOverView(view);
   const theme = signal(applyTheme(root));
   const sentence = signal("");
@@ -85,10 +90,10 @@ function App({ view, connection, controls, theme, sentence, prefix }: Props) {
       <StatusLine view={view} connection={connection}>
         {connection && controls && <controls.Stop connection={connection} run={view.store.run.value} />}
       </StatusLine>
-      {connection && controls && <controls.ReviewPanel view={view} connection={connection} />}
+      {connection && controls && <controls.ReviewPlace view={view} connection={connection} />}
       <Toolbar view={view} />
       <Chart view={view} theme={theme} prefix={prefix} />
-      <KeysPanel view={view} />
+      <KeysPlace view={view} />
       <DrawerPlace view={view} connection={connection} />
       <div class="et-hidden" role="status" aria-live="polite">{sentence}</div>
     </>
@@ -119,7 +124,7 @@ function announce(view: View, sentence: Signal<string>, end: AbortSignal): void 
   const stop = effect(() => {
     const run = view.store.run.value;
     view.age.value;
-    const next = run && announcer.next(run, performance.now());
+    const next = run && announcer.next(run, performance.now(), activitiesOf(view.store, run, 3).shown.map(({ name }) => name));
     if (next) sentence.value = next;
   });
   end.addEventListener("abort", stop);

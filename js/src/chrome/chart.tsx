@@ -1,7 +1,7 @@
 // The chart: names on the left, bars on the right, and the edges by which both are resized.
 
 import { effect, signal, type Signal, useComputed } from "@preact/signals";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ChartCanvas } from "../draw/canvas";
 import { Icon } from "../elements/icon";
 import { useSize } from "../elements/remembered-sizes";
@@ -10,11 +10,9 @@ import { listenToPointer } from "../input/pointer";
 import { AXIS_HEIGHT } from "../layout/sizes";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
-import { DeltaChips } from "./delta-chips";
 import { Gutter } from "./gutter";
-import { RangeHandles } from "./range-handles";
-import { SightHint } from "./sight-hint";
-import { SpanTable } from "./span-table";
+import { OverlayPlace, TablePlace } from "./late-places";
+import { widthOfNames } from "./names-width";
 import { type Hover, Tooltip } from "./tooltip";
 
 /** Room for the axis and two rows; more only where there is more to see. */
@@ -44,6 +42,7 @@ export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme
   }, [view]);
   // Measuring what stands below costs a layout of the page, which no batch needs that leaves the rows as high as they were.
   const rows = useComputed(() => view.layout.value.height).value;
+  const names = useComputed(() => widthOfNames(view.layout.value.tracks, (text) => widthOfText(text, theme.value))).value;
   const isTable = view.isTableShown.value;
   const least = isTable ? LEAST_TABLE_HEIGHT : LEAST_HEIGHT;
   const height = Math.min(Math.max(wantedHeight ?? rows + AXIS_HEIGHT + 1, least), MOST_HEIGHT);
@@ -54,19 +53,20 @@ export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme
   }), [view, isScrolling]);
   const whole = chart.current?.clientWidth ?? 900;
   const mostGutter = Math.max(LEAST_GUTTER, Math.round(whole * 0.6));
-  const gutter = wantedGutter === null ? gutterOf(chart.current) : Math.min(wantedGutter, mostGutter);
+  const [ownGutter, setOwnGutter] = useState(236);
+  // How wide the style sheet makes it is known once the names are there.
+  useLayoutEffect(() => setOwnGutter(gutterOf(chart.current)));
+  const gutter = wantedGutter === null ? ownGutter : Math.min(wantedGutter, mostGutter);
   return (
     <>
-      <div ref={chart} class="et-chart" style={{ height: `${height}px`, "--et-gutter": wantedGutter === null ? undefined : `${gutter}px` }}
+      <div ref={chart} class="et-chart" style={{ height: `${height}px`, "--et-gutter": wantedGutter === null ? undefined : `${gutter}px`, "--et-names": `${names}px` }}
         data-scrolls={isScrolling} data-table={isTable}>
         <Corner view={view} />
         <Gutter view={view} prefix={prefix} />
         <div class="et-stage">
           <canvas ref={canvas} class="et-canvas" aria-hidden="true" />
           <Emptiness view={view} />
-          <DeltaChips view={view} />
-          <RangeHandles view={view} />
-          <SightHint view={view} />
+          <OverlayPlace view={view} />
           <HoverTip hover={hover} view={view} />
         </div>
         {isScrolling && (
@@ -79,11 +79,19 @@ export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme
         {!isTable && (
           <Splitter label="Width of the names" axis="x" size={gutter} least={LEAST_GUTTER} most={mostGutter} resize={setGutter} />
         )}
-        {isTable && <SpanTable view={view} prefix={prefix} />}
+        {isTable && <TablePlace view={view} prefix={prefix} />}
       </div>
       <Splitter label="Height of the chart" axis="y" size={height} least={least} most={MOST_HEIGHT} resize={setHeight} />
     </>
   );
+}
+
+const measured = document.createElement("canvas").getContext("2d");
+
+function widthOfText(text: string, theme: Theme): number {
+  if (!measured) return 0;
+  measured.font = `400 13px ${theme.font}`;
+  return measured.measureText(text).width;
 }
 
 /** How wide the names are where nobody said so: the style sheet decides by the width of the view. */

@@ -4,12 +4,13 @@
 import { Icon, iconOf } from "../elements/icon";
 import { waitAt } from "../layout/row-waits";
 import type { Track } from "../layout/tracks";
+import { startupTimeOf } from "../store/rounds";
 import { type RowState, stateOfRow } from "../store/row-state";
 import type { View } from "../view/view";
 import { spansOf } from "../view/walk";
-import { durationOf, isHandler, startupTimeOf } from "../wire/predicates";
+import { durationOf, isHandler } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { distinctiveEnd, timesOf } from "../wording/labels";
+import { describeLength, describeRounds, distinctiveEnd, nameOf, timesOf } from "../wording/labels";
 import { formatDuration, formatGrowingDuration } from "../wording/numbers";
 import { monogram } from "../wording/text";
 
@@ -76,7 +77,7 @@ function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps)
         <span class="et-sign" title={state.name}><Icon name={iconOf(state.key)} /></span>
         {hasMonogram && <abbr class="et-agent" title={row.agent ?? ""} aria-hidden="true">{monogram(row.agent ?? "")}</abbr>}
         <span class="et-title">
-          <Title name={row.name + timesOf(row)} />{track.isWorker && row.agent && !isHandler(row) && <span class="et-worker-role"> · {row.agent}</span>}
+          <Title name={nameOf(row) + timesOf(row)} />{track.isWorker && row.agent && !isHandler(row) && <span class="et-worker-role"> · {row.agent}</span>}
         </span>
         {/* Read after the name, and in full, where the eye has letters before it. */}
         {hasMonogram && <span class="et-hidden">, {row.agent}</span>}
@@ -84,7 +85,7 @@ function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps)
           <span class="et-inner-errors"><Icon name="error" size={11} />{track.errors}<span class="et-hidden"> {track.errors === 1 ? "error" : "errors"} inside</span></span>
         )}
       </span>
-      <span role="gridcell" class="et-hidden">{state.name}{row.delta && `, ${row.delta}`}</span>
+      <span role="gridcell" class="et-hidden">{[state.name, row.delta, ...describeRounds(row, track.rounds)].filter(Boolean).join(", ")}</span>
       <TimeCell track={track} view={view} state={state} />
     </div>
   );
@@ -97,7 +98,7 @@ function Title({ name }: { name: string }) {
   return <span class="et-parted"><span class="et-stem">{name.slice(0, name.length - end.length)}</span><span class="et-end">{end}</span></span>;
 }
 
-/** How long a row takes, or what it waits for and how long it has; a row that is a wait is named by that. */
+/** How long a row takes, or has waited: what for stands in its bar. */
 function TimeCell({ track, view, state }: { track: Track; view: View; state: RowState }) {
   const { row } = track;
   const isGoing = row.kind !== "wait" && row.start_ms != null && row.end_ms == null;
@@ -105,22 +106,22 @@ function TimeCell({ track, view, state }: { track: Track; view: View; state: Row
   if (isGoing) view.layout.value;
   if (state.key === "unknown") return <span role="gridcell" class="et-time" title={state.name}>unknown</span>;
   const wait = isGoing ? waitAt(track.marks, view.age.value) : null;
-  if (!wait) return <span role="gridcell" class="et-time" title={explainTime(row)}>{timeOf(row, view)}</span>;
+  if (!wait) return <span role="gridcell" class="et-time" title={explainTime(row, view)}>{timeOf(row, view)}</span>;
   return (
     <span role="gridcell" class="et-time et-waits" title={wait.cause}>
-      {wait.cause !== row.name && <span class="et-cause">{wait.cause}</span>} {formatGrowingDuration(view.age.value - wait.since)}
+      <span class="et-hidden">{wait.cause} </span>{formatGrowingDuration(view.age.value - wait.since)}
     </span>
   );
 }
 
 /** Why the bar of a row is longer than its time. */
-function explainTime(row: Row): string | undefined {
-  const beside = startupTimeOf(row);
+function explainTime(row: Row, view: View): string | undefined {
+  const beside = startupTimeOf(view.store, row);
   return beside > 0 ? `${formatDuration(durationOf(row))} of its own; ${formatDuration(beside)} more while a model was made ready` : undefined;
 }
 
 function timeOf(row: Row, view: View): string {
   if (row.start_ms == null) return "";
-  if (row.end_ms != null) return formatDuration(durationOf(row));
+  if (row.end_ms != null) return describeLength(row);
   return formatGrowingDuration(view.age.value - row.start_ms);
 }

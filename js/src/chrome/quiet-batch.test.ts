@@ -38,7 +38,7 @@ it("says what a task waits for as soon as that is known, though nothing else of 
   await page.nextFrame();
   const wait = row({ span_id: "w", kind: "wait", parent_id: "t", name: "rate limit", wait_kind: "rate_limit", status: "running", start_ms: 950 });
   await writesOf(1, [wait]);
-  const cause = (): string | undefined => page.place.querySelector(".et-cause")?.textContent ?? undefined;
+  const cause = (): string | undefined => page.place.querySelector(".et-waits .et-hidden")?.textContent?.trim() ?? undefined;
   expect(cause()).toBe("rate limit");
   await writesOf(2, [{ ...wait, status: "ok", end_ms: 960 }]);
   expect(cause()).toBeUndefined();

@@ -26,7 +26,7 @@ async function show(state: Partial<Run>): Promise<HTMLElement> {
 const textsOf = (selector: string): string[] => [...page.place.querySelectorAll(selector)].map((found) => found.textContent ?? "");
 
 describe("states", () => {
-  const there = { isLost: false, isRestarted: false, isStopping: false };
+  const there = { isLost: false, isRestarted: false, isStopping: false, isSaved: false };
   const all = [
     stateOf(null, there),
     stateOf(null, there, true),
@@ -35,6 +35,7 @@ describe("states", () => {
     stateOf(run({ status: "failed", exit_reason: "timeout" }), there),
     stateOf(run({ waiting: ["r"] }), there),
     stateOf(run(), { ...there, isStopping: true }),
+    stateOf(run(), { ...there, isSaved: true }),
     stateOf(run(), { ...there, isLost: true }),
     stateOf(run(), { ...there, isLost: true, isRestarted: true }),
   ];
@@ -46,6 +47,12 @@ describe("states", () => {
 
   it("say in a sentence what they mean", () => {
     for (const state of all) expect(state.hint).toMatch(/^[A-Z].{20,}\.$/);
+  });
+
+  it("say of a review that nobody could be asked, and what to do", () => {
+    const state = stateOf(run({ status: "exited_early", exit_reason: "nobody_to_ask" }), there);
+    expect(state.word).toBe("Nobody to ask");
+    expect(state.hint).toContain("give a review_handler, or resume the run where somebody can be asked");
   });
 
   it("stay as the run ended, whatever becomes of the kernel", () => {
@@ -98,6 +105,18 @@ describe("a saved view", () => {
     expect(describeLack({ llm: [4, 4], attempt: [1, 4] }, { rows: 3, details: 0 })).toBe("5 of 8 spans kept here");
     expect(describeLack({}, { rows: 3, details: 0 })).toBe("3 spans not kept here");
     expect(describeLack({ llm: [4, 4] }, { rows: 0, details: 1 })).toBe("The texts of 1 span not kept here");
+  });
+
+  it("of a run that had not ended says how far it had come, and nothing of it moves (W24)", async () => {
+    const going = { run: run({ tasks_done: 4, tasks_total: 8, elapsed_ms: 18_000, cost: 0.021 }), saved_at: "2026-11-24T22:51:00" };
+    const rows = [row({ span_id: "t", kind: "task", status: "running", start_ms: 0 }), row({ span_id: "u", kind: "task", status: "pending" })];
+    saved({ ...going, rows });
+    await page.nextFrame();
+    expect(textsOf(".et-word")).toEqual(["Running when saved"]);
+    expect(textsOf(".et-sentence")).toEqual([expect.stringMatching(/^running when saved, 10:51 PM · 4 of 8 tasks · 18 s · \$0\.021$/)]);
+    expect(textsOf(".et-clock, .et-tasks, .et-cost, .et-stop")).toEqual([]);
+    expect(page.place.querySelector<HTMLElement>(".ensemble-timeline")?.dataset.live).toBe("false");
+    expect([...page.place.querySelectorAll<HTMLElement>(".et-row")].map((found) => found.dataset.status)).toEqual(["unknown", "pending"]);
   });
 
   it("that can't be read says why and what to do", () => {

@@ -1,23 +1,26 @@
 // What stands below the status line: why a run ended as it did, what a view lacks, what could not be read (W15).
 
 import type { ComponentChildren } from "preact";
+import { Icon } from "../elements/icon";
 import type { Store } from "../store/store";
+import type { View } from "../view/view";
 import type { Kept } from "../wire/messages";
 import { isFinal } from "../wire/predicates";
 import type { Run } from "../wire/rows";
 import { countTasks } from "../wording/labels";
-import { formatExactCount, pluralize } from "../wording/numbers";
-import { EXPLAINED, type State } from "./run-state";
+import { formatExactCount, formatMoney, pluralize } from "../wording/numbers";
+import { EXPLAINED, RESUMABLE, type State } from "./run-state";
 
 interface Props {
-  store: Store;
+  view: View;
   state: State;
   /** There is no kernel: what is shown is what was saved. */
   isSaved: boolean;
 }
 
 /** One sentence each, the most important first. */
-export function RunNotes({ store, state, isSaved }: Props) {
+export function RunNotes({ view, state, isSaved }: Props) {
+  const { store } = view;
   const run = store.run.value;
   const fault = store.fault.value;
   return (
@@ -25,6 +28,7 @@ export function RunNotes({ store, state, isSaved }: Props) {
       {fault && <Note hue="wait">{run ? "Part of the trace" : "The trace"} could not be read: {fault}.{run ? "" : ` ${state.hint}`}</Note>}
       {run?.error && run.status !== "completed" && <Note hue="error"><b>{run.error.type}</b> {run.error.message}</Note>}
       {run && EXPLAINED.has(state.key) && <Note hue="wait">{explain(state, run)}</Note>}
+      {run && RESUMABLE.has(state.key) && run.is_resumable !== false && run.capture_mode !== "metadata" && <Resume view={view} run={run} />}
       {run && isSaved && <KeptNote store={store} run={run} />}
       {run?.capture_mode === "metadata" && <Note hue="idle">No texts were kept: capture is METADATA. Names, times, counts and statuses are here.</Note>}
     </>
@@ -41,6 +45,30 @@ function explain(state: State, run: Run): string {
 function Note({ hue, children }: { hue: "error" | "wait" | "idle"; children: ComponentChildren }) {
   return <p class="et-note" data-hue={hue}>{children}</p>;
 }
+
+/**
+ * The way on (W30), with what it keeps: where a cell can be written, a button that writes the line into one below, and runs
+ * nothing; elsewhere the line.
+ */
+function Resume({ view, run }: { view: View; run: Run }) {
+  const line = resumeLine(run);
+  const { writeBelow } = view;
+  return (
+    <p class="et-note et-resume" data-hue="idle">
+      {writeBelow
+        ? <button class="et-link" title={`Writes ${line} into a cell below`} onClick={() => writeBelow(line)}><Icon name="resume" size={12} />Resume</button>
+        : <>Resume with <code>{line}</code></>}
+      <span class="et-keeps">{describeKept(run)}</span>
+    </p>
+  );
+}
+
+/** What goes on with a run, as a line of a cell. */
+export const resumeLine = (run: Run): string => `%ensemble resume ${run.run_id}${run.variable ? ` -o ${run.variable}` : ""}`;
+
+/** What is not done again: `4 of 8 done, $0.021 kept`. */
+export const describeKept = (run: Run): string =>
+  `${formatExactCount(run.tasks_done)} of ${formatExactCount(run.tasks_total)} done${run.cost ? `, ${formatMoney(run.cost, run.currency)} kept` : ""}`;
 
 /** How much of a large run is here, and where all of it is: nothing is left out without a word (W15). */
 function KeptNote({ store, run }: { store: Store; run: Run }) {

@@ -92,13 +92,33 @@ it("says aloud whose timeline it is, what runs without its sign, and how far the
   expect(label.textContent).toBe("web, Ana Lopez");
 });
 
-it("names what ran when the kernel went, and since when nothing is known of it (W15)", async () => {
+it("says how far the run had come when the kernel went, and of rows that nothing is known of them since (W15, W24)", async () => {
   const task = { span_id: "t", kind: "task", name: "web" } as const;
   await show({ active: [{ ...task }] });
   expect(page.place.querySelector('.et-row[data-status="running"]')).not.toBeNull();
   for (const act of page.kernel.acts.get("comm:close") ?? []) act();
   await page.nextFrame();
-  expect(page.place.querySelector(".et-now")?.textContent).toMatch(/^unknown since .+:web$/);
+  expect(page.place.querySelector(".et-now")?.textContent).toMatch(/^interrupted, \d+:\d\d [AP]M · 0 of 2 tasks · 1\.\d s$/);
   expect(page.place.querySelectorAll('.et-row[data-status="running"], .et-icon-running').length).toBe(0);
   expect(page.place.querySelectorAll('.et-row[data-status="unknown"]').length).toBe(2);
+});
+
+it("counts the items that are at work, by which the bar is filled, those that failed beside it (W25)", async () => {
+  await show({ tasks_done: 1, tasks_total: 2, elapsed_ms: 3974, many: { total: 1700, done: 148, failed: 3, start_ms: 0 } });
+  expect(page.place.querySelector(".et-tasks")?.textContent).toMatch(/^151 of 1,700 · \d\d\/s · about 40 s left$/);
+  const bar = page.place.querySelector("[role=progressbar]");
+  expect(bar?.getAttribute("aria-valuetext")).toBe("148 of 1,700 items done");
+  const parts = [...page.place.querySelectorAll<HTMLElement>(".et-progress i")].map((part) => [part.dataset.part, parseFloat(part.style.width).toFixed(1)]);
+  expect(parts).toEqual([["done", "8.7"], ["failed", "0.2"]]);
+});
+
+it.each([[true, 1], [null, 1], [false, 0]])("offers to resume where the store has the run, or nobody said: %s (W30)", async (is_resumable, count) => {
+  await show({ status: "failed", is_resumable, tasks_done: 4, tasks_total: 8, cost: 0.021 });
+  const offers = [...page.place.querySelectorAll(".et-resume")].map((each) => each.textContent);
+  expect(offers).toEqual(Array(count).fill("Resume with %ensemble resume r1 -o report4 of 8 done, $0.021 kept"));
+});
+
+it("says nothing of money where none was spent", async () => {
+  await show({ status: "interrupted", tasks_done: 4, tasks_total: 8, cost: 0 });
+  expect(page.place.querySelector(".et-keeps")?.textContent).toBe("4 of 8 done");
 });

@@ -7,10 +7,11 @@ import { Icon } from "../elements/icon";
 import type { KernelConnection } from "../kernel/connection";
 import { activitiesOf } from "../store/activities";
 import { listWarnings, nextProblem } from "../store/problems";
-import { unknownSince } from "../store/row-state";
+import { sayBreak } from "../store/row-state";
+import type { Store } from "../store/store";
 import type { View } from "../view/view";
 import type { Run } from "../wire/rows";
-import { countTasks } from "../wording/labels";
+import { countMany, countTasks, progressOf } from "../wording/labels";
 import { formatClock, formatCount, formatDuration, formatExactCount, formatMoney, formatPercent, pluralize } from "../wording/numbers";
 import { formatTimeOfDay } from "../wording/text";
 import { BudgetShare, isCostBudget } from "./budget-meter";
@@ -35,30 +36,32 @@ export function StatusLine({ view, connection, children }: Props) {
     isLost: connection?.isLost.value ?? false,
     isRestarted: connection?.isRestarted.value ?? false,
     isStopping: connection?.isStopping.value ?? false,
+    isSaved: connection === null,
   }, store.fault.value !== null);
   const hasWarnings = useSignal(false);
+  const broken = sayBreak(store);
   return (
     <div class="et-status" data-state={state.key}>
       <div class="et-line">
         <span class="et-state" title={state.hint}>
           <Icon name={state.icon} />
           <span class="et-word">{state.word}</span>
-          {run && run.status !== "pending" && <Age view={view} run={run} />}
+          {run && run.status !== "pending" && broken === null && <Age view={view} run={run} />}
         </span>
         <strong class="et-name" title={run?.name ?? undefined}>{run?.name ?? "Ensemble"}</strong>
-        {run?.is_scripted && <span class="et-badge" title="A scripted model takes part: its replies come from a script">scripted model</span>}
+        {run?.is_scripted && <span class="et-badge" title="A scripted model takes part: its replies come from a script">{hasRealModel(store) ? "scripted and real models" : "scripted model"}</span>}
         {run?.replayed_from && <span class="et-badge" title={`No model was asked: ${run.replayed_from} answered`}>replayed</span>}
         {connection === null && <SavedBadge view={view} />}
         <span class="et-spring" />
         {run && <Problems view={view} run={run} hasWarnings={hasWarnings.value} toggle={() => (hasWarnings.value = !hasWarnings.value)} />}
         {children}
       </div>
-      {run && <Spend run={run} view={view} />}
+      {run && <Spend run={run} view={view} broken={broken} />}
       {run && <Progress run={run} />}
       {hasWarnings.value && run && (
         <ul class="et-note" data-hue="wait">{listWarnings(store).map((text) => <li>{text}</li>)}</ul>
       )}
-      <RunNotes store={store} state={state} isSaved={connection === null} />
+      <RunNotes view={view} state={state} isSaved={connection === null} />
     </div>
   );
 }
@@ -73,7 +76,8 @@ function SavedBadge({ view }: { view: View }) {
   return <span class="et-badge" title="As it was saved: no kernel is needed to look at it">saved view{time ? `, ${time}` : ""}</span>;
 }
 
-function Spend({ run, view }: { run: Run; view: View }) {
+/** `broken`: how far the run had come, where that is all that is known of it. */
+function Spend({ run, view, broken }: { run: Run; view: View; broken: string | null }) {
   const input = run.input_tokens;
   const cached = input && run.cache_read_tokens ? run.cache_read_tokens / input : null;
   // Of handlers alone, zeros would say nothing (W22).
@@ -82,12 +86,12 @@ function Spend({ run, view }: { run: Run; view: View }) {
   const least = run.tokens_complete ? null : "≥ ";
   return (
     <div class="et-line et-facts">
-      {run.sentence === null && (
-        <span class="et-tasks">
-          <b>{formatExactCount(run.tasks_done)}</b>/{countTasks(run, run.tasks_total)}
+      {run.sentence === null && broken === null && (
+        <span class="et-tasks" title={`${formatExactCount(run.tasks_done)} of ${countTasks(run, run.tasks_total)} done`}>
+          {run.many ? progressOf(run.many, view.age.value) : <><b>{formatExactCount(run.tasks_done)}</b>/{countTasks(run, run.tasks_total)}</>}
         </span>
       )}
-      <RunningNow run={run} view={view} />
+      {broken === null ? <RunningNow run={run} view={view} /> : <span class="et-now et-sentence" title={broken}>{broken}</span>}
       <span class="et-spring" />
       {hasTokens && (
         <span class="et-tokens" title="Tokens sent to and received from models">
@@ -96,7 +100,7 @@ function Spend({ run, view }: { run: Run; view: View }) {
         </span>
       )}
       {run.budget && <BudgetShare budget={run.budget} run={run} />}
-      {isModelAsked && !isCostBudget(run.budget) && run.cost != null && (run.cost > 0 || run.cost_complete) && (
+      {isModelAsked && broken === null && !isCostBudget(run.budget) && run.cost != null && (run.cost > 0 || run.cost_complete) && (
         <span class="et-cost" title={run.cost_complete ? "Cost" : "At least: the price of some calls is unknown"}>
           {run.cost_complete ? null : "≥ "}<b>{formatMoney(run.cost, run.currency)}</b>
         </span>
@@ -111,19 +115,18 @@ function RunningNow({ run, view }: { run: Run; view: View }) {
     const counts = describeCounts(run);
     return <span class="et-now et-sentence" title={[run.sentence, counts].filter(Boolean).join("\n")}>{run.sentence ?? counts}</span>;
   }
-  const lost = view.store.lostAt.value;
   const phase = run.phases_now.join(", ");
   const { shown, total } = activitiesOf(view.store, run, MOST_NAMES);
   return (
     <span class="et-now">
-      {lost === null ? phase !== "" && <b>{phase}</b> : <span class="et-lost">{unknownSince(lost)}:</span>}
-      {run.note && lost === null && <span class="et-preparing">{run.note}</span>}
+      {phase !== "" && <b>{phase}</b>}
+      {run.note && <span class="et-preparing">{run.note}</span>}
       {shown.map((activity) => (
         <button class="et-link" onClick={() => view.goTo(activity.span)} title={`Show ${activity.name}`}
           aria-label={[activity.name, activity.doing.replace(/^\S /, "")].filter(Boolean).join(", ")}>
           {activity.name}
-          {activity.doing !== "" && lost === null && total <= MOST_MEANS && <span class="et-since">{activity.doing}</span>}
-          {lost === null && <Since began={activity.began} view={view} />}
+          {activity.doing !== "" && total <= MOST_MEANS && <span class="et-since">{activity.doing}</span>}
+          <Since began={activity.began} view={view} />
         </button>
       ))}
       {total > shown.length && <span>+{total - shown.length}</span>}
@@ -148,14 +151,19 @@ function Since({ began, view }: { began: number | null; view: View }) {
   return age < LONG_MS ? null : <span class="et-since">{formatClock(age)}</span>;
 }
 
+/** How much is done: of the items or rows that are at work, else of the tasks. */
 function Progress({ run }: { run: Run }) {
-  const total = Math.max(run.tasks_total, 1);
-  const parts: [string, number][] = [
-    ["done", run.tasks_done], ["failed", run.tasks_failed], ["cancelled", run.tasks_cancelled], ["skipped", run.tasks_skipped],
+  const { many } = run;
+  const all = many?.total ?? run.tasks_total;
+  const done = many?.done ?? run.tasks_done;
+  const total = Math.max(all, 1);
+  const parts: [string, number][] = many ? [["done", done], ["failed", many.failed]] : [
+    ["done", done], ["failed", run.tasks_failed], ["cancelled", run.tasks_cancelled], ["skipped", run.tasks_skipped],
   ];
+  const counted = many ? countMany(run, many) : countTasks(run, all);
   return (
-    <div class="et-progress" role="progressbar" aria-label="Tasks" aria-valuemin={0} aria-valuemax={run.tasks_total}
-      aria-valuenow={run.tasks_done} aria-valuetext={`${formatExactCount(run.tasks_done)} of ${countTasks(run, run.tasks_total)} done`}>
+    <div class="et-progress" role="progressbar" aria-label="Tasks" aria-valuemin={0} aria-valuemax={all}
+      aria-valuenow={done} aria-valuetext={`${formatExactCount(done)} of ${counted} done`}>
       {parts.map(([name, amount]) => amount > 0 && <i data-part={name} style={{ width: `${(100 * amount) / total}%` }} />)}
     </div>
   );
@@ -165,6 +173,8 @@ function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; ha
   const warnings = listWarnings(view.store);
   const go = (what: "error" | "retry"): void => {
     const span = nextProblem(view.store, what, view.selected.value);
+    // What went wrong stands in the summary, whatever a person read last.
+    if (span) view.tab.value = "summary";
     if (span) view.goTo(span);
   };
   return (
@@ -189,4 +199,16 @@ function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; ha
       )}
     </span>
   );
+}
+
+/** Whether a model that is none of a script was asked beside one. */
+function hasRealModel(store: Store): boolean {
+  let [hasScript, hasReal] = [false, false];
+  for (const row of store.rows()) {
+    if (row.kind !== "llm" || row.start_ms == null) continue;
+    if (row.is_scripted) hasScript = true;
+    else hasReal = true;
+    if (hasScript && hasReal) return true;
+  }
+  return false;
 }

@@ -5,11 +5,12 @@ import { boxOfSpan } from "../draw/placement";
 import type { Box } from "../draw/strokes";
 import { AXIS_HEIGHT } from "../layout/sizes";
 import type { Track } from "../layout/tracks";
+import { roundsOf, startupTimeOf } from "../store/rounds";
 import { stateOfRow } from "../store/row-state";
 import type { View } from "../view/view";
-import { durationOf, hasTokens, startupTimeOf } from "../wire/predicates";
+import { durationOf, hasTokens } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { answerOf, modelNameOf, reuseOf, savingOf, signOf, titleOf } from "../wording/labels";
+import { answerOf, describeLength, describeRounds, modelNameOf, nameOf, reuseOf, savingOf, signOf, titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
 import { fullCause } from "../wording/text";
 
@@ -21,8 +22,6 @@ export interface Hover {
 
 const GAP = 7;
 const EDGE = 4;
-/** What is certain to be above the rows: the axis, the toolbar and the status line. */
-const ROOM_ABOVE = 110;
 
 /** What is pointed at: by the pointer, at a place in the chart, or by the keys, which have none. */
 interface Target {
@@ -39,7 +38,8 @@ function targetOf(hover: Hover | null, view: View): Target | null {
     return track ? { row: view.store.row(hover.row.span_id) ?? hover.row, track, x: hover.x } : null;
   }
   // What is marked has a panel of its own, and bars that a person looks at.
-  const row = view.isDrawerOpen.value || view.range.value !== null ? undefined : view.selectedRow.value;
+  const isElsewhere = view.isDrawerOpen.value || view.range.value !== null || view.areKeysShown.value;
+  const row = isElsewhere ? undefined : view.selectedRow.value;
   const track = view.selectedTrack;
   return row && track && row.start_ms != null ? { row, track, x: null } : null;
 }
@@ -56,30 +56,41 @@ export function Tooltip({ hover, view }: { hover: Hover | null; view: View }) {
   const { row } = target;
   return (
     <div ref={element} class="et-tooltip" aria-hidden="true" data-by={hover ? "pointer" : "keys"}>
-      <b>{row.kind === "task" ? row.name : `${signOf(row)} ${titleOf(view.store, row)}`.trim()}</b>
+      <b>{row.kind === "task" ? nameOf(row) : `${signOf(row)} ${titleOf(view.store, row)}`.trim()}</b>
       <span>{facts(row, view).join(" · ")}</span>
+      {describeRounds(row, roundsOf(view.store, row)).map((words) => <span>{words}</span>)}
       {row.reuse_reason && <span>{reuseOf(row)}</span>}
       {(row.error_message ?? row.error_type) && <span class="et-tooltip-error">{row.error_message ?? row.error_type}</span>}
     </div>
   );
 }
 
-/** Under the span or over it, wherever there is room, and never on it. */
+/** Under the span or over it, wherever there is room, else beside it, else in a line of its own; never on it, nor outside of the chart. */
 function place(element: HTMLElement, box: Box, at: number | null, width: number, height: number): void {
-  const [w, h] = [element.offsetWidth, element.offsetHeight];
-  const [under, over] = [box.y + box.h + GAP, box.y - GAP - h];
-  // A chart of a few rows is lower than a tooltip: then it lies over the lines above the chart.
-  const isUnder = under + h <= height || over < AXIS_HEIGHT - ROOM_ABOVE && height - under >= box.y - AXIS_HEIGHT;
-  const x = Math.min(Math.max(at === null ? Math.max(box.x, 0) : at - w / 2, EDGE), Math.max(EDGE, width - w - EDGE));
-  element.style.transform = `translate(${Math.round(x)}px, ${Math.round(isUnder ? under : over)}px)`;
+  const [left, right, end] = [Math.max(box.x, 0), box.x + box.w, box.y + box.h];
+  const fit = (isLine: boolean): boolean => {
+    element.dataset.line = String(isLine);
+    const [w, h] = [element.offsetWidth, element.offsetHeight];
+    const isOver = end + h > height;
+    let x = Math.min(at === null ? left : at - w / 2, width - w - EDGE);
+    let y = isOver ? box.y - h - GAP : Math.min(end + GAP, height - h);
+    if (isOver && box.y < h) {
+      x = right + w + EDGE < width - GAP ? right + GAP : left - w - GAP;
+      if (x < 0 && !isLine) return false;
+      y = Math.min(box.y, height - h);
+    }
+    element.style.transform = `translate(${Math.round(Math.max(x, EDGE))}px, ${Math.round(Math.max(y, 0))}px)`;
+    return true;
+  };
+  if (!fit(false)) fit(true);
 }
 
 function facts(row: Row, view: View): string[] {
   const isUnknown = stateOfRow(view.store, row).key === "unknown";
   const length = durationOf(row) ?? (row.start_ms == null || isUnknown ? null : view.age.value - row.start_ms);
   return [
-    length === null ? "" : formatDuration(Math.max(0, length)),
-    startupTimeOf(row) > 0 ? `and ${formatDuration(startupTimeOf(row))} while a model was made ready` : "",
+    length === null ? "" : durationOf(row) === null ? formatDuration(Math.max(0, length)) : describeLength(row),
+    startupTimeOf(view.store, row) > 0 ? `and ${formatDuration(startupTimeOf(view.store, row))} while a model was made ready` : "",
     row.kind === "llm" || row.kind === "attempt" ? (modelNameOf(row) ?? "") : "",
     (row.queue_ms ?? 0) >= 10 ? `waited ${formatDuration(row.queue_ms as number)} for a free place` : "",
     row.backoff_ms != null ? `then waited ${formatDuration(row.backoff_ms)}: ${fullCause(row.retry_reason ?? row.error_type)}` : "",

@@ -1,36 +1,83 @@
-// The drawer, and what is marked in numbers, as a tree of its own. It is a file of its own, too, loaded when a span is opened
-// or a range marked for the first time: most of what a view consists of is here, and a run can be shown without it. In that
-// file are other copies of the libraries, so a change of a signal outside is not noticed in here: whoever mounts it says
-// when to look again.
+// The drawer, what is marked in numbers, what a search has found, the table of spans, the question to a person, and the keys,
+// each as a tree of its own. They are a file of their own, too, with their style sheet, loaded when one of them is shown for the
+// first time: most of what a view consists of is here, and a run can be shown without it. In that file are other copies of the libraries, so a change of a signal outside is not
+// noticed in here: whoever mounts it says when to look again.
 
-import { render } from "preact";
-import { TextBlock } from "../elements/text-block";
+import { render, type VNode } from "preact";
 import type { KernelConnection } from "../kernel/connection";
+import style from "../theme/late.css";
+import * as finder from "../view/finder";
 import type { View } from "../view/view";
+import { DeltaChips } from "./delta-chips";
 import { Drawer } from "./drawer";
+import { Hits } from "./hits";
+import { HitsAsker } from "./hits-asker";
+import { KeysPanel } from "./keys-panel";
+import { RangeHandles } from "./range-handles";
+import { ReviewPanel } from "./review-panel";
+import { SightHint } from "./sight-hint";
+import { SpanTable } from "./span-table";
 import { SummaryPanel } from "./summary-panel";
 
-export interface DrawerRoot {
+export interface LateRoot {
   /** Shows what has changed since. */
   update(): void;
   end(): void;
 }
 
-/** Lays out a text in a place that is all its own; gives back what takes it away. */
-export function mountText(place: HTMLElement, text: string, kind: "prose" | "code"): () => void {
-  place.textContent = "";
-  render(<TextBlock text={text} kind={kind} />, place);
-  return () => render(null, place);
+export function mountDrawer(place: HTMLElement, view: View, connection: KernelConnection | null): LateRoot {
+  view.search.finder.value = finder;
+  const asker = connection && new HitsAsker(view, connection);
+  const root = mount(place, (change) => (
+    <>
+      <Hits view={view} connection={connection} change={change} />
+      <SummaryPanel view={view} change={change} />
+      <Drawer view={view} connection={connection} change={change} />
+    </>
+  ));
+  return {
+    update: () => {
+      asker?.look();
+      root.update();
+    },
+    end: () => {
+      asker?.end();
+      root.end();
+    },
+  };
 }
 
-export function mountDrawer(place: HTMLElement, view: View, connection: KernelConnection | null): DrawerRoot {
+/** The table that `t` shows in place of the chart. */
+export const mountTable = (place: HTMLElement, view: View, prefix: string): LateRoot =>
+  mount(place, (change) => <SpanTable view={view} prefix={prefix} change={change} />);
+
+export const mountReview = (place: HTMLElement, view: View, connection: KernelConnection): LateRoot =>
+  mount(place, (change) => <ReviewPanel view={view} connection={connection} change={change} />);
+
+/** What lies over the chart: differences of two runs, the edges of a marked range, and where the bars are. */
+export const mountOverlay = (place: HTMLElement, view: View): LateRoot =>
+  mount(place, (change) => <><DeltaChips view={view} change={change} /><RangeHandles view={view} change={change} /><SightHint view={view} change={change} /></>);
+
+export const mountKeys = (place: HTMLElement, view: View): LateRoot => mount(place, (change) => <KeysPanel view={view} change={change} />);
+
+/** A component whose properties are the same is not looked at again: so one is another number each time. */
+function mount(place: HTMLElement, draw: (change: number) => VNode): LateRoot {
   let change = 0;
+  wear(place);
   return {
-    // A component whose properties are the same is not looked at again.
-    update: () => {
-      change += 1;
-      render(<><SummaryPanel view={view} change={change} /><Drawer view={view} connection={connection} change={change} /></>, place);
-    },
+    update: () => render(draw((change += 1)), place),
     end: () => render(null, place),
   };
+}
+
+const worn = new WeakSet<Node>();
+
+/** Puts the style sheet of the parts where a place is, once. */
+function wear(place: HTMLElement): void {
+  const root = place.getRootNode();
+  if (worn.has(root)) return;
+  worn.add(root);
+  const element = document.createElement("style");
+  element.textContent = style;
+  (root instanceof ShadowRoot ? root : document.head).append(element);
 }

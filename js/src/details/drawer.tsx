@@ -2,14 +2,14 @@
 // loaded when the span is selected, because they are what makes a trace large (W6). It keeps its height whatever is in it.
 
 import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef } from "preact/hooks";
 import { CopyButton } from "../elements/copy-button";
 import { Icon, iconOf } from "../elements/icon";
 import { choose, remembered } from "../elements/remembered";
 import { Splitter } from "../elements/splitter";
 import { holdsSelection, isFormatted, setFormatted } from "../elements/text-block";
 import type { KernelConnection } from "../kernel/connection";
-import { variableOf } from "../store/expressions";
+import { spanExpression } from "../store/expressions";
 import { stateOfRow } from "../store/row-state";
 import type { View } from "../view/view";
 import { durationOf, hasCost, hasTokens } from "../wire/predicates";
@@ -37,7 +37,7 @@ interface Props {
 
 export function Drawer({ view, connection, change }: Props): VNode | null {
   const row = view.selectedRow.value;
-  const [wanted, setTab] = useState("summary");
+  const wanted = view.tab.value;
   const prefix = useId();
   const { store } = view;
   const source = row ? detailsSpanOf(row) : null;
@@ -66,10 +66,10 @@ export function Drawer({ view, connection, change }: Props): VNode | null {
         </span>
       </header>
       <div class="et-tab-bar">
-        <TabList tabs={tabs} selected={tab.key} prefix={prefix} onSelect={setTab} />
+        <TabList tabs={tabs} selected={tab.key} prefix={prefix} onSelect={(key) => (view.tab.value = key)} />
         <span class="et-tab-tools">
           {tab.hasTexts && <FormatSwitch />}
-          <CopyButton label="Copy DataFrame expression" text={() => `${variableOf(store)}.frames.spans.loc["${row.span_id}"]`}>DataFrame</CopyButton>
+          <CopyButton label="Copy DataFrame expression" text={() => spanExpression(store, row.span_id)}>DataFrame</CopyButton>
         </span>
       </div>
       <Panel key={`${row.span_id} ${tab.key}`} prefix={prefix} tab={tab.key} isRunning={isRunning && tab.hasTexts === true}>{tab.body()}</Panel>

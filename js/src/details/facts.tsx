@@ -1,12 +1,14 @@
 // What a row says of itself, as a list of names and values.
 
 import type { ComponentChildren } from "preact";
+import { roundsOf, startupTimeOf } from "../store/rounds";
 import { stateOfRow } from "../store/row-state";
 import type { View } from "../view/view";
-import { durationOf, hasCost, hasTokens, startupTimeOf } from "../wire/predicates";
+import { hasCost, hasTokens } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
-import { answerOf, causeOf, describeSkip, fieldLabel, modelNameOf, modelOf, reuseOf, savingOf, waitOf } from "../wording/labels";
+import { UNKNOWN } from "../wire/words";
+import { answerOf, causeOf, describeLength, describeRounds, describeSkip, fieldLabel, modelNameOf, modelOf, nameOf, reuseOf, savingOf, waitOf } from "../wording/labels";
 import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
 
 /** Whatever is known of a span besides its texts; what is unknown is left out. */
@@ -19,6 +21,7 @@ export function SpanFacts({ row, view }: { row: Row; view: View; change: number 
   add("Status", row.status === "skipped" ? describeSkip(row.reason) : row.reason ? `${state}: ${row.reason}` : state);
   add("Reuse", row.reuse_reason && reuseOf(row));
   add("Saved", row.reused && savingOf(row).replace(/ saved$/, ""));
+  add("Name in code", row.kind === "task" && nameOf(row) !== row.name && row.name);
   add("Agent", row.agent && `${row.agent}${row.is_fallback ? ", as fallback" : ""}`);
   const worker = row.kind === "delegation" ? view.store.children(row.span_id).find((child) => child.kind === "task") : undefined;
   add("Worker", worker ? <Step row={worker} name={`${row.delegate_to ?? ""} (${worker.name})`} view={view} /> : row.delegate_to);
@@ -35,11 +38,12 @@ export function SpanFacts({ row, view }: { row: Row; view: View; change: number 
   add("Tool", row.tool);
   for (const [field, value] of Object.entries(row.settings ?? {})) add(fieldLabel(field), String(value));
   add("Began", row.start_ms != null && `${formatDuration(row.start_ms)} after the start`);
-  add("Took", row.end_ms != null && formatDuration(durationOf(row)));
-  add("Beside it", startupTimeOf(row) > 0 && `${formatDuration(startupTimeOf(row))}, while a model was made ready`);
+  add("Took", row.end_ms != null && describeLength(row));
+  add("Beside it", startupTimeOf(view.store, row) > 0 && `${formatDuration(startupTimeOf(view.store, row))}, while a model was made ready`);
   add("First token", row.time_to_first_token_ms != null && `after ${formatDuration(row.time_to_first_token_ms)}`);
   add("Waited in line", row.queue_ms != null && row.queue_ms >= 1 && formatDuration(row.queue_ms));
   add("Done", (row.kind === "task" || row.kind === "phase") && (row.attempt ?? 1) > 1 && `${row.attempt} times: ${causeOf(row)}`);
+  for (const words of describeRounds(row, roundsOf(view.store, row))) add(...parted(words));
   add("Attempt", row.kind === "attempt" && row.attempt != null && `${row.attempt}${row.max_attempts ? ` of ${row.max_attempts}` : ""}`);
   add("Retried because", row.kind === "attempt" && row.retry_reason);
   add("Waited after it", row.backoff_ms != null && formatDuration(row.backoff_ms));
@@ -62,6 +66,12 @@ const tokensIn = (row: Row): string =>
   `${formatExactCount(row.input_tokens)}${row.cache_read_tokens ? ` (${formatExactCount(row.cache_read_tokens)} cached)` : ""}`;
 const tokensOut = (row: Row): string =>
   `${formatExactCount(row.output_tokens)}${row.reasoning_tokens ? ` (${formatExactCount(row.reasoning_tokens)} reasoning)` : ""}`;
+
+/** `round 1 · approved` as a name and a value. */
+function parted(words: string): [string, string] {
+  const [name = "", ...rest] = words.split(" · ");
+  return [fieldLabel(name), rest.join(" · ") || UNKNOWN];
+}
 
 const Step = ({ row, name, view }: { row: Row; name: string; view: View }) =>
   <button class="et-link" onClick={() => view.goTo(row.span_id)}>{name}</button>;

@@ -10,7 +10,8 @@ import type { TimeRange } from "../wire/messages";
 import { KIND_TRAITS } from "../wire/kinds";
 import { traitsOf } from "../wire/traits";
 import { kindTitle } from "../wording/labels";
-import { formatCount, formatDuration, formatMoney, pluralize, UNKNOWN } from "../wording/numbers";
+import { UNKNOWN } from "../wire/words";
+import { formatCount, formatDuration, formatMoney, pluralize } from "../wording/numbers";
 import { useSettled } from "./settled";
 
 const ORDER = Object.keys(KIND_TRAITS);

@@ -5,8 +5,9 @@ import { Icon, iconOf } from "../elements/icon";
 import type { View } from "../view/view";
 import { durationOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { modelNameOf, STATUS_NAMES, titleOf } from "../wording/labels";
-import { formatDuration, formatExactCount, formatMoney, UNKNOWN } from "../wording/numbers";
+import { STATUS_NAMES, UNKNOWN } from "../wire/words";
+import { modelNameOf, titleOf } from "../wording/labels";
+import { formatDuration, formatExactCount, formatMoney } from "../wording/numbers";
 
 /** More calls than these are in the frames. */
 const MOST_ROWS = 200;

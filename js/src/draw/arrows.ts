@@ -6,13 +6,18 @@ import { boxOf, type Scene, topOf, visibleTracks } from "./scene";
 import type { Box, Surface } from "./strokes";
 
 const MOST_ARROWS = 60;
+/** More workers of one span than these stand below it without lines, which would lie on each other. */
+const MOST_OF_ONE = 12;
 
 /** Work on its way from row to row: faint, but strong for the span that is selected or under the pointer (W3). */
 export function drawArrows(surface: Surface, scene: Scene): void {
   const seen = scene.layout.arrowsTo(visibleTracks(scene));
+  const counts = new Map<string, number>();
+  for (const { by } of seen) counts.set(by.row.span_id, (counts.get(by.row.span_id) ?? 0) + 1);
+  const isCrowded = ({ by }: WorkArrow): boolean => (counts.get(by.row.span_id) ?? 0) > MOST_OF_ONE;
   const picked = (one: WorkArrow): boolean =>
-    [scene.selected, scene.hovered].some((span) => span !== null && (span === one.by.row.span_id || span === one.to.id));
-  const faint = seen.length > MOST_ARROWS ? [] : seen.filter((one) => !picked(one));
+    [scene.selected, scene.hovered].some((span) => span !== null && (span === one.to.id || (span === one.by.row.span_id && !isCrowded(one))));
+  const faint = seen.length > MOST_ARROWS ? [] : seen.filter((one) => !picked(one) && !isCrowded(one));
   for (const one of [...faint, ...seen.filter(picked)]) {
     const frame = one.to.marks.find((mark) => mark.shape === "task" || mark.shape === "work");
     const by = boxOf(scene, one.by, topOf(scene, one.from));

@@ -13,6 +13,7 @@ import { drawBead, drawNotch } from "./beads";
 import { chooseHue, isCutShort } from "./hues";
 import { type Box, fill, labelFont, measure, outline, overlay, ROUND, shorten, stroke, type Surface, visiblePart } from "./strokes";
 import { drawReused } from "./reused";
+import { drawRound } from "./bands";
 import { drawGap, drawReview } from "./waits";
 
 const GLYPH = 7;
@@ -25,8 +26,8 @@ type Draw = (surface: Surface, mark: Mark, box: Box, hasLabel?: boolean) => void
 
 /** How each shape is drawn. */
 const DRAWINGS: Record<Shape, Draw> = {
-  phase: drawPhase, task: drawTask, work: drawBar, reused: drawReused, llm: drawBar, attempt: drawBar, tool: drawBar, delegation: drawBar,
-  review: drawReview, plain: drawBar, bead: drawBead, wait: drawGap, backoff: drawGap, queue: drawGap,
+  phase: drawPhase, round: drawRound, task: drawTask, work: drawBar, reused: drawReused, llm: drawBar, attempt: drawBar, tool: drawBar, delegation: drawBar,
+  review: drawReview, plain: drawBar, bead: drawBead, wait: drawGap, backoff: drawGap, queue: drawGap, between: drawGap,
   notch: drawNotch,
   // Ghosts have no place on the axis, so the painter asks for them itself.
   ghost: () => undefined,
@@ -162,12 +163,13 @@ function drawLabel(surface: Surface, mark: Mark, whole: Box, ink: string, glyphI
 function labels({ row, shape, names }: Mark): string[] {
   if (shape === "work") {
     const length = durationOf(row);
-    return length === null ? [] : [formatDuration(length)];
+    return length === null ? (row.progress ? [row.progress] : []) : [formatDuration(length)];
   }
   const found = names ?? [row.delegate_to ?? row.tool ?? row.name];
   const attempt = `try ${row.attempt ?? 1}`;
   // What failed did nothing of what its call did in the end.
   const told = shape !== "attempt" ? found : row.status === "error" ? [attempt] : (row.attempt ?? 1) > 1 ? [`${found[0]} · ${attempt}`, attempt] : found;
+  if (row.progress && row.end_ms == null) return [`${told[0]} · ${row.progress}`, row.progress, ...told];
   const tokens = names && row.output_tokens != null ? `  ${formatCount(row.input_tokens)} → ${formatCount(row.output_tokens)} tok` : "";
   return tokens ? [`${told[0]}${tokens}`, ...told] : [...told];
 }

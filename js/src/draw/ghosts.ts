@@ -2,8 +2,8 @@
 
 import type { Mark } from "../layout/marks";
 import { toPixel } from "../layout/time-scale";
-import type { Track } from "../layout/tracks";
-import { describeSkip } from "../wording/labels";
+import { nameKey, type Track } from "../layout/tracks";
+import { describeSkip, nameOf } from "../wording/labels";
 import { type Scene, topOf } from "./scene";
 import { labelFont, measure, shorten, stroke, type Surface } from "./strokes";
 
@@ -20,11 +20,13 @@ export function drawGhost(surface: Surface, scene: Scene, track: Track, mark: Ma
 
 /** Why a row has no bar. */
 function ghostLabel(scene: Scene, { row, parent }: Track): string {
+  if (row.kind === "group" || row.kind === "delegation") return row.reason ?? "";
   if (row.status === "skipped") return describeSkip(row.reason);
   if (row.status === "cancelled") return row.reason ? `cancelled before it began: ${row.reason}` : "cancelled before it began";
   if (scene.isOver) return "never began";
   const waits = (row.depends_on ?? []).filter((name) => !scene.layout.done.has(name));
-  if (waits.length) return `after ${waits.join(", ")}`;
+  const titles = waits.map((name) => nameOf(scene.layout.named.get(nameKey(row.kind, name)) ?? { ...row, name, title: null, description: null }));
+  if (waits.length) return `after ${titles.join(", ")}`;
   // Nothing that it waits for is left, and the phase that it is in has begun: only places can be missing.
   const isReady = scene.isRunning && scene.lostAt === null && row.kind === "task" && (parent === null || scene.layout.track(parent)?.row.start_ms != null);
   return isReady ? "waits for a free place" : "pending";

@@ -5,7 +5,7 @@ import { toPixel } from "../layout/time-scale";
 import type { TaskLink, Track } from "../layout/tracks";
 import { formatCount } from "../wording/numbers";
 import { type Scene, topOf } from "./scene";
-import { labelFont, measure, type Surface } from "./strokes";
+import { type Box, labelFont, measure, type Surface } from "./strokes";
 
 const MOST_LINKS = 120;
 const HEAD = 4;
@@ -17,11 +17,13 @@ export function drawLinks(surface: Surface, scene: Scene): void {
   if (!scene.areArrowsShown && !scene.isCriticalShown && rows.every((row) => row === null)) return;
   const isPicked = ({ from, to }: TaskLink): boolean => rows.includes(from.id) || rows.includes(to.id);
   const isCritical = ({ source, to }: TaskLink): boolean => source.critical === true && to.row.critical === true;
-  const seen = scene.layout.links.filter((link) => isOnScreen(scene, link));
+  const areAll = scene.areArrowsShown || scene.isCriticalShown;
+  const seen = (areAll ? scene.layout.links : scene.layout.linksOf(rows)).filter((link) => isOnScreen(scene, link));
   const wanted = seen.filter((link) => scene.areArrowsShown || isPicked(link) || (scene.isCriticalShown && isCritical(link)));
   const picked = wanted.filter(isPicked);
   for (const link of wanted.filter((each) => !isPicked(each)).slice(0, MOST_LINKS)) drawLink(surface, scene, link, false);
-  for (const link of picked) drawLink(surface, scene, link, true);
+  const sized: Box[] = [];
+  for (const link of picked) drawLink(surface, scene, link, true, sized);
 }
 
 function isOnScreen(scene: Scene, { from, to }: TaskLink): boolean {
@@ -31,11 +33,11 @@ function isOnScreen(scene: Scene, { from, to }: TaskLink): boolean {
 
 const middleOf = (scene: Scene, track: Track): number => topOf(scene, track) + Math.min(track.height, 28) / 2;
 
-function drawLink(surface: Surface, scene: Scene, { from, to, source, isContext, resumedAt }: TaskLink, isStrong: boolean): void {
+function drawLink(surface: Surface, scene: Scene, { from, to, source, isContext, resumedAt, go }: TaskLink, isStrong: boolean, sized: Box[] = []): void {
   const { ctx, theme } = surface;
-  const at = source.end_ms ?? (source.start_ms == null ? null : scene.now);
+  const at = go?.from ?? source.end_ms ?? (source.start_ms == null ? null : scene.now);
   if (at === null) return;
-  const startsAt = resumedAt ?? (resumedAt === undefined ? to.row.start_ms : null) ?? (scene.isRunning ? scene.now : null);
+  const startsAt = go?.to ?? resumedAt ?? (resumedAt === undefined ? to.row.start_ms : null) ?? (scene.isRunning ? scene.now : null);
   if (startsAt === null) return;
   const [x, y] = [toPixel(scene.window, scene.width, at), middleOf(scene, from)];
   const [left, bottom] = [toPixel(scene.window, scene.width, startsAt), middleOf(scene, to)];
@@ -60,7 +62,7 @@ function drawLink(surface: Surface, scene: Scene, { from, to, source, isContext,
   ctx.fill();
   ctx.globalAlpha = 1;
   if (isStrong && isContext && source.output_characters != null) {
-    drawSize(surface, `output: ${formatCount(source.output_characters)} characters`, { x: x + bend / 2 + 4, y }, { x: end - 2 * HEAD, y: bottom });
+    drawSize(surface, `output: ${formatCount(source.output_characters)} characters`, { x: x + bend / 2 + 4, y }, { x: end - 2 * HEAD, y: bottom }, sized);
   }
 }
 
@@ -69,14 +71,19 @@ interface Point {
   readonly y: number;
 }
 
-/** How much was handed over: right of the end of what was done, else left of the beginning of what followed. Nothing else stands there. */
-function drawSize(surface: Surface, text: string, after: Point, before: Point): void {
+/**
+ * How much was handed over: right of the end of what was done, else left of the beginning of what followed. Nothing else
+ * stands there; an output that went to several is sized once.
+ */
+function drawSize(surface: Surface, text: string, after: Point, before: Point, sized: Box[]): void {
   const { ctx, theme, width } = surface;
   ctx.font = labelFont(theme);
   const w = measure(surface, text) + ROOM;
   const isRight = after.x + w + 2 <= width || before.x - w < 2;
   const x = isRight ? Math.max(2, Math.min(after.x, width - w - 2)) : before.x - w;
   const { y } = isRight ? after : before;
+  if (sized.some((box) => Math.abs(box.y - y) < box.h && x < box.x + box.w && box.x < x + w)) return;
+  sized.push({ x, y, w, h: 16 });
   ctx.beginPath();
   ctx.roundRect(x, y - 8, w, 16, 8);
   ctx.fillStyle = theme.background;

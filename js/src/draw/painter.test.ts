@@ -58,21 +58,21 @@ it("names a call by what it did, and not by the model that all share (W22)", () 
 it("names a draft by its number once a guardrail or a person sent the work back (W22)", () => {
   const review = { subject: "output", text: "?", verdicts: [], decision: "retry" };
   const rows = [
-    row({ span_id: "t", kind: "task", agent: "A", start_ms: 0 }),
+    row({ span_id: "t", kind: "task", agent: "A", start_ms: 0, attempt: 2 }),
     row({ span_id: "u", kind: "turn", parent_id: "t", name: "turn 1", start_ms: 0, end_ms: 200 }),
     row({ span_id: "l", kind: "llm", parent_id: "u", start_ms: 0, end_ms: 200 }),
     row({ span_id: "r", kind: "review", parent_id: "t", review, start_ms: 200, end_ms: 400 }),
     row({ span_id: "v", kind: "turn", parent_id: "t", name: "turn 1", start_ms: 400, end_ms: 600 }),
     row({ span_id: "m", kind: "llm", parent_id: "v", start_ms: 400, end_ms: 600 }),
   ];
-  expect(paint(rows).texts).toEqual(expect.arrayContaining(["turn 1", "draft 2"]));
+  expect(paint(rows).texts).toEqual(expect.arrayContaining(["draft 1", "draft 2"]));
 });
 
 it("writes into a bar what fits: what was done and tokens, what was done, less of it, or nothing", () => {
   const said = (end_ms: number): string[] =>
-    paint(TURNS.map((one) => (one.span_id === "l1" ? { ...one, end_ms } : one))).texts.filter((text) => /^calls|^turn 1/.test(text));
+    paint(TURNS.map((one) => (one.span_id === "l1" ? { ...one, end_ms } : one))).texts.filter((text) => text.startsWith("calls"));
   expect([said(300), said(150), said(110), said(70), said(20)]).toEqual(
-    [["calls search × 2  1.2k → 34 tok"], ["calls search × 2"], ["calls 2 tools"], ["turn 1"], []]);
+    [["calls search × 2  1.2k → 34 tok"], ["calls search × 2"], ["calls 2 tools"], ["calls…"], []]);
 });
 
 it("cuts a name between characters, with an ellipsis, however many code points a character has", () => {
@@ -101,6 +101,16 @@ it("underlines a handler that is on the critical path, as it does the task of an
     paint([row({ span_id: "h", kind: "task", agent, critical, start_ms: 0, end_ms: 500 })], { isRunning: false })
       .rects.filter(({ style, h, x }) => style === "#111" && h === 2 && x === 0).length;
   for (const agent of [null, "Handler", "Ana"]) expect([line(true, agent), line(false, agent)]).toEqual([1, 0]);
+});
+
+it("says in the bar how far the code of a tool or a handler is, as long as it runs", () => {
+  const rows = (end_ms: number | null): Row[] => [
+    row({ span_id: "t", kind: "task", agent: "A", start_ms: 0 }),
+    row({ span_id: "x", kind: "tool", parent_id: "t", tool: "search", progress: "page 3 · 25%", start_ms: 0, end_ms }),
+    row({ span_id: "h", kind: "task", agent: "Handler", progress: "half done", start_ms: 0, end_ms }),
+  ];
+  expect(paint(rows(null)).texts).toEqual(expect.arrayContaining(["search · page 3 · 25%", "half done"]));
+  expect(paint(rows(900)).texts.join()).not.toMatch(/page 3|half done/);
 });
 
 describe("streamed text", () => {

@@ -16,6 +16,7 @@ import { PixelLine } from "./pixel-line";
 import { placeBars, placeBeads } from "./placement";
 import { PlainBars } from "./plain-bars";
 import { drawRings } from "./rings";
+import { drawBands } from "./bands";
 import { boxOf, type Scene, topOf, visibleTracks } from "./scene";
 import type { Surface } from "./strokes";
 import { drawTail, tailOf } from "./tails";
@@ -43,6 +44,7 @@ export class ChartPainter {
     ctx.clip();
     const tracks = visibleTracks(scene);
     drawRows(surface, scene, tracks);
+    drawBands(surface, scene);
     drawGrid(surface, columns, height);
     for (const track of tracks) drawUnderVeil(surface, scene, track, (part) => drawTrack(surface, scene, part, this.#line));
     drawArrows(surface, scene);

@@ -56,10 +56,6 @@ export const topOf = (scene: Pick<Scene, "scrollTop">, track: Track): number => 
 export const isPointedAt = (mark: Mark, span: string | null): boolean =>
   span !== null && (mark.row.span_id === span || (mark.shape === "attempt" && mark.row.parent_id === span));
 
-/** True for what stands out: a span, and the attempts of a call that does. */
-export const isHighlighted = (highlighted: ReadonlySet<string>, { row, shape }: Mark): boolean =>
-  highlighted.has(row.span_id) || (shape === "attempt" && highlighted.has(row.parent_id ?? ""));
-
 /** Where a mark stands on screen, or null when it is outside; the box is the asker's own. What runs ends at now. */
 export function boxOf(scene: Pick<Scene, "window" | "width" | "now">, mark: Mark, top: number): GrowingBox | null {
   const to = mark.to === null || mark.to === Infinity ? Math.max(scene.now, mark.from) : mark.to;

@@ -11,6 +11,8 @@ const SIGN_PX = 16;
 const EDGE_PX = 8;
 /** More characters than have room. */
 const CHARACTERS = 200;
+/** The signs of Markdown, which a line of words has no use for. */
+const MARKS = /\*\*|__|`+|^\s*(?:#{1,6}|>|[-*])\s+/gm;
 
 /** The words that a call streams, and where they stand. */
 export interface Tail {
@@ -24,7 +26,7 @@ export interface Tail {
 export function tailOf(surface: Surface, scene: Scene, mark: Mark, whole: Box): Tail | null {
   const span = mark.shape === "attempt" ? mark.row.parent_id : mark.row.span_id;
   if (mark.to !== null || mark.names === undefined || !scene.isRunning || span == null) return null;
-  const text = scene.tailOf(span, CHARACTERS).replace(/\s+/g, " ").trim();
+  const text = scene.tailOf(span, CHARACTERS).replace(MARKS, "").replace(/\s+/g, " ").trim();
   const box = visiblePart(surface, whole);
   const left = box.x + SIGN_PX;
   const room = Math.min(scene.width - EDGE_PX - left, LONGEST_PX);

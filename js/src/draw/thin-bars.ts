@@ -29,7 +29,7 @@ export class ThinBars {
     // A gap is a line also where it has a shape.
     box.y += (box.h - GAP_HIGH) / 2;
     box.h = GAP_HIGH;
-    this.#join(this.#lanes.wait, box);
+    this.#join(this.#lanes[SHAPES[mark.shape].hue], box);
   }
 
   /** Bars of one lane and hue that are less than a pixel apart are one rectangle: each costs as much as many pixels. */

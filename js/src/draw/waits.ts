@@ -2,6 +2,7 @@
 
 import type { Mark } from "../layout/marks";
 import { causeOfWait } from "../layout/row-waits";
+import { SHAPES } from "../layout/shapes";
 import { answerOf, waitOf } from "../wording/labels";
 import { formatClock, formatDuration } from "../wording/numbers";
 import { fullCause, shortCause } from "../wording/text";
@@ -13,10 +14,11 @@ export function drawGap(surface: Surface, mark: Mark, whole: Box): void {
   const box = visiblePart(surface, whole);
   const middle = Math.round(box.y + box.h / 2) + 0.5;
   const causes = causesOf(mark);
-  const time = mark.to === null ? "" : ` · ${formatDuration(mark.to - mark.from)}`;
+  const time = mark.to === null || mark.shape === "between" ? "" : ` · ${formatDuration(mark.to - mark.from)}`;
+  const hue = theme.hues[SHAPES[mark.shape].hue];
   ctx.font = labelFont(theme);
-  const label = [...causes.map((cause) => cause + time), ...causes].find((text) => text && box.w > measure(surface, text) + 12);
-  ctx.strokeStyle = theme.hues.wait;
+  const label = [...causes.map((cause) => cause && cause + time), ...causes].find((text) => text && box.w > measure(surface, text) + 12);
+  ctx.strokeStyle = hue;
   ctx.lineWidth = 1.5;
   ctx.setLineDash([1.5, 3.5]);
   ctx.lineCap = "round";
@@ -31,9 +33,19 @@ export function drawGap(surface: Surface, mark: Mark, whole: Box): void {
   ctx.stroke();
   ctx.setLineDash([]);
   ctx.lineCap = "butt";
+  const outside = causes.find((text) => text && mark.to === null && box.x + box.w + 8 + measure(surface, text) < surface.width);
+  if (!label && outside) {
+    ctx.fillStyle = hue;
+    ctx.fillText(outside, box.x + box.w + 8, middle);
+  }
   if (!label) return;
-  ctx.fillStyle = theme.hues.wait;
   ctx.textAlign = "center";
+  if (mark.shape === "between") {
+    ctx.strokeStyle = theme.background; // the end of a round may be behind it
+    ctx.lineWidth = 4;
+    ctx.strokeText(label, box.x + box.w / 2, middle);
+  }
+  ctx.fillStyle = mark.shape === "between" ? theme.muted : hue;
   ctx.fillText(label, box.x + box.w / 2, middle);
   ctx.textAlign = "left";
 }
@@ -65,7 +77,8 @@ export function drawReview(surface: Surface, mark: Mark, box: Box): void {
   ctx.fillRect(seen.x + 8, middle - 4, 2.5, 8);
   ctx.fillRect(seen.x + 12.5, middle - 4, 2.5, 8);
   ctx.font = labelFont(theme);
-  const said = isOpen ? [answerOf(mark.row), "waiting"] : mark.to === null ? ["not answered"] : [answerOf(mark.row)];
+  if (mark.label === "") return; // what it came to stands beside it
+  const said = isOpen ? [answerOf(mark.row), "waiting"] : mark.to === null ? ["not answered"] : [...(mark.names ?? []), answerOf(mark.row)];
   const time = isOpen ? formatClock(surface.now - mark.from) : formatDuration((mark.to ?? surface.now) - mark.from);
   const label = [...said.map((text) => `${text} ${isOpen ? "" : "· "}${time}`), ...said].find((text) => measure(surface, text) <= seen.w - 28);
   if (label) ctx.fillText(label, seen.x + 20, middle + 0.5);

@@ -14,6 +14,8 @@ const PATHS = {
   retry: "M12.6 6.2A5 5 0 1 0 13 8.6M12.9 3v3.4H9.5",
   warning: "M8 2.8 14 13H2zM8 6.6v3M8 11.2v.3",
   stop: "M4.5 4.5h7v7h-7z",
+  saved: "M3.5 3.5h7l2 2v7h-9zM6 3.5v2.7h4V3.5M5.8 12.5V9h4.4v3.5",
+  resume: "M5.2 3.6v8.8l7-4.4z",
   right: "m6 4 4 4-4 4",
   left: "m10 4-4 4 4 4",
   down: "m4 6 4 4 4-4",

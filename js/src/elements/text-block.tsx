@@ -11,7 +11,7 @@ import { MarkdownText } from "./markdown-blocks";
 import { choose, remembered } from "./remembered";
 
 const FOLD_CHARS = 1200;
-const FOLD_LINES = 16;
+const FOLD_LINES = 60;
 /** What is added in one step while all of a text is shown. */
 const STEP_CHARS = 8000;
 const LONGEST_BLOCK = 24_000;
@@ -38,15 +38,17 @@ interface Props {
   /** Markdown or JSON; no Markdown; or as it was written, whatever a person chose. */
   kind?: "prose" | "code" | "plain" | undefined;
   isGrowing?: boolean | undefined;
+  /** False where the place itself scrolls, so that nothing is folded a second time. */
+  folds?: boolean;
 }
 
-export function TextBlock({ text, length = text.length, onMore, restIs = "", kind = "prose", isGrowing = false }: Props): VNode {
+export function TextBlock({ text, length = text.length, onMore, restIs = "", kind = "prose", isGrowing = false, folds = true }: Props): VNode {
   const [isOpen, setOpen] = useState(false);
   const [limit, setLimit] = useState(STEP_CHARS);
   // What was seen growing stays as it is when it ends: nothing folds up below the eyes of who reads it.
   const hasGrown = useRef(false);
   hasGrown.current ||= isGrowing;
-  const isFoldable = text.length > FOLD_CHARS || hasLines(text, FOLD_LINES);
+  const isFoldable = folds && (text.length > FOLD_CHARS || hasLines(text, FOLD_LINES));
   const isFolded = isFoldable && !isOpen && !hasGrown.current;
   const wanted = isFolded ? FOLD_CHARS : limit;
   const isStepping = !isFolded && !isGrowing && limit < text.length;

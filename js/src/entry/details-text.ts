@@ -6,8 +6,8 @@ export const keepDetailsText = (found: unknown): void => {
   if (typeof found === "string") text = found;
 };
 
-/** The module, for what the build puts in place of its import. */
-export async function importDetails(): Promise<unknown> {
+/** The module: what the build of the widget puts in place of `details/load-details`. */
+export async function loadDetails(): Promise<unknown> {
   const address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
   try {
     return await import(/* @vite-ignore */ address);

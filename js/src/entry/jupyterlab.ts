@@ -8,9 +8,11 @@
 
 import { CHART_TYPE, FIGURE_TYPE, figureClass } from "../lab/figure-renderer";
 import { MIME_TYPE, rendererClass } from "../lab/timeline-renderer";
-import type { Application, EditorLanguages, LuminoWidget, WidgetClass } from "../lab/jupyter";
+import type { CallingPage } from "../lab/caller";
+import type { Application, CompletionProviders, EditorLanguages, LuminoWidget, Notifications, SettingRegistry, WidgetClass } from "../lab/jupyter";
 import { NotebookRuns } from "../lab/notebook-runs";
 import type { ViewModule } from "../lab/view-module";
+import { leaveOutTokens } from "../lab/yaml-cells";
 
 /** The files beside this one with the views, what they share with others, and their style sheet; the build says them. */
 declare const VIEW_FILES: readonly [string, ...string[]];
@@ -85,17 +87,43 @@ function mimeExtension(Renderer: RendererClass): unknown {
   };
 }
 
-/** @param languages The token of the languages of editors; undefined where there is none. */
-function livePlugin(Renderer: RendererClass, Figure: FigureClass, languages: unknown): unknown {
+const LIVE = `${NAME}:live`;
+
+/** What the application shares beside its widgets, each undefined where it has none. */
+interface Shared {
+  /** The token of the languages of editors. */
+  readonly languages: unknown;
+  /** The token of the settings. */
+  readonly settings: unknown;
+  /** The token of those that complete what is typed. */
+  readonly completions: unknown;
+  readonly notifications: Notifications | undefined;
+}
+
+function livePlugin(Renderer: RendererClass, Figure: FigureClass, { languages, settings, completions, notifications }: Shared): unknown {
+  const tokens = [languages, settings, completions].filter((token) => token !== undefined);
   return {
-    id: `${NAME}:live`,
-    description: "Keeps the live timelines of a notebook's runs, fits its figures, and colours its cells.",
+    id: LIVE,
+    description: "Keeps the live timelines of a notebook's runs, calls people to them, fits its figures, and colours and completes its cells.",
     autoStart: true,
-    optional: languages === undefined ? [] : [languages],
-    activate: (application: Application, known: EditorLanguages | null = null): void => {
+    optional: tokens,
+    activate: (application: Application, ...services: unknown[]): void => {
+      const serviceOf = <T>(token: unknown): T | null => (services[tokens.indexOf(token as never)] ?? null) as T | null;
+      const known = serviceOf<EditorLanguages>(languages);
+      const completing = serviceOf<CompletionProviders>(completions);
+      if (completing !== null) void application.restored.then(() => leaveOutTokens(completing));
+      let isWanted = (): boolean => true;
+      serviceOf<SettingRegistry>(settings)?.load(LIVE).then((found) => {
+        isWanted = () => found.get("callMe").composite !== false;
+      }, () => undefined);
+      const callingPage: CallingPage = {
+        notifications: notifications ?? null,
+        isWanted: () => isWanted(),
+        activate: (panel) => application.shell.activateById(panel.id),
+      };
       application.docRegistry.addWidgetExtension("Notebook", {
         createNew(panel) {
-          const runs = new NotebookRuns(panel, application.serviceManager, () => void loadViews().catch(() => undefined), known);
+          const runs = new NotebookRuns(panel, application.serviceManager, () => void loadViews().catch(() => undefined), known, callingPage);
           const { rendermime } = panel.content;
           rendermime.addFactory({ safe: true, mimeTypes: [MIME_TYPE], createRenderer: () => new Renderer(runs) }, RANK);
           // Where no charts are drawn, what else is beside a figure is shown.
@@ -116,8 +144,15 @@ const container = {
   async get(module: string): Promise<Factory<unknown>> {
     if (module !== "./extension" && module !== "./mimeExtension") throw new Error(`${NAME} has no module ${module}`);
     const [Renderer, Figure] = await loadRenderers();
-    const editors = (await findShared("@jupyterlab/codemirror")) as { IEditorLanguageRegistry?: unknown } | undefined;
-    const content = module === "./extension" ? [livePlugin(Renderer, Figure, editors?.IEditorLanguageRegistry)] : mimeExtension(Renderer);
+    if (module === "./mimeExtension") return () => ({ __esModule: true, default: mimeExtension(Renderer) });
+    const [editors, settings, completer, utilities] = (await Promise.all(["codemirror", "settingregistry", "completer", "apputils"].map((name) => findShared(`@jupyterlab/${name}`)))) as [
+      { IEditorLanguageRegistry?: unknown } | undefined, { ISettingRegistry?: unknown } | undefined,
+      { ICompletionProviderManager?: unknown } | undefined, { Notification?: Notifications } | undefined,
+    ];
+    const content = [livePlugin(Renderer, Figure, {
+      languages: editors?.IEditorLanguageRegistry, settings: settings?.ISettingRegistry,
+      completions: completer?.ICompletionProviderManager, notifications: utilities?.Notification,
+    })];
     return () => ({ __esModule: true, default: content });
   },
 };

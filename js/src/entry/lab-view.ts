@@ -1,7 +1,9 @@
 // What the JupyterLab extension loads with the first timeline of a page: the views themselves. Pages without one are
 // spared them.
 
+import { effect, untracked } from "@preact/signals";
 import { mount } from "../chrome/app";
+import { callOf } from "../chrome/calls";
 import { KERNEL_CONTROLS } from "../chrome/kernel-controls";
 import { KernelConnection } from "../kernel/connection";
 import type { ViewModule } from "../lab/view-module";
@@ -22,10 +24,15 @@ function showTrace(place: HTMLElement, trace: Record<string, unknown>): () => vo
 const module: Omit<ViewModule, "css"> = {
   connect: (send) => new KernelConnection(send),
   save: (connection, feedId) => storeToSaved(connection.store, feedId),
-  showSaved: (place, content) => (isTraceFile(content) ? showTrace(place, content) : renderSaved(place, content)),
-  showLive(place, connection) {
+  callOf: (connection) => callOf(connection.store),
+  watch: ({ store }, act) => effect(() => {
+    store.version.value;
+    untracked(act);
+  }),
+  showSaved: (place, content, writeBelow) => (isTraceFile(content) ? showTrace(place, content) : renderSaved(place, content, undefined, undefined, writeBelow)),
+  showLive(place, connection, writeBelow) {
     const end = new AbortController();
-    mount(place, connection.store, connection, KERNEL_CONTROLS, end.signal);
+    mount(place, connection.store, connection, KERNEL_CONTROLS, end.signal, writeBelow);
     return () => end.abort();
   },
 };

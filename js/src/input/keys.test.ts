@@ -2,6 +2,7 @@
 
 import { beforeEach, expect, it } from "vitest";
 import { row, stored } from "../testing/runs";
+import * as finder from "../view/finder";
 import { View } from "../view/view";
 import { DEEDS, handleKey } from "./keys";
 
@@ -12,6 +13,7 @@ const page = { focusSearch: () => void deeds.push("search"), leave: () => void d
 beforeEach(() => {
   deeds = [];
   view = new View(stored(), new AbortController().signal);
+  view.search.finder.value = finder;
   view.width.value = 1000;
   view.viewport.value = 60;
 });

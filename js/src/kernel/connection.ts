@@ -59,7 +59,10 @@ export class KernelConnection {
   constructor(send: (message: Outgoing) => void, clock: () => number = () => performance.now()) {
     this.#send = send;
     this.#clock = clock;
-    this.#arrivals = new PacedQueue((arrivals) => batch(() => arrivals.forEach((each) => this.#fold(each))), clock);
+    this.#arrivals = new PacedQueue((arrivals) => batch(() => {
+      this.store.heldAt = null;
+      arrivals.forEach((each) => this.#fold(each));
+    }), clock);
   }
 
   /** A view came: ask for what is missing until there is an answer, and whether somebody answers. */
@@ -88,14 +91,20 @@ export class KernelConnection {
         this.#asked.delete(message.details.span_id);
         this.store.keepDetails(message.details);
         return;
+      case "found":
+        this.store.keepHits(message.hits);
+        return;
       case "selection":
         this.#selection.receive(message.selected);
         return;
       case "piece":
         this.store.keepPiece(message.piece);
         return;
-      default:
-        this.#arrivals.add({ message, at: this.#clock() });
+      default: {
+        const at = this.#clock();
+        this.store.heldAt ??= at;
+        this.#arrivals.add({ message, at });
+      }
     }
   }
 
@@ -105,11 +114,11 @@ export class KernelConnection {
     this.#post({ kind: "stop" });
   }
 
-  /** Answers a review; what the engine asks next is another one. */
-  review(span: string, verdict: Verdict, text: string): void {
+  /** Answers a review, in a map perhaps for all rows; what the engine asks next is another one. */
+  review(span: string, verdict: Verdict, text: string, isForAll = false): void {
     if (this.control.value !== "live" || this.answeredReview.value === span || this.store.isOver) return;
     this.answeredReview.value = span;
-    this.#post({ kind: "review", span_id: span, verdict, text });
+    this.#post({ kind: "review", span_id: span, verdict, text, ...(isForAll && { for_all: true }) });
   }
 
   /** Asks for the details of a span, unless they are here, or were asked for when it was as far as it is now. */
@@ -127,6 +136,11 @@ export class KernelConnection {
   /** Asks for more of a text, from character `from` on. */
   wantPiece(span: string, field: string, from: number): void {
     this.#post({ kind: "piece", span_id: span, field, from });
+  }
+
+  /** Asks where words stand in the texts that this page does not have. */
+  wantHits(words: readonly string[]): void {
+    this.#post({ kind: "search", words });
   }
 
   /**

@@ -91,3 +91,16 @@ it("has no timer once it has told all", () => {
   later();
   expect(vi.getTimerCount()).toBe(0);
 });
+
+it("keeps a row that stands for many, of which the kernel knows nothing", () => {
+  selection.spans.value = ["a"];
+  later();
+  answer();
+  selection.spans.value = ["rows:"];
+  later();
+  expect(told()).toEqual([{ selection: ["a"] }, { selection: [] }]);
+  heard({ nonce: sent.at(-1)?.nonce ?? null });
+  expect(selection.spans.value).toEqual(["rows:"]);
+  heard({ spans: ["b"] });
+  expect(selection.spans.value).toEqual(["b"]);
+});

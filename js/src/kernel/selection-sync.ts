@@ -2,7 +2,7 @@
 // until the kernel has answered it, so that a quick hand never sees its selection jump back.
 
 import { batch, effect } from "@preact/signals";
-import { areSameRanges, areSameSpans, type Selection } from "../store/selection";
+import { areSameRanges, areSameSpans, isOfSpan, type Selection } from "../store/selection";
 import type { Outgoing, Selected } from "../wire/messages";
 
 /** A drag changes the range with every move: so long is waited between two messages. */
@@ -21,7 +21,12 @@ export class SelectionSync {
   constructor(selection: Selection, post: (message: Outgoing) => void) {
     this.#selection = selection;
     this.#post = post;
-    effect(() => this.#tell(selection.spans.value, selection.range.value));
+    effect(() => this.#tell(selection.spans.value.filter(isOfSpan), selection.range.value));
+  }
+
+  /** What is selected here, as far as the kernel can know it. */
+  get #spans(): readonly string[] {
+    return this.#selection.spans.peek().filter(isOfSpan);
   }
 
   /** Takes over what is selected elsewhere. */
@@ -29,11 +34,11 @@ export class SelectionSync {
     if (this.#awaited !== null && selected.nonce !== this.#awaited) return;
     this.#awaited = null;
     const { spans, range } = this.#selection;
-    const isUntold = !areSameSpans(spans.peek(), this.#known.spans) || !areSameRanges(range.peek(), this.#known.range);
+    const isUntold = !areSameSpans(this.#spans, this.#known.spans) || !areSameRanges(range.peek(), this.#known.range);
     this.#known = selected;
     if (isUntold) return;
     batch(() => {
-      if (!areSameSpans(spans.peek(), selected.spans)) spans.value = selected.spans;
+      if (!areSameSpans(this.#spans, selected.spans)) spans.value = selected.spans;
       if (!areSameRanges(range.peek(), selected.range)) range.value = selected.range;
     });
   }
@@ -41,8 +46,7 @@ export class SelectionSync {
   /** Says again what was not answered: the line to the kernel was down. */
   repeat(): void {
     if (this.#awaited === null) return;
-    const { spans, range } = this.#selection;
-    this.#send({ selection: spans.peek(), range: rangeOnWire(range.peek()) });
+    this.#send({ selection: this.#spans, range: rangeOnWire(this.#selection.range.peek()) });
   }
 
   #tell(spans: Selected["spans"], range: Selected["range"]): void {
@@ -55,7 +59,7 @@ export class SelectionSync {
     this.#known = { spans, range };
     this.#timer = setTimeout(() => {
       this.#timer = null;
-      this.#tell(this.#selection.spans.peek(), this.#selection.range.peek());
+      this.#tell(this.#spans, this.#selection.range.peek());
     }, APART_MS);
     this.#send(changed);
   }

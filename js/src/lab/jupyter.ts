@@ -65,6 +65,29 @@ export interface EditorLanguages {
   getLanguage(mimeType: string): Promise<unknown>;
 }
 
+export interface CompletionProvider {
+  isApplicable(context: { readonly editor?: { readonly model: { readonly sharedModel: { getSource(): string } } } | null }): Promise<boolean>;
+}
+
+/** Who is asked what may stand at the caret, by name. */
+export interface CompletionProviders {
+  getProviders?(): ReadonlyMap<string, CompletionProvider>;
+}
+
+/** What `@jupyterlab/apputils` tells people with. */
+export interface Notifications {
+  emit(message: string, type: "info" | "warning", options: {
+    autoClose: number | false;
+    actions: readonly { label: string; displayType: string; callback: () => void }[];
+  }): string;
+  update(options: { id: string; message: string }): boolean;
+  dismiss(id: string): void;
+}
+
+export interface SettingRegistry {
+  load(plugin: string): Promise<{ get(name: string): { readonly composite: unknown } }>;
+}
+
 export interface MimeBundle {
   readonly [type: string]: unknown;
 }
@@ -97,6 +120,7 @@ export interface CellModel {
 
 export interface CellWidget {
   readonly model: CellModel;
+  readonly node: HTMLElement;
   /** Of code cells: the future of what runs in it, where this page has sent it. */
   readonly outputArea?: { readonly future: Future | null };
 }
@@ -141,14 +165,25 @@ export interface NotebookPanel {
   readonly content: {
     readonly codeMimetype: string;
     readonly rendermime: RenderRegistry;
-    readonly model: { readonly cells: CellList } | null;
+    readonly model: {
+      readonly cells: CellList;
+      readonly readOnly?: boolean;
+      readonly sharedModel: { insertCell(place: number, cell: { cell_type: "code"; source: string }): unknown };
+    } | null;
     readonly widgets: readonly CellWidget[];
+    activeCellIndex: number;
+    mode: "command" | "edit";
   };
   readonly disposed: Signal<NotebookPanel, unknown>;
+  readonly id: string;
+  readonly title: { className: string };
 }
 
 export interface Application {
+  /** Once all that starts by itself has started. */
+  readonly restored: Promise<unknown>;
   readonly serviceManager: Services;
+  readonly shell: { activateById(id: string): void };
   readonly docRegistry: {
     addWidgetExtension(factory: string, extension: { createNew(panel: NotebookPanel): Disposable | void }): Disposable;
   };

@@ -1,11 +1,16 @@
 // The runs of one open notebook: finds the cells that lost their outputs in a reload, puts the live view back into them,
 // and writes what stays when a run has ended (W13).
 
+import type { KernelConnection } from "../kernel/connection";
+import { Caller, type CallingPage } from "./caller";
 import type { CellModel, CellWidget, EditorLanguages, Json, Kernel, Message, MimeBundle, NotebookPanel, Services } from "./jupyter";
 import { type CellEnd, type Feed, PageChannel } from "./page-channel";
 import { SubshellLink } from "./subshell-link";
 import type { ChannelSource } from "./timeline-renderer";
 import { MIME_TYPE } from "./timeline-renderer";
+import type { ViewModule } from "./view-module";
+import { RUN_STATUS_NAMES, WHEN_SAVED } from "../wire/words";
+import { formatTimeOfDay } from "../wording/text";
 import { colourCell, isEnsembleCell } from "./yaml-cells";
 
 /** What a cell shows by itself at its end comes at about the same time as we hear of it. */
@@ -16,6 +21,8 @@ const LOOK_AGAIN_MS = 300;
 const CLEARED_VIEW_MS = 1000;
 const AWAITED_VIEW_MS = 10_000;
 const OUR_NAME = "ensemble";
+/** How a picture says what was known when it was made. */
+const PICTURE_STATE = new RegExp(`${WHEN_SAVED}, \\d+:\\d+ [AP]M`);
 
 export class NotebookRuns implements ChannelSource {
   channel: PageChannel | null = null;
@@ -23,6 +30,7 @@ export class NotebookRuns implements ChannelSource {
   readonly #panel: NotebookPanel;
   readonly #services: Services;
   readonly #languages: EditorLanguages | null;
+  readonly #caller: Caller;
   readonly #acts = new Set<() => void>();
   readonly #colours = new Map<CellModel, () => void>();
   /** The runs whose view was put into a cell here, so that what stays has to be, too. */
@@ -41,8 +49,10 @@ export class NotebookRuns implements ChannelSource {
   /**
    * @param preload Loads the views, so that the first one is shown at once.
    * @param languages Of the editors; null where the application has none to give.
+   * @param callingPage By which a person is called.
    */
-  constructor(panel: NotebookPanel, services: Services, preload: () => void, languages: EditorLanguages | null) {
+  constructor(panel: NotebookPanel, services: Services, preload: () => void, languages: EditorLanguages | null, callingPage: CallingPage) {
+    this.#caller = new Caller(panel, callingPage);
     this.#panel = panel;
     this.#services = services;
     this.#languages = languages;
@@ -73,9 +83,25 @@ export class NotebookRuns implements ChannelSource {
     this.#acts.clear();
   }
 
+  attend(place: HTMLElement, connection: KernelConnection, module: ViewModule): () => void {
+    return this.#caller.attend(place, connection, module);
+  }
+
   onChange(act: () => void): () => void {
     this.#acts.add(act);
     return () => this.#acts.delete(act);
+  }
+
+  writeBelow(place: HTMLElement, source: string): void {
+    const { content } = this.#panel;
+    const { model, widgets } = content;
+    if (!model || model.readOnly) return;
+    const at = widgets.findIndex((cell) => cell.node.contains(place));
+    const below = at < 0 ? widgets.length : at + 1;
+    // A second click changes nothing.
+    if (widgets[below]?.model.sharedModel.getSource() !== source) model.sharedModel.insertCell(below, { cell_type: "code", source });
+    content.activeCellIndex = below;
+    content.mode = "edit";
   }
 
   // --- The kernel ------------------------------------------------------------------------------------------------------
@@ -89,7 +115,7 @@ export class NotebookRuns implements ChannelSource {
         kernel.iopubMessage.connect(this.#onMessage);
         const early = this.#takeEarly(kernel.id);
         this.channel = new PageChannel(this.#services.kernels, kernel, early);
-        this.#unlisten = this.channel.listen({ onFeeds: () => this.#onFeeds(), onEnded: (feed, end) => this.#onEnded(feed, end), onLost: (feed, saved) => this.#replaceLive(feed, saved) });
+        this.#unlisten = this.channel.listen({ onFeeds: () => this.#onFeeds(), onPicture: (feed, picture) => this.#keepPicture(feed, picture), onEnded: (feed, end) => this.#onEnded(feed, end), onLost: (feed, saved) => this.#replaceLive(feed, saved) });
       }
       this.#tell();
     }
@@ -247,7 +273,13 @@ export class NotebookRuns implements ChannelSource {
   #replaceLive(feedId: string, saved: Json | null, output: Json | null = null): void {
     if (saved === null) return;
     this.#changeLive((data, trace) =>
-      trace.feed_id !== feedId ? null : output ? { ...output } : makeOutput({ ...data, [MIME_TYPE]: saved }));
+      trace.feed_id !== feedId ? null : output ? { ...output } : makeOutput({ ...breakOff(data, saved), [MIME_TYPE]: saved }));
+  }
+
+  /** Puts a newer picture beside a live view. A page that is loaded since its cell began gets it in no other way. */
+  #keepPicture(feedId: string, picture: Json): void {
+    this.#changeLive((data, trace) =>
+      trace.feed_id !== feedId || textOf(data["text/plain"]) === textOf(picture["text/plain"]) ? null : makeOutput({ ...data, ...picture }));
   }
 
   /** The file that is written in mid-run holds what the page knows by then: the kernel may be gone when it is opened. */
@@ -287,6 +319,14 @@ export class NotebookRuns implements ChannelSource {
     const future = widget?.outputArea?.future;
     return future != null && !future.isDisposed;
   }
+}
+
+/** What stands beside the view of a run whose kernel went: its picture says so, as far as it had come. */
+function breakOff(data: MimeBundle, saved: Json): MimeBundle {
+  const time = formatTimeOfDay((saved.run as Json | undefined)?.ended_at as string | undefined);
+  if (time === null) return data;
+  const say = (text: unknown): string => textOf(text).replace(PICTURE_STATE, `${RUN_STATUS_NAMES.interrupted}, ${time}`);
+  return { ...data, "text/plain": say(data["text/plain"]), "text/html": say(data["text/html"]) };
 }
 
 /** The runs that are shown live in a cell, or were. */

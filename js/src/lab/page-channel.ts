@@ -30,6 +30,8 @@ export interface ChannelListener {
   onFeeds?(): void;
   /** The kernel is gone or was restarted, and with it what it knew of this run; the page knows as much as is saved. */
   onLost?(feedId: string, saved: Json | null): void;
+  /** There is a newer picture of a run that goes on, in the forms that a notebook's file has. */
+  onPicture?(feedId: string, picture: Json): void;
   /** A cell has shown its last outputs. */
   onEnded?(feedId: string, end: CellEnd): void;
 }
@@ -199,6 +201,7 @@ export class PageChannel {
     } else if (data.kind === "feed" && typeof data.feed_id === "string") {
       const content = data.content as Json | undefined;
       if (content?.kind === "ended") this.#end(data.feed_id, readEnd(content));
+      else if (content?.kind === "picture") for (const listener of [...this.#listeners]) listener.onPicture?.(data.feed_id, content.data as Json);
       else this.#views.get(data.feed_id)?.connection.receive(content, buffers);
     }
   }

@@ -27,6 +27,8 @@ const views: ViewModule = {
   connect: (send) => new KernelConnection(send),
   save: () => null,
   showSaved: (place, content) => put(place, `saved ${(content as Json).of as string}`),
+  callOf: () => null,
+  watch: () => () => undefined,
   showLive: (place) => put(place, "live"),
 };
 
@@ -42,6 +44,7 @@ class FakeSource implements ChannelSource {
   state = "open";
   closing = "unasked";
   held = 0;
+  opened = 0;
   readonly known = new Set<string>();
   readonly connection = new KernelConnection(() => undefined);
   #act: () => void = () => undefined;
@@ -52,9 +55,15 @@ class FakeSource implements ChannelSource {
 
   readonly channel = makeChannel(this);
 
+  attend = () => () => undefined;
+
   onChange(act: () => void): () => void {
     this.#act = act;
     return () => (this.#act = () => undefined);
+  }
+
+  writeBelow(): void {
+    throw new Error("nothing is to be written here");
   }
 
   change(): void {
@@ -70,7 +79,11 @@ function makeChannel(source: FakeSource): PageChannel {
     isUnsure: () => source.state === "opening",
     hold: () => ((source.held += 1), source.connection),
     release: () => (source.held -= 1),
-    open: () => Promise.resolve(),
+    open: () => {
+      source.opened += 1;
+      source.state = "opening";
+      return Promise.resolve();
+    },
   };
   return channel as unknown as PageChannel;
 }
@@ -92,6 +105,17 @@ it("shows what was saved where there is no kernel", async () => {
   expect(await render(null).show({ kind: "live", feed_id: "f", saved: { of: "b" } })).toBe("saved b");
 });
 
+it("shows the text beside a saved view that can't be shown, once", async () => {
+  let shown = 0;
+  const broken = { ...views, showSaved: () => { shown += 1; throw new Error("damaged"); } };
+  const source = new FakeSource();
+  const { renderer, show } = render(source, () => Promise.resolve(broken));
+  expect(await show({ kind: "saved", of: "a", feed_id: "f" })).toBe("The saved view is damaged. What is beside it:the chart as text");
+  source.change();
+  expect(shown).toBe(1);
+  renderer.dispose();
+});
+
 it("shows the text beside a live view that nobody saved", async () => {
   const text = await render(null).show({ kind: "live", feed_id: "f" });
   expect(text).toContain("not in the kernel any more");
@@ -109,6 +133,17 @@ it("says that it connects, and is live as soon as the kernel names the run", asy
   expect(renderer.node.textContent).toBe("live");
   renderer.dispose();
   expect(source.held).toBe(0);
+});
+
+it.each([["gone", 1], ["absent", 1], ["restarted", 0]])("tries once more to reach a run that is shown live where the channel is %s", async (closing, opened) => {
+  const source = new FakeSource();
+  Object.assign(source, { state: "closed", closing });
+  const { show, renderer } = render(source);
+  expect(await show({ kind: "live", feed_id: "f" })).toContain(opened ? "Connecting" : "not in the kernel any more");
+  Object.assign(source, { state: "closed", closing });
+  source.change();
+  expect(source.opened).toBe(opened);
+  renderer.dispose();
 });
 
 it("joins a saved view to a kernel that knows its run", async () => {

@@ -1,16 +1,22 @@
 // The renderer of our MIME type: a saved timeline, and where the kernel knows its run, the live one in its place (W14).
 
+import type { KernelConnection } from "../kernel/connection";
 import type { Json, LuminoWidget, MimeBundle, WidgetClass } from "./jupyter";
 import type { PageChannel } from "./page-channel";
-import type { ViewModule } from "./view-module";
+import type { ViewModule, WriteBelow } from "./view-module";
 
 export const MIME_TYPE = "application/vnd.ensemble.trace+json";
 
-/** Gives the channel to the kernel that a renderer's notebook has now; null where there is no kernel. */
+/** What a renderer asks of its notebook. */
 export interface ChannelSource {
+  /** To the kernel that it has now; null where there is none. */
   readonly channel: PageChannel | null;
   /** Calls when the channel is another one, opens or closes. */
   onChange(act: () => void): () => void;
+  /** Writes a cell below the one that an element stands in, and runs nothing. */
+  writeBelow(place: HTMLElement, source: string): void;
+  /** Calls a person to a live view that is out of sight (W29); gives back what ends that. */
+  attend(place: HTMLElement, connection: KernelConnection, module: ViewModule): () => void;
 }
 
 /** A renderer of our MIME type, as JupyterLab wants it; `load` gets the views. */
@@ -23,6 +29,7 @@ export function rendererClass(Base: WidgetClass, load: () => Promise<ViewModule>
     /** The view that is shown: of a channel, or of what was saved. */
     #shown: { channel: PageChannel | null; hasRun: () => boolean; end: () => void } | null = null;
     #module: ViewModule | null = null;
+    #hasTried = false;
     #forget: () => void = () => undefined;
 
     constructor(source: ChannelSource | null) {
@@ -66,6 +73,11 @@ export function rendererClass(Base: WidgetClass, load: () => Promise<ViewModule>
       super.dispose();
     }
 
+    get #writeBelow(): WriteBelow {
+      const source = this.#source;
+      return source && ((text) => source.writeBelow(this.node, text));
+    }
+
     /** What can be shown without a kernel. */
     get #saved(): unknown {
       const trace = this.#bundle[MIME_TYPE] as Json | undefined;
@@ -80,11 +92,20 @@ export function rendererClass(Base: WidgetClass, load: () => Promise<ViewModule>
       return this.#feedId !== null && (this.#source?.channel?.has(this.#feedId) ?? false);
     }
 
+    /** What the kernel shows live it has, though a channel could not be opened before, in time for one: it is tried once more. */
+    #mayOpen(channel: PageChannel): boolean {
+      if (this.#feedId === null || channel.state !== "closed") return false;
+      return channel.closing === "unasked" || (this.#isLive && !this.#hasTried && channel.closing !== "restarted");
+    }
+
     /** Shows the live view where the kernel knows the run, else what was saved. */
     #choose(): void {
       if (!this.#module) return;
       const channel = this.#source?.channel ?? null;
-      if (this.#feedId !== null && channel && channel.state === "closed" && channel.closing === "unasked") void channel.open();
+      if (channel && this.#mayOpen(channel)) {
+        this.#hasTried = true;
+        void channel.open();
+      }
       if (this.#isConnected && channel) {
         if (this.#shown?.channel !== channel) this.#showLive(channel, this.#feedId as string);
         return;
@@ -100,11 +121,13 @@ export function rendererClass(Base: WidgetClass, load: () => Promise<ViewModule>
       const module = this.#module as ViewModule;
       this.#clear();
       const connection = channel.hold(feedId, module);
-      const end = module.showLive(this.#place, connection);
+      const end = module.showLive(this.#place, connection, this.#writeBelow);
+      const leave = (this.#source as ChannelSource).attend(this.#place, connection, module);
       this.#shown = {
         channel,
         hasRun: () => connection.store.run.value !== null,
         end: () => {
+          leave();
           end();
           channel.release(feedId);
         },
@@ -113,13 +136,24 @@ export function rendererClass(Base: WidgetClass, load: () => Promise<ViewModule>
 
     #showSaved(): void {
       this.#clear();
-      const end = (this.#module as ViewModule).showSaved(this.#place, this.#saved);
+      // Whatever somebody wrote into a notebook: the next timeline is shown all the same.
+      let end = (): void => undefined;
+      try {
+        end = (this.#module as ViewModule).showSaved(this.#place, this.#saved, this.#writeBelow);
+      } catch {
+        this.#showNote("The saved view is damaged. What is beside it:");
+        this.#showBeside();
+      }
       this.#shown = { channel: null, hasRun: () => false, end };
     }
 
     /** Of a run whose kernel went before anything was saved there is the text beside it. */
     #showRemains(): void {
       this.#showNote("This run is not in the kernel any more, and the notebook was saved before it ended. What it had shown by then:");
+      this.#showBeside();
+    }
+
+    #showBeside(): void {
       this.#showText(String(this.#bundle["text/plain"] ?? ""), "pre");
     }
 

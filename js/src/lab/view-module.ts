@@ -4,6 +4,9 @@ import type { KernelConnection } from "../kernel/connection";
 import type { Outgoing } from "../wire/messages";
 import type { Json } from "./jupyter";
 
+/** Writes a cell below the one that shows a view; null where there are no cells. */
+export type WriteBelow = ((source: string) => void) | null;
+
 export interface ViewModule {
   /** The style sheet of the views. */
   readonly css: string;
@@ -11,8 +14,12 @@ export interface ViewModule {
   connect(send: (message: Outgoing) => void): KernelConnection;
   /** What the page knows of a run as a saved view; null where it knows nothing. */
   save(connection: KernelConnection, feedId: string): Json | null;
+  /** What a person should come for now; null where there is nothing. */
+  callOf(connection: KernelConnection): { readonly about: string; readonly text: string } | null;
+  /** Calls `act` whenever something in a run has changed; gives what ends that. */
+  watch(connection: KernelConnection, act: () => void): () => void;
   /** Shows a saved view, or the content of a trace file; gives what ends it. */
-  showSaved(place: HTMLElement, content: unknown): () => void;
+  showSaved(place: HTMLElement, content: unknown, writeBelow: WriteBelow): () => void;
   /** Shows a run that the kernel tells of; gives what ends it. */
-  showLive(place: HTMLElement, connection: KernelConnection): () => void;
+  showLive(place: HTMLElement, connection: KernelConnection, writeBelow: WriteBelow): () => void;
 }

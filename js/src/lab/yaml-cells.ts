@@ -1,12 +1,22 @@
-// Colours for `%%ensemble` cells: their text is YAML, so `from` and `with` are no Python keywords in them. The type of a
-// cell is its editor's alone and is not saved.
+// What editors do with `%%ensemble` cells. Their text is YAML: `from` and `with` are no Python keywords in them, and signs
+// like `: {` no words to complete. The type of a cell is its editor's alone and is not saved.
 
-import type { CellModel } from "./jupyter";
+import type { CellModel, CompletionProviders } from "./jupyter";
 
 const YAML = "text/x-yaml";
 const IS_ENSEMBLE = /^\s*%%ensemble(?=\s|$)/;
 
-export const isEnsembleCell = (cell: CellModel): boolean => cell.type === "code" && IS_ENSEMBLE.test(cell.sharedModel.getSource().slice(0, 200));
+const isEnsemble = (source: string): boolean => IS_ENSEMBLE.test(source.slice(0, 200));
+
+export const isEnsembleCell = (cell: CellModel): boolean => cell.type === "code" && isEnsemble(cell.sharedModel.getSource());
+
+/** Leaves what JupyterLab itself proposes, all tokens of the text, out of our cells: the kernel knows what may stand there. */
+export function leaveOutTokens(completions: CompletionProviders): void {
+  const tokens = completions.getProviders?.().get("CompletionProvider:context");
+  if (tokens === undefined) return;
+  const isApplicable = tokens.isApplicable.bind(tokens);
+  tokens.isApplicable = async (context) => !isEnsemble(context.editor?.model.sharedModel.getSource() ?? "") && isApplicable(context);
+}
 
 /**
  * Colours a cell as long as its first line says so; gives what ends that.
@@ -18,10 +28,10 @@ export function colourCell(cell: CellModel, codeType: () => string, load: (type:
   if (cell.type !== "code") return () => undefined;
   let isOver = false;
   const look = (): void => {
-    const isEnsemble = isEnsembleCell(cell);
+    const isOurs = isEnsembleCell(cell);
     // An editor takes the language that is loaded last. So YAML waits until the one before it is in the editor.
-    if (isEnsemble && cell.mimeType !== YAML) void load(cell.mimeType).then(colourSoon, colourSoon);
-    else if (!isEnsemble && cell.mimeType === YAML) cell.mimeType = codeType();
+    if (isOurs && cell.mimeType !== YAML) void load(cell.mimeType).then(colourSoon, colourSoon);
+    else if (!isOurs && cell.mimeType === YAML) cell.mimeType = codeType();
   };
   const colourSoon = (): unknown => setTimeout(() => {
     if (!isOver && isEnsembleCell(cell)) cell.mimeType = YAML;

@@ -122,3 +122,12 @@ it("knows what is done, so that nobody is shown to wait for it", () => {
   const done = ROWS.map((one) => (one.span_id === "t" ? { ...one, status: "ok" as const, end_ms: 900 } : one));
   expect([...arrange(done, ["p"]).done]).toEqual(["web"]);
 });
+
+it("tells of some rows what they wait for and what waits for them, each once, as of all", () => {
+  const layout = arrange([...ROWS, row({ span_id: "h", kind: "task", parent_id: "p", name: "check", status: "pending", depends_on: ["draft"] })]);
+  const ways = (links: readonly { from: { id: string }; to: { id: string } }[]): string[] => links.map(({ from, to }) => `${from.id} ${to.id}`);
+  expect(ways(layout.links)).toEqual(["t g", "g h"]);
+  expect(ways(layout.linksOf(["g", null]))).toEqual(["t g", "g h"]);
+  expect(ways(layout.linksOf(["t", "g"]))).toEqual(["t g", "g h"]);
+  expect(ways(layout.linksOf([null, "p"]))).toEqual([]);
+});

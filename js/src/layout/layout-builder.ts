@@ -2,11 +2,13 @@
 // again only at what changed since it was asked last, so that a batch costs what is in it and not what is in the run.
 
 import type { Store } from "../store/store";
-import { isError, isStartup, isTask } from "../wire/predicates";
-import type { Row } from "../wire/rows";
+import { roundsOf } from "../store/rounds";
+import { durationOf, isError, isStartup, isTask } from "../wire/predicates";
+import type { Row, Work } from "../wire/rows";
 import { stateOfMany } from "../wording/labels";
+import { isAnswer, Together } from "./answers";
 import { heatOf } from "./heat";
-import { type Mark, markOf } from "./marks";
+import { isOfAny, type Mark, markOf } from "./marks";
 import { phaseMarks } from "./phase-marks";
 import { SHAPES } from "./shapes";
 import { LANE_HEIGHT, PAD, PHASE_HEIGHT } from "./sizes";
@@ -23,10 +25,25 @@ const MANY_SIBLINGS = 100;
 const MOST_ITEMS = 12;
 const GIVERS: ReadonlySet<string> = new Set(["delegation", "review", "nested"]);
 
+/** The id of the row that stands for all rows of a map, where they are many. */
+export const ALL_ROWS = "rows:";
+
+/** Whether one row stands for all rows of a map, until a person opens it (W25). */
+export function isMapOfMany(store: Store): boolean {
+  const run = store.run.value;
+  return run !== null && run.task_noun !== "task" && run.tasks_total > MOST_ITEMS;
+}
+
 /** The id of the row that stands for those below a row that are done. */
 export const groupOf = (parent: string): string => `done:${parent}`;
 
 const hasManyItems = (row: Row): boolean => (row.item_count ?? 0) > MOST_ITEMS;
+
+/** What a search leaves of a run: rows, and what is shown in them. */
+export interface Left {
+  readonly rows: ReadonlySet<string>;
+  readonly spans: ReadonlySet<string>;
+}
 
 /** Whether what is below a row is shown; `toggled` are the rows that a person has closed, or opened where many items are. */
 export const isOpen = (row: Row, toggled: ReadonlySet<string>): boolean => toggled.has(row.span_id) === hasManyItems(row);
@@ -42,19 +59,26 @@ export class LayoutBuilder {
   readonly #startups = new Set<string>();
   #kept = new Map<string, Track>();
   #tracks: Track[] = [];
+  readonly #together = new Map<string, Together>();
   #collapsed: ReadonlySet<string> = new Set();
+  #left: Left | null = null;
   #y = 0;
 
-  build(store: Store, collapsed: ReadonlySet<string>): Layout {
+  /** @param left What alone is shown, with all that is around it; everything is where it is null. */
+  build(store: Store, collapsed: ReadonlySet<string>, left: Left | null = null): Layout {
     this.#catchUp(store);
     const kept = new Map<string, Track>();
-    for (const track of this.#tracks) kept.set(track.id, track);
+    if (left === null && this.#left === null) for (const track of this.#tracks) kept.set(track.id, track);
+    this.#left = left;
     this.#kept = kept;
     this.#tracks = [];
     this.#collapsed = collapsed;
     this.#y = 0;
-    this.#addSiblings(null, this.#listRoots(store), 0, (row, depth) =>
-      row.kind === "phase" ? this.#addPhase(store, row, depth, null, null) : this.#addTask(store, row, depth, null));
+    const roots = this.#listRoots(store);
+    const add = (row: Row, depth: number): void =>
+      row.kind === "phase" ? this.#addPhase(store, row, depth, null, null) : this.#addTask(store, row, depth, null);
+    if (isMapOfMany(store) && left === null) this.#addMap(store, roots, add);
+    else this.#addSiblings(null, roots, 0, add);
     return new Layout(this.#tracks, this.#y, this.#done, this.#named);
   }
 
@@ -68,6 +92,7 @@ export class LayoutBuilder {
       this.#tasks.clear();
       this.#roots.clear();
       this.#startups.clear();
+      this.#together.clear();
       this.#done = new Set();
       this.#named = new Map();
       for (const row of store.rows()) this.#note(store, row);
@@ -86,6 +111,12 @@ export class LayoutBuilder {
       add(store.ownerOf(span), span);
       // The row above has one worker more.
       if (isTask(row)) add(rowAbove(store, row), span);
+      // Who answers a review is named by what it came to.
+      if (row.kind === "review") {
+        for (const task of store.children(row.parent_id ?? "").filter((each) => each.review_id === span)) {
+          for (const call of store.descendants(task.span_id)) if (call.kind === "llm") add(task.span_id, call.span_id);
+        }
+      }
     }
     // A startup stands in the rows of all that wait for it.
     if ([...byOwner.keys()].some((owner) => this.#startups.has(owner))) for (const task of this.#tasks.keys()) add(task, task);
@@ -122,44 +153,113 @@ export class LayoutBuilder {
   #addPhase(store: Store, row: Row, depth: number, parent: string | null, giver: string | null): void {
     const children = store.children(row.span_id);
     const reviews = children.filter((child) => child.kind === "review");
-    const tasks = children.filter((child) => child.kind !== "review");
+    const answers = [...children, ...reviews.flatMap((review) => store.children(review.span_id))].filter((child) => isAnswer(row, child) && this.#isLeft(child));
+    const tasks = children.filter((child) => child.kind !== "review" && !isAnswer(row, child));
     const reviewers = reviews.flatMap((review) =>
-      tasksBelow(store, review.span_id).map((task) => ({ task, review: review.span_id })));
+      tasksBelow(store, review.span_id).filter((task) => !isAnswer(row, task) && this.#isLeft(task)).map((task) => ({ task, review: review.span_id })));
     const isExpanded = !this.#collapsed.has(row.span_id);
-    const own = phaseMarks(row, reviews);
-    const all = isExpanded ? [] : [...tasks, ...reviewers.map(({ task }) => task)];
+    const rounds = roundsOf(store, row);
+    // A task that answers has a row of its own, where its verdicts stand.
+    const own = phaseMarks(row, answers.length ? [] : reviews, rounds);
+    const all = isExpanded ? [] : [...tasks, ...answers, ...reviewers.map(({ task }) => task)];
     const isHot = all.length > MOST_PRESSED;
     this.#add({
       id: row.span_id, row, kind: "phase", depth, isWorker: false, isExpanded, hasChildren: tasks.length > 0, height: PHASE_HEIGHT,
-      heat: isHot ? heatOf(all) : null, errors: this.#errorsIn(store, tasks), parent, giver,
+      heat: isHot ? heatOf(all) : null, errors: this.#errorsIn(store, tasks), members: [], rounds, parent, giver,
     }, { marks: isExpanded || isHot ? own : this.#press(store, row, own, all) });
     if (!isExpanded) return;
     this.#addSiblings(row.span_id, tasks, depth + 1, (task, inner) => this.#addTask(store, task, inner, row.span_id, giver));
+    if (answers.length) this.#addAnswers(store, answers, depth + 1, row.span_id);
     for (const { task, review } of reviewers) this.#addTask(store, task, depth + 1, row.span_id, review);
+  }
+
+  /** One row for all tasks that answered the reviews of a phase: they are one task, asked once a round. */
+  #addAnswers(store: Store, answers: readonly Row[], depth: number, parent: string): void {
+    const first = answers[0] as Row;
+    if (answers.length === 1) return this.#addTask(store, first, depth, parent);
+    const parts = answers.map((row) => this.#task(store, row.span_id));
+    const kept = this.#together.get(first.span_id);
+    const together = kept && kept.isOf(answers) ? kept : new Together(answers, parts);
+    this.#together.set(first.span_id, together);
+    this.#add({
+      id: first.span_id, row: together.row, kind: "task", depth, isWorker: false, isExpanded: false, hasChildren: false, heat: null,
+      height: Math.max(...parts.map((part) => part.lanes)) * LANE_HEIGHT + 2 * PAD, errors: parts.reduce((sum, part) => sum + part.errors, 0),
+      members: answers.map((row) => row.span_id), rounds: [], parent, giver: null,
+    }, together);
   }
 
   #addTask(store: Store, row: Row, depth: number, parent: string | null, giver: string | null = null): void {
     const task = this.#task(store, row.span_id);
     const { lanes, errors, workers } = task;
-    const isExpanded = workers.length > 0 && isOpen(row, this.#collapsed);
+    const hasChildren = workers.length > 0 || row.work != null;
+    const isExpanded = hasChildren && this.#isOpen(row);
     const below = workers.map((span) => store.row(span) as Row);
     const heat = hasManyItems(row) && !isExpanded ? heatOf(below) : null;
     this.#add({
-      id: row.span_id, row, kind: "task", depth, isWorker: giver !== null, isExpanded, hasChildren: workers.length > 0, heat,
-      height: lanes * LANE_HEIGHT + 2 * PAD, errors: isExpanded ? errors : errors + this.#errorsIn(store, below), parent, giver,
+      id: row.span_id, row, kind: "task", depth, isWorker: giver !== null, isExpanded, hasChildren, heat,
+      height: lanes * LANE_HEIGHT + 2 * PAD, errors: isExpanded ? errors : errors + this.#errorsIn(store, below),
+      members: [], rounds: roundsOf(store, row), parent, giver,
     }, task);
     if (!isExpanded) return;
+    const rest = row.work ? this.#addWork(store, row, row.work, below, depth + 1) : below;
     // The tasks of a nested run stand in its phases.
-    const rows = [...new Set(below.map((worker) => phaseAround(store, worker) ?? worker))];
-    this.#addSiblings(row.span_id, rows, depth + 1, (each, inner) => {
+    const rows = [...new Set(rest.map((worker) => phaseAround(store, worker, row.span_id) ?? worker))];
+    const add = (each: Row, inner: number): void => {
       const by = giverOf(store, each) ?? row.span_id;
       if (each.kind === "phase") this.#addPhase(store, each, inner, row.span_id, by);
       else this.#addTask(store, each, inner, row.span_id, by);
+    };
+    if (hasManyItems(row)) this.#addMany(rows, depth + 1, row.end_ms != null, add);
+    else this.#addSiblings(row.span_id, rows, depth + 1, add);
+  }
+
+  /** One row for all rows of a map, and these below it, once it is opened. */
+  #addMap(store: Store, roots: readonly Row[], add: (row: Row, depth: number) => void): void {
+    const rows = roots.filter(isTask);
+    const isExpanded = this.#collapsed.has(ALL_ROWS);
+    this.#add({
+      id: ALL_ROWS, row: { span_id: ALL_ROWS, kind: "group", ...stateOfMany(rows.map((each) => each.status)), parent_id: null }, kind: "group",
+      depth: 0, isWorker: false, isExpanded, hasChildren: true, height: PHASE_HEIGHT, heat: heatOf(rows), errors: 0, members: [], rounds: [],
+      parent: null, giver: null,
+    }, { marks: [] });
+    if (isExpanded) this.#addMany(rows, 1, store.isOver, add);
+    for (const row of roots) if (!isTask(row)) add(row, 0);
+  }
+
+  /** Items, or rows of a map: in their order while they are at work, so that none moves, and what failed first after that. */
+  #addMany(all: readonly Row[], depth: number, isOver: boolean, add: (row: Row, depth: number) => void): void {
+    const rows = all.filter((row) => this.#isLeft(row));
+    for (const row of isOver ? worstFirst(rows) : rows) add(row, depth);
+  }
+
+  /**
+   * What a manager saw to: the written tasks by time, and what else was handed on by worker, with rows of their own where no
+   * worker has one. Gives back who is not among them.
+   */
+  #addWork(store: Store, manager: Row, work: readonly Work[], below: readonly Row[], depth: number): Row[] {
+    const shown = new Set<string>();
+    work.forEach(({ title, span_id, note }, k) => {
+      const row = store.row(span_id ?? "");
+      shown.add(span_id ?? "");
+      if (row && isTask(row)) {
+        if (this.#isLeft(row)) this.#addTask(store, row, depth, manager.span_id, giverOf(store, row) ?? manager.span_id);
+      } else if (this.#left === null || (row && this.#isLeft(row))) {
+        const id = span_id ?? `${manager.span_id}:${k}`;
+        const told: Row = { ...(row ?? { kind: "group", status: manager.status, start_ms: manager.start_ms ?? null }), span_id: id, name: title, reason: note ?? "", agent: null };
+        const from = told.start_ms ?? NaN;
+        told.start_ms = told.end_ms = null;
+        this.#add({
+          id, row: told, kind: row ? "task" : "group", depth, isWorker: true, isExpanded: false, hasChildren: false, heat: null, errors: 0,
+          height: PHASE_HEIGHT, members: [], rounds: [], parent: manager.span_id, giver: null,
+        }, { marks: note ? [{ row: told, shape: "ghost", from, to: null, top: 3, height: PHASE_HEIGHT - 6 }] : [] });
+      }
     });
+    return below.filter((row) => !shown.has(row.span_id));
   }
 
   /** Rows below a row, or the outermost ones; where they are many, those that are done can be folded away together. */
-  #addSiblings(parent: string | null, rows: readonly Row[], depth: number, add: (row: Row, depth: number) => void): void {
+  #addSiblings(parent: string | null, all: readonly Row[], depth: number, add: (row: Row, depth: number) => void): void {
+    const rows = all.filter((row) => this.#isLeft(row));
     if (rows.length < MANY_SIBLINGS) {
       for (const row of rows) add(row, depth);
       return;
@@ -170,19 +270,29 @@ export class LayoutBuilder {
     const row: Row = { span_id: id, kind: "group", ...stateOfMany(rows.map((each) => each.status)), parent_id: parent };
     this.#add({
       id, row, kind: "group", depth, isWorker: false, isExpanded, hasChildren: true, height: PHASE_HEIGHT,
-      heat: heatOf(isExpanded ? rows : done), errors: 0, parent, giver: null,
+      heat: heatOf(isExpanded ? rows : done), errors: 0, members: [], rounds: [], parent, giver: null,
     }, { marks: [] });
     for (const each of rows) if (isExpanded || each.status !== "ok") add(each, depth);
   }
 
+  #isLeft(row: Row): boolean {
+    return this.#left === null || this.#left.rows.has(row.span_id);
+  }
+
+  /** What a search leaves is open, however many rows it is. */
+  #isOpen(row: Row): boolean {
+    return this.#left === null ? isOpen(row, this.#collapsed) : !this.#collapsed.has(row.span_id);
+  }
+
   /** Adds a row below the last one; the very row of last time where it would be the same. */
-  #add(made: Omit<Track, "y" | "marks" | "source">, source: Track["source"]): void {
+  #add(made: Omit<Track, "y" | "marks" | "source">, whole: Track["source"]): void {
+    const source = this.#left === null ? whole : leftOf(whole, this.#left.spans);
     const kept = this.#kept.get(made.id);
     const track: Track = { ...made, y: this.#y, source, get marks() { return source.marks; } };
     // What is not compared follows from the id.
     const isSame = kept !== undefined && kept.row === track.row && kept.source === source && kept.y === track.y && kept.height === track.height
       && kept.errors === track.errors && kept.heat === track.heat && kept.isExpanded === track.isExpanded && kept.hasChildren === track.hasChildren
-      && kept.parent === track.parent && kept.giver === track.giver && kept.depth === track.depth;
+      && kept.parent === track.parent && kept.giver === track.giver && kept.depth === track.depth && kept.rounds.length === track.rounds.length;
     this.#tracks.push(isSame ? kept : track);
     this.#y += track.height;
   }
@@ -215,6 +325,22 @@ export class LayoutBuilder {
   }
 }
 
+/** The marks of spans that are left, and the frames that show where they stand. */
+function leftOf(whole: Track["source"], spans: ReadonlySet<string>): Track["source"] {
+  let marks: readonly Mark[] | undefined;
+  return {
+    get marks() {
+      return (marks ??= whole.marks.filter((mark) => mark.shape === "task" || mark.shape === "phase" || mark.shape === "round" || isOfAny(mark, spans)));
+    },
+  };
+}
+
+/** What failed, then the others, in each the longest first. */
+function worstFirst(rows: readonly Row[]): Row[] {
+  const rank = (row: Row): number => (isError(row) ? 0 : 1);
+  return [...rows].sort((a, b) => rank(a) - rank(b) || (durationOf(b) ?? -1) - (durationOf(a) ?? -1));
+}
+
 /** The outermost tasks below a span, in order of appearance. */
 const tasksBelow = (store: Store, span: string): Row[] =>
   store.descendants(span, isTask).filter(isTask).sort((a, b) => store.taskNumber(a.span_id) - store.taskNumber(b.span_id));
@@ -233,10 +359,10 @@ function rowAbove(store: Store, task: Row): string {
   return above.span_id;
 }
 
-/** The outermost phase between a task and the one that began its run. */
-function phaseAround(store: Store, task: Row): Row | undefined {
+/** The outermost phase between a task and the row below which it stands: of the task that began its run. */
+function phaseAround(store: Store, task: Row, top: string): Row | undefined {
   let found: Row | undefined;
-  for (let at = store.row(task.parent_id ?? ""); at && at.kind !== "task"; at = store.row(at.parent_id ?? "")) {
+  for (let at = store.row(task.parent_id ?? ""); at && at.kind !== "task" && at.span_id !== top; at = store.row(at.parent_id ?? "")) {
     if (at.kind === "phase") found = at;
   }
   return found;

@@ -2,9 +2,10 @@
 
 import { describe, expect, it } from "vitest";
 import { delta, row, run, stored } from "../testing/runs";
-import type { Row } from "../wire/rows";
+import type { Row, Run } from "../wire/rows";
 import { heatColumns } from "./heat";
-import { groupOf, LayoutBuilder } from "./layout-builder";
+import { View } from "../view/view";
+import { ALL_ROWS, groupOf, LayoutBuilder } from "./layout-builder";
 import type { Layout } from "./tracks";
 
 const NONE: ReadonlySet<string> = new Set();
@@ -61,7 +62,58 @@ describe("items of a task", () => {
     const layout = arrange(items(1000));
     expect(idsOf(layout)).toEqual(["t"]);
     expect([layout.track("t")?.errors, layout.track("t")?.heat?.from.length]).toEqual([1, 1000]);
-    expect(arrange(items(1000), ["t"]).tracks.length).toBe(1002);
+    expect(idsOf(arrange(items(1000), ["t"])).slice(0, 3)).toEqual(["t", "i0", "i1"]);
+  });
+
+  it("stand with what failed first, then the longest first, once all are over (W25)", () => {
+    const rows = items(20).map((each, k) => (each.span_id === "t" ? { ...each, end_ms: 99 } : { ...each, end_ms: 10 + 2 * k }));
+    expect(idsOf(arrange(rows, ["t"])).slice(0, 4)).toEqual(["t", "i3", "i19", "i18"]);
+  });
+
+  it("say nothing of a place that they waited for", () => {
+    const rows = items(20).map((each) => ({ ...each, queue_ms: each.span_id === "t" ? null : 500 }));
+    const marks = arrange(rows, ["t"]).track("i5")?.marks ?? [];
+    expect(marks.find((mark) => mark.shape === "queue")?.label).toBe("");
+  });
+});
+
+describe("rows of a map", () => {
+  const rows = (count: number): Row[] => Array.from({ length: count }, (_, k) =>
+    row({ span_id: `r${k}`, kind: "task", name: `row ${k}`, start_ms: k, end_ms: k + 5 + (k % 7), status: k % 10 === 3 ? "error" : "ok" }));
+  const map = (count: number, opened: string[] = [], more: Partial<Run> = {}): Layout => new LayoutBuilder().build(
+    stored({ rows: rows(count), phases: [], run: run({ task_noun: "row", tasks_total: count, status: "completed_with_warnings", ...more }) }), new Set(opened));
+
+  it.each([13, 300, 1700])("are one row, whatever their number: %s (W25)", (count) => {
+    const { tracks } = map(count);
+    expect(tracks.map((track) => [track.id, track.kind, track.heat?.from.length])).toEqual([[ALL_ROWS, "group", count]]);
+    expect(tracks[0]?.heat?.errors.length).toBe(Math.ceil((count - 3) / 10));
+  });
+
+  it("stand below it once it is opened, what failed first, then the longest first", () => {
+    const { tracks } = map(300, [ALL_ROWS]);
+    expect(tracks.length).toBe(301);
+    expect(tracks.slice(0, 2).map((track) => [track.row.name, track.depth])).toEqual([["270 done, 30 failed", 0], ["row 13", 1]]);
+    expect(tracks.slice(1, 31).every((track) => track.row.status === "error")).toBe(true);
+    const lengths = tracks.slice(31).map((track) => (track.row.end_ms as number) - (track.row.start_ms as number));
+    expect(lengths).toEqual([...lengths].sort((a, b) => b - a));
+  });
+
+  it("do not move while they are at work", () => {
+    expect(idsOf(map(300, [ALL_ROWS], { status: "running" })).slice(0, 4)).toEqual([ALL_ROWS, "r0", "r1", "r2"]);
+  });
+
+  it("stand by themselves where they are few", () => {
+    expect(idsOf(map(12))).not.toContain(ALL_ROWS);
+  });
+
+  it("are led to in the row that stands for all, which opens", () => {
+    const view = new View(stored({ rows: rows(300), phases: [], run: run({ task_noun: "row", tasks_total: 300, status: "failed" }) }), new AbortController().signal);
+    view.select("r8");
+    expect(view.selectedTrack?.id).toBe(ALL_ROWS);
+    view.goTo("r13");
+    expect(view.selectedTrack?.id).toBe("r13");
+    view.goTo("r23");
+    expect(view.layout.value.tracks.length).toBe(301);
   });
 });
 

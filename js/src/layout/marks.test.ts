@@ -161,7 +161,8 @@ describe("a review", () => {
   it("that sent work back leaves a notch with the number of the next attempt", () => {
     const back = (span_id: string, end_ms: number): Row =>
       row({ span_id, kind: "review", parent_id: "t", start_ms: end_ms - 10, end_ms, review: review({ decision: "retry" }) });
-    const notches = marksOf([task, back("r1", 100), back("r2", 200)]).filter((mark) => mark.shape === "notch");
+    const turns = [0, 100, 200].map((start_ms) => row({ span_id: `u${start_ms}`, kind: "turn", parent_id: "t", start_ms, end_ms: start_ms + 90 }));
+    const notches = marksOf([{ ...task, attempt: 3 }, ...turns, back("r1", 100), back("r2", 200)]).filter((mark) => mark.shape === "notch");
     expect(notches.map((mark) => [mark.from, mark.label])).toEqual([[100, "2"], [200, "3"]]);
   });
 
@@ -174,7 +175,7 @@ describe("a review", () => {
     ];
     const { tracks } = arrange(rows);
     expect(tracks.map((track) => track.id)).toEqual(["p", "a", "c"]);
-    expect(tracks[0]?.marks.map((mark) => mark.shape)).toEqual(["phase", "review", "notch"]);
+    expect(tracks[0]?.marks.map((mark) => mark.shape)).toEqual(["phase", "review"]);
     expect(tracks[0]?.height).toBe(PHASE_HEIGHT);
     expect(stored({ rows, run: run() }).ownerOf("r")).toBe("p");
   });
@@ -194,7 +195,7 @@ it("marks where a guardrail sent the work back, unless a fallback agent took ove
   const objection = (id: string, at: number) =>
     row({ span_id: id, kind: "guardrail", parent_id: "t", guardrail: "output", status: "error", start_ms: at, end_ms: at });
   const rows = [
-    row({ span_id: "t", kind: "task", agent: "B", start_ms: 0, is_fallback: true }),
+    row({ span_id: "t", kind: "task", agent: "B", start_ms: 0, is_fallback: true, attempt: 2 }),
     row({ span_id: "u", kind: "turn", parent_id: "t", start_ms: 0, end_ms: 90 }),
     objection("g", 90),
     row({ span_id: "v", kind: "turn", parent_id: "t", start_ms: 90, end_ms: 180 }),

@@ -19,9 +19,9 @@ export interface Mark {
   /** Pixels from the top of its track. */
   readonly top: number;
   readonly height: number;
-  /** What a notch says, or in place of its cause a wait. */
+  /** What a notch says, or a round, or in place of its cause a wait. */
   readonly label?: string;
-  /** What a model call is called, the fullest name first. */
+  /** What a model call is called, the fullest name first; of a round, what became of it. */
   readonly names?: readonly string[];
 }
 
@@ -34,6 +34,10 @@ const BEAD = { top: 13, height: 11 };
 
 /** True for what can be pointed at and walked along, which the rest only frames. */
 export const isSelectableMark = (mark: Mark): boolean => SHAPES[mark.shape].isSelectable;
+
+/** True for the marks of some spans, and for the attempts of a call that is one of them. */
+export const isOfAny = ({ row, shape }: Mark, spans: ReadonlySet<string>): boolean =>
+  spans.has(row.span_id) || (shape === "attempt" && spans.has(row.parent_id ?? ""));
 
 /** The sub-lane of a call, which whatever happens inside it shares. */
 export function laneOf(store: Store, row: Row): number {
@@ -123,8 +127,8 @@ export function taskMark(task: Row, hasCalls: boolean, lanes: number): Mark | nu
   // A startup has a row of its own, since no task's time goes into it (E57).
   if (task.kind === "wait") return markOf(task, "wait", CALL_TOP.top, CALL_TOP.height);
   if (task.reused) return markOf(task, "reused", PAD + WORK.top, WORK.height);
-  // A handler is plain code, which has no calls of its own to show.
-  if (!hasCalls && isHandler(task)) return markOf(task, "work", PAD + WORK.top, WORK.height);
+  // A handler is plain code, which has no calls of its own to show; of items it is the items that work.
+  if (!hasCalls && isHandler(task) && task.item_count == null) return markOf(task, "work", PAD + WORK.top, WORK.height);
   return markOf(task, "task", PAD, lanes * LANE_HEIGHT);
 }
 

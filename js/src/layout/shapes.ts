@@ -23,6 +23,8 @@ const GAP: ShapeTraits = { isSelectable: false, isBead: false, isThinnable: fals
 
 export const SHAPES = {
   phase: FRAME,
+  /** One go at the work of a phase: a band over its rows, with what became of it in words. */
+  round: FRAME,
   task: FRAME,
   /** A handler's own time. */
   work: BAR,
@@ -42,7 +44,9 @@ export const SHAPES = {
   /** A gap between two attempts. */
   backoff: GAP,
   /** Before a task began: it was ready, and there was no free place for it. */
-  queue: GAP,
+  queue: { ...GAP, hue: "idle" },
+  /** Between two goes at the work of a task, which was sent back. */
+  between: { ...GAP, hue: "idle" },
   /** The moment at which work begins anew. */
   notch: { ...BEAD, isSelectable: false },
   /** What has no time yet. */

@@ -4,8 +4,7 @@
 import { describe, expect, it } from "vitest";
 import { Store } from "../store/store";
 import { readRecorded, RECORDED, type Recorded } from "../testing/recorded";
-import { durationOf } from "../wire/predicates";
-import { formatDuration } from "../wording/numbers";
+import { describeLength, nameOf, timesOf } from "../wording/labels";
 import { LayoutBuilder } from "./layout-builder";
 import type { Mark } from "./marks";
 
@@ -14,6 +13,7 @@ function kindOf(mark: Mark): string {
   // What a handler began beside it is not in the picture's bars.
   if (mark.shape === "work" || mark.row.kind === "nested") return "handler";
   if (mark.row.wait_kind === "startup") return "startup";
+  if (mark.shape === "round") return "round";
   if (mark.shape === "attempt") return "llm";
   return mark.shape === "backoff" ? "backoff" : mark.row.kind;
 }
@@ -25,13 +25,13 @@ describe.each(RECORDED.map((one): [string, Recorded] => [one.name, one]))("%s", 
   const { lines } = picture;
 
   it("has the same rows in the same order, as deep and as nested, with the same states", () => {
-    const rows = tracks.map(({ row, depth, isWorker }) => ({ span_id: row.span_id, name: row.name, status: row.status, depth, is_worker: isWorker }));
+    const rows = tracks.map(({ row, depth, isWorker }) => ({ span_id: row.span_id, name: nameOf(row) + timesOf(row), status: row.status, depth, is_worker: isWorker }));
     expect(rows).toEqual(lines.map(({ span_id, name, status, depth, is_worker }) => ({ span_id, name, status, depth, is_worker })));
     expect(rows.length).toBeGreaterThan(3);
   });
 
   it("says the same times", () => {
-    const times = tracks.map(({ row }) => (row.start_ms == null ? "" : formatDuration(durationOf(row))));
+    const times = tracks.map(({ row }) => (row.start_ms == null ? "" : describeLength(row)));
     expect(times).toEqual(lines.map((line) => line.time));
   });
 

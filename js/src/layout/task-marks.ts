@@ -3,11 +3,13 @@
 // below that row.
 
 import type { Store } from "../store/store";
+import { roundsOf } from "../store/rounds";
 import { isError, isTask } from "../wire/predicates";
-import type { Row } from "../wire/rows";
+import type { Round, Row } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
+import { ANSWERS } from "../wire/words";
 import { CALL_TOP, laneOf, type Mark, marksOf, taskMark } from "./marks";
-import { mayBeginAnew, notches } from "./notches";
+import { LEAST_BETWEEN_MS, notches } from "./notches";
 import { SHAPES } from "./shapes";
 import { LANE_HEIGHT, PAD } from "./sizes";
 import { startupMarks } from "./startup-marks";
@@ -35,8 +37,10 @@ export class TaskMarks {
   readonly #inLane: number[] = [];
   #bars = 0;
   readonly #failed = new Set<string>();
-  readonly #anew = new Map<string, Row>();
-  #lastTurn = -Infinity;
+  /** The first of what another agent does. */
+  #takeover: Row | null = null;
+  /** How often the task was sent back when its calls were named. */
+  #goes = 0;
 
   /** `startups`: of the run, as it goes on. */
   constructor(readonly store: Store, readonly id: string, readonly startups: ReadonlySet<string>) {
@@ -89,8 +93,7 @@ export class TaskMarks {
     for (const span of this.#changed) {
       const row = this.store.row(span) as Row;
       stale.add(span);
-      if (mayBeginAnew(row)) this.#anew.set(span, row);
-      if (row.kind === "turn" && !row.is_fallback) this.#lastTurn = Math.max(this.#lastTurn, row.start_ms ?? -Infinity);
+      if (row.is_fallback && row.start_ms != null && row.start_ms < (this.#takeover?.start_ms ?? Infinity)) this.#takeover = row;
       const parent = row.parent_id == null ? undefined : this.store.row(row.parent_id);
       if (parent && parent.span_id !== this.id && (parent.kind === "llm" || parent.kind === "tool")) stale.add(parent.span_id);
       // A call is named by what its reply asked for.
@@ -99,6 +102,10 @@ export class TaskMarks {
       for (const call of this.store.children(turn.span_id)) if (call.kind === "llm") stale.add(call.span_id);
     }
     this.#changed.clear();
+    const goes = roundsOf(this.store, this.store.row(this.id) as Row).length;
+    // Calls are named by the go that they are in, once there are several.
+    if (goes !== this.#goes) for (const [span, marks] of this.#made) if (marks.some((mark) => mark.names)) stale.add(span);
+    this.#goes = goes;
     if (stale.size) this.#remake(stale);
     this.#finish();
     this.#isUpToDate = true;
@@ -146,11 +153,10 @@ export class TaskMarks {
   #finish(): void {
     const task = this.store.row(this.id) as Row;
     const own = taskMark(task, this.#bars > 0, this.#lanes);
-    const waits = this.#waits(task);
-    const anew = notches([...this.#anew.values()], this.#lastTurn, this.#lanes * LANE_HEIGHT + 2 * PAD);
-    const more = [...anew, ...waits];
+    const rounds = roundsOf(this.store, task);
+    const more = [...notches(task, rounds, this.#takeover, this.#lanes * LANE_HEIGHT + 2 * PAD), ...this.#waits(task), ...betweenRounds(task, rounds)];
     const inside = more.length ? [...this.#calls, ...more].sort((a, b) => a.from - b.from) : this.#calls;
-    this.#marks = own ? [own, ...inside] : inside;
+    this.#marks = own ? [...framesOf(own, rounds), ...inside] : inside;
   }
 
   /** What held the task up before and between its calls: no free place, and models that were made ready. */
@@ -159,7 +165,13 @@ export class TaskMarks {
     const waits = startups.length ? startupMarks(task, this.#calls, startups) : [];
     const queue_ms = task.queue_ms ?? 0;
     if (task.start_ms == null || queue_ms < LEAST_QUEUE_MS) return waits;
-    return [{ row: task, shape: "queue", from: task.start_ms - queue_ms, to: task.start_ms, ...CALL_TOP }, ...waits];
+    const queue: Mark = { row: task, shape: "queue", from: task.start_ms - queue_ms, to: task.start_ms, ...CALL_TOP };
+    // Where many wait for a place, that is how it should be, and needs no words in each row.
+    return [this.#isOneOfMany(task) ? { ...queue, label: "" } : queue, ...waits];
+  }
+
+  #isOneOfMany(task: Row): boolean {
+    return this.store.run.value?.task_noun !== "task" || this.store.row(task.parent_id ?? "")?.item_count != null;
   }
 
   /** A span that failed because of one inside it is not counted again. */
@@ -173,4 +185,25 @@ export class TaskMarks {
     for (const span of this.#failed) if (!around.has(span)) count += 1;
     return count;
   }
+}
+
+/** The frame of a task: one for each go at it, where they are apart. */
+function framesOf(own: Mark, rounds: readonly Round[]): Mark[] {
+  if (own.shape !== "task" && own.shape !== "work") return [own];
+  const frames: Mark[] = [];
+  for (const { start_ms, end_ms } of rounds) {
+    const last = frames.at(-1);
+    if (last && last.to !== null && start_ms - last.to <= LEAST_BETWEEN_MS) frames[frames.length - 1] = { ...last, to: end_ms ?? null };
+    else frames.push({ ...own, from: start_ms, to: end_ms ?? null });
+  }
+  return frames.length ? frames : [own];
+}
+
+/** The time between two goes at a task. */
+function betweenRounds(task: Row, rounds: readonly Round[]): Mark[] {
+  return rounds.flatMap((round, k) => {
+    const before = rounds[k - 1]?.end_ms;
+    if (before == null || round.start_ms - before <= LEAST_BETWEEN_MS) return [];
+    return [{ row: task, shape: "between" as const, from: before, to: round.start_ms, label: (rounds[k - 1]?.verdict ?? ANSWERS.retry ?? "").replace(/:.*/s, ""), ...CALL_TOP }];
+  });
 }

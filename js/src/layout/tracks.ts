@@ -1,8 +1,9 @@
 // Which rows there are, and how high they stand: pure, from the store to tracks with their marks. Time becomes pixels only
 // in `draw`, so zooming and the clock never come back here.
 
+import { roundAt } from "../store/rounds";
 import { isStartup } from "../wire/predicates";
-import type { Row } from "../wire/rows";
+import type { Round, Row } from "../wire/rows";
 import type { Heat } from "./heat";
 import type { Mark } from "./marks";
 
@@ -28,8 +29,12 @@ export interface Track {
   readonly heat: Heat | null;
   /** Errors anywhere inside, so that a closed row still shows them. */
   readonly errors: number;
+  /** The goes at its work, where it was sent back. */
+  readonly rounds: readonly Round[];
   /** The id of the row that it is below, one step further out. */
   readonly parent: string | null;
+  /** The ids of all tasks that share the row, where they are several: the answers to the reviews of a phase. */
+  readonly members: readonly string[];
   /** The span in that row by which the work was handed on to this one. */
   readonly giver: string | null;
 }
@@ -51,6 +56,15 @@ export interface TaskLink {
   readonly isContext: boolean;
   /** When `to` went on, where it waited after its own beginning; null while it waits, undefined where it had not begun. */
   readonly resumedAt?: number | null;
+  /** Of work that was sent back: from the end of one go to the beginning of another one, in the same round. */
+  readonly go?: { readonly from: number; readonly to: number };
+}
+
+/** The rounds of a phase, from its own row to the last one in it, in pixels. */
+export interface Band {
+  readonly rounds: readonly Round[];
+  readonly top: number;
+  readonly bottom: number;
 }
 
 /** The tasks and phases of the plan, by kind and name. */
@@ -63,6 +77,8 @@ export class Layout {
   #byId: Map<string, Track> | null = null;
   #arrows: readonly WorkArrow[] | null = null;
   #links: readonly TaskLink[] | null = null;
+  #linksByRow: Map<string, TaskLink[]> | null = null;
+  #bands: readonly Band[] | null = null;
 
   constructor(
     readonly tracks: readonly Track[],
@@ -75,7 +91,7 @@ export class Layout {
 
   /** The row of a task, phase or group; undefined where it is folded away, or has none. */
   track(id: string): Track | undefined {
-    this.#byId ??= new Map(this.tracks.map((track) => [track.id, track]));
+    this.#byId ??= new Map(this.tracks.flatMap((track) => [track.id, ...track.members].map((each) => [each, track] as const)));
     return this.#byId.get(id);
   }
 
@@ -116,6 +132,21 @@ export class Layout {
     return this.#links;
   }
 
+  /** What these rows wait for, or waited, and what does so for them: by rows, since each frame asks for one or two of very many. */
+  linksOf(rows: readonly (string | null)[]): readonly TaskLink[] {
+    if (this.#linksByRow === null) {
+      this.#linksByRow = new Map();
+      for (const link of this.links) {
+        for (const { id } of [link.from, link.to]) {
+          const found = this.#linksByRow.get(id);
+          if (found) found.push(link);
+          else this.#linksByRow.set(id, [link]);
+        }
+      }
+    }
+    return [...new Set(rows.flatMap((row) => (row === null ? [] : (this.#linksByRow?.get(row) ?? []))))];
+  }
+
   /** From a startup to a row that had nothing else to do than to wait for it. */
   #startupsOf(to: Track): TaskLink[] {
     return to.marks.flatMap((mark) => {
@@ -130,8 +161,35 @@ export class Layout {
     return (to.row.depends_on ?? []).flatMap((name) => {
       const source = this.named.get(nameKey(to.kind, name));
       const from = source && (this.track(source.span_id) ?? this.track(source.parent_id ?? ""));
-      return source && from && from !== to ? [{ from, to, source, isContext: context.includes(name) }] : [];
+      if (!source || !from || from === to) return [];
+      const link = { from, to, source, isContext: context.includes(name) };
+      return from.rounds.length === 0 && to.rounds.length === 0 ? [link] : this.#goesOf(link);
     });
+  }
+
+  /** A link for each go at the work of a row: from the last go before it, and from none of an earlier round of its phase. */
+  #goesOf(link: TaskLink): TaskLink[] {
+    const goes = (row: Row, rounds: readonly Round[]): readonly Round[] =>
+      rounds.length ? rounds : row.start_ms == null ? [] : [{ start_ms: row.start_ms, end_ms: row.end_ms ?? null }];
+    const { from, to, source } = link;
+    const isRowOfSource = from.row.span_id === source.span_id;
+    const around = to.parent === null || to.parent !== from.parent ? [] : (this.track(to.parent)?.rounds ?? []);
+    return goes(to.row, to.rounds).flatMap(({ start_ms }) => {
+      const before = goes(source, isRowOfSource ? from.rounds : []).filter(({ end_ms }) => end_ms != null && end_ms <= start_ms).at(-1);
+      if (before?.end_ms == null || roundAt(around, before.start_ms) !== roundAt(around, start_ms)) return [];
+      return [{ ...link, go: { from: before.end_ms, to: start_ms } }];
+    });
+  }
+
+  /** The rows over which the rounds of a phase are bands. */
+  get bands(): readonly Band[] {
+    this.#bands ??= this.tracks.flatMap((track, at) => {
+      if (track.kind !== "phase" || track.rounds.length === 0) return [];
+      const after = this.tracks.findIndex((each, k) => k > at && each.depth <= track.depth);
+      const bottom = after < 0 ? this.height : (this.tracks[after] as Track).y;
+      return [{ rounds: track.rounds, top: track.y, bottom }];
+    });
+    return this.#bands;
   }
 
   /**

@@ -3,7 +3,7 @@
 import { isTask } from "../wire/predicates";
 import type { Row, Run } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
-import { signOf, titleOf } from "../wording/labels";
+import { nameOf, signOf, titleOf } from "../wording/labels";
 import type { Store } from "./store";
 
 export interface Activity {
@@ -34,7 +34,7 @@ function activity(store: Store, owner: string): Activity {
   const first = calls[0];
   return {
     span: first?.span_id ?? owner,
-    name: task?.name ?? "",
+    name: task ? nameOf(task) : "",
     doing: first ? `${signOf(first)} ${titleOf(store, first)}` + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
     began: task?.start_ms ?? null,
   };

@@ -8,7 +8,20 @@ export const variableOf = (store: Store): string => store.run.value?.variable ??
 
 /** The rows of some spans: a list, since pandas takes a tuple as one label of several levels. */
 export const spansExpression = (store: Store, spans: readonly string[]): string =>
-  `${variableOf(store)}.frames.spans.loc[${JSON.stringify(spans).replaceAll('","', '", "')}]`;
+  `${frameOf(store, spans)}.loc[${JSON.stringify(spans).replaceAll('","', '", "')}]`;
+
+export const spanExpression = (store: Store, span: string): string => `${frameOf(store, [span])}.loc["${span}"]`;
+
+/** Tasks of the run are in a frame of their own, which has the sums of their tokens and cost; other spans only have their own. */
+const frameOf = (store: Store, spans: readonly string[]): string =>
+  `${variableOf(store)}.frames.${spans.length > 0 && spans.every((span) => isOwnTask(store, span)) ? "tasks" : "spans"}`;
+
+function isOwnTask(store: Store, span: string): boolean {
+  const row = store.row(span);
+  let around = store.row(row?.parent_id ?? "");
+  while (around?.kind === "phase") around = store.row(around.parent_id ?? "");
+  return row?.kind === "task" && around === undefined;
+}
 
 /** The rows of the spans that were there at some time of a range. */
 export const rangeExpression = (store: Store, { from, to }: TimeRange): string =>

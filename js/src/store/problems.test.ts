@@ -31,3 +31,14 @@ it("lists for what a run completed with warnings, whether or not a warning was g
   expect(warnings([task({ name: "fine" })])).toEqual(["A phase went on although its review would have sent it back."]);
   expect(warnings([task({ name: "fine" })], { status: "completed" })).toEqual([]);
 });
+
+it("tells many failures as one, and not what is inside them (W25)", () => {
+  const rows = Array.from({ length: 30 }, (_, k) => [
+    row({ span_id: `r${k}`, kind: "task", name: `row ${k}`, status: "error" }),
+    row({ span_id: `n${k}`, kind: "nested", parent_id: `r${k}`, status: "error" }),
+    row({ span_id: `t${k}`, kind: "task", name: "say", parent_id: `n${k}`, status: "error" }),
+  ]).flat();
+  const told = (more: object): string[] => listWarnings(stored({ rows, run: run({ status: "completed_with_warnings", task_noun: "row", ...more }) }));
+  expect(told({})).toEqual(["30 rows failed."]);
+  expect(told({ warnings: ["Careful."] })).toEqual(["Careful.", "30 rows failed."]);
+});

@@ -96,14 +96,14 @@ it("has the phases and tasks of nested runs as rows below the task that began th
   const nested = catchUp(RECORDED.find((one) => one.name === "nested") as Recorded);
   const { tracks, arrows } = new LayoutBuilder().build(nested, new Set());
   expect(tracks.map((track) => [track.row.name, track.depth, track.isWorker])).toEqual([
-    ["make", 0, false], ["compose", 1, false], ["think", 2, true], ["write", 2, true], ["read", 2, true],
+    ["make", 0, false], ["compose", 1, false], ["think", 2, true], ["write", 2, true], ["weigh", 2, true], ["read", 2, true],
     ["ask", 1, false], ["one", 2, false], ["first", 3, true], ["two", 2, false], ["second", 3, true], ["judge", 1, true],
     ["Loading a model", 0, false], ["Loading a model", 0, false],
   ]);
   expect(arrows.map(({ by, to }) => [by.row.name, to.row.name])).toEqual([
-    ["haiku", "think"], ["haiku", "write"], ["proof", "read"], ["others", "one"], ["others", "two"], ["phase", "judge"],
+    ["haiku", "think"], ["haiku", "write"], ["critic", "weigh"], ["proof", "read"], ["others", "one"], ["others", "two"], ["phase", "judge"],
   ]);
   const compose = tracks[1]?.row as never;
-  expect(durationOf(compose)).toBe(2500);
+  expect(durationOf(compose)).toBe(3500);
   expect(nested.run.value?.tasks_total).toBe(2);
 });

@@ -2,7 +2,8 @@
 // of it may look as if it went on still (W15).
 
 import type { Row, Status } from "../wire/rows";
-import { STATUS_NAMES } from "../wording/labels";
+import { RUN_STATUS_NAMES, STATUS_NAMES, WHEN_SAVED } from "../wire/words";
+import { standingOf } from "../wording/labels";
 import { formatTimeOfDay } from "../wording/text";
 import type { Store } from "./store";
 
@@ -23,4 +24,17 @@ export function stateOfRow(store: Store, row: Row): RowState {
 export function unknownSince(lost: string): string {
   const time = formatTimeOfDay(lost);
   return time === null ? "unknown" : `unknown since ${time}`;
+}
+
+/**
+ * How far a run had come of which nothing more is known, because it was saved before its end, or its kernel went: `running
+ * when saved, 10:51 PM · 4 of 8 tasks · 18 s · $0.021`; null for one that goes on or has ended.
+ */
+export function sayBreak(store: Store): string | null {
+  const run = store.run.value;
+  const lost = store.lostAt.value;
+  if (!run || store.isOver || lost === null) return null;
+  const word = store.savedAt.value === null ? RUN_STATUS_NAMES.interrupted : WHEN_SAVED;
+  const elapsed_ms = store.elapsed(performance.now());
+  return [[word, formatTimeOfDay(lost)].filter(Boolean).join(", "), ...standingOf({ ...run, elapsed_ms })].join(" · ");
 }

@@ -41,6 +41,29 @@ describe("folding", () => {
   });
 });
 
+describe("rows that are in themselves", () => {
+  const inside = (span_id: string, parent_id: string | null): Row => row({ span_id, kind: "task", parent_id });
+  const rootOf = (store: Store, span: string): number => {
+    let steps = 0;
+    for (let at = store.row(span)?.parent_id; at && steps < 10_000; at = store.row(at)?.parent_id) steps += 1;
+    return steps;
+  };
+
+  it("are taken out of what they are in", () => {
+    const store = stored({ rows: [inside("a", "c"), inside("b", "a"), inside("c", "b"), inside("self", "self")] });
+    expect(["a", "b", "c", "self"].map((span) => store.row(span)?.parent_id)).toEqual([null, "a", "b", null]);
+    expect(store.children("c")).toEqual([]);
+    store.fold(delta(1, 2, { rows: [inside("x", "y"), inside("y", "x")] }), 0);
+    expect(rootOf(store, "x") + rootOf(store, "y")).toBe(1);
+  });
+
+  it.each([1, -1])("and those that are too deep, in whatever order they come (%i)", (order) => {
+    const chain = Array.from({ length: 2000 }, (_, k) => inside(`${k}`, k ? `${k - 1}` : null));
+    const store = stored({ rows: order > 0 ? chain : chain.reverse() });
+    expect(Math.max(...chain.map((each) => rootOf(store, each.span_id)))).toBe(300);
+  });
+});
+
 describe("the clock", () => {
   it("runs between messages while the run does", () => {
     const store = stored({ run: run({ elapsed_ms: 1000 }) }, 50_000);
@@ -151,4 +174,13 @@ it("knows when a call inside a span ended after its details were loaded", () => 
   expect(store.hasStaleDetails("t")).toBe(false);
   store.fold(delta(2, 3, { rows: [row({ span_id: "l", kind: "llm", parent_id: "t", end_ms: 5 })] }), 0);
   expect(store.hasStaleDetails("t")).toBe(true);
+});
+
+it("has a clock that does not run ahead of what has come and is not taken in yet", () => {
+  const store = stored({}, 1000);
+  expect(store.elapsed(6000)).toBe(6000);
+  store.heldAt = 2500;
+  expect(store.elapsed(6000)).toBe(2500);
+  store.heldAt = null;
+  expect(store.elapsed(6000)).toBe(6000);
 });

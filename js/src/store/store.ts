@@ -2,11 +2,18 @@
 // views read one store. Rows are replaced whole, never changed in place, so a reader may keep what it was given.
 
 import { signal } from "@preact/signals";
-import type { Delta, Details, Kept, Piece, Saved, Snapshot, TextPiece } from "../wire/messages";
-import { isFinal, isReturn } from "../wire/predicates";
+import type { Delta, Details, Kept, Piece, Saved, Snapshot, TextHits, TextPiece } from "../wire/messages";
+import { isFinal, isStartup } from "../wire/predicates";
 import type { Phase, Row, Run } from "../wire/rows";
 import { Journal } from "./journal";
+import { roundAt, roundsOf } from "./rounds";
 import { Selection } from "./selection";
+
+/** The longest chain of spans in spans that is believed, as the kernel does (E71). */
+const DEEPEST = 300;
+
+/** Of so many searches the answers are kept: views of one run may look for different words. */
+const MOST_SEARCHES = 8;
 
 /** What became of a message: `gap` means that something was missed, so the caller should say hello again. */
 export type FoldResult = "folded" | "old" | "gap";
@@ -32,13 +39,17 @@ export class Store {
   #rows = new Map<string, Row>();
   #children = new Map<string, string[]>();
   #taskNumbers = new Map<string, number>();
-  /** What sent work back. */
-  #returns = new Set<string>();
+  readonly #startups = new Set<string>();
+  /** Of which there is a row. */
+  readonly kinds = new Set<string>();
   readonly #journal = new Journal();
   #details = new Map<string, { details: Details; progress: string }>();
   #text = new Map<string, Streamed>();
   #pieces = new Map<string, { from: number; text: string }>();
+  #hits = new Map<string, TextHits>();
   #origin = Infinity;
+  /** When the oldest message came that is not taken in yet, on this page's clock: no clock runs ahead of its data. */
+  heldAt: number | null = null;
   /** On this page's clock. */
   readonly #frozenAt = signal<number | null>(null);
 
@@ -63,16 +74,19 @@ export class Store {
         this.#put(row);
         this.#journal.add(row.span_id);
       }
+      this.#untangle(message.rows);
     } else {
       const isOther = this.run.value !== null && this.run.value.run_id !== message.run.run_id;
       if (message.n <= this.#n && !isOther) return "old";
       this.#rows.clear();
       this.#children.clear();
       this.#taskNumbers.clear();
-      this.#returns.clear();
+      this.#startups.clear();
+      this.kinds.clear();
       this.#journal.clear();
       if (isOther) this.#forget();
       for (const row of message.rows) this.#put(row);
+      this.#untangle(message.rows);
       this.phases.value = message.phases;
     }
     if (message.kind === "saved") {
@@ -87,6 +101,11 @@ export class Store {
     // page's clock, and the clock shown never runs backwards because one message came late.
     this.#origin = Math.min(this.#origin, now - message.run.elapsed_ms);
     this.run.value = message.run;
+    // Of what was saved before its end nobody can say how it went on.
+    if (message.kind === "saved" && message.run.status === "running") {
+      this.#frozenAt.value = now;
+      this.lostAt.value = message.saved_at;
+    }
     this.version.value += 1;
     return "folded";
   }
@@ -95,7 +114,7 @@ export class Store {
   elapsed(now: number): number {
     const run = this.run.value;
     if (!run) return 0;
-    return run.status === "running" ? Math.max(run.elapsed_ms, (this.#frozenAt.value ?? now) - this.#origin) : run.elapsed_ms;
+    return run.status === "running" ? Math.max(run.elapsed_ms, Math.min(this.#frozenAt.value ?? now, this.heldAt ?? Infinity) - this.#origin) : run.elapsed_ms;
   }
 
   /** Stops the clock at `now`, because nobody is there any more who could say that the run goes on. */
@@ -174,16 +193,16 @@ export class Store {
     return this.#taskNumbers.get(span) ?? Infinity;
   }
 
-  /** How often the work of a span's task was begun when that span began: once more each time it was sent back. */
+  /** The models that were made ready, in order of first appearance. */
+  get startups(): Row[] {
+    return [...this.#startups].flatMap((span) => this.#rows.get(span) ?? []);
+  }
+
+  /** How often the work of a span's task was begun when that span began: once more each time it was sent back; 0 where it never was. */
   draftOf(span: Row): number {
-    if (this.#returns.size === 0) return 1;
-    const owner = this.ownerOf(span.span_id);
-    let draft = 1;
-    for (const id of this.#returns) {
-      const end = this.#rows.get(id)?.end_ms ?? Infinity;
-      if (end <= (span.start_ms ?? Infinity) && this.ownerOf(id) === owner) draft += 1;
-    }
-    return draft;
+    const task = this.#rows.get(this.ownerOf(span.span_id));
+    const rounds = task ? roundsOf(this, task) : [];
+    return rounds.length > 0 ? Math.max(1, roundAt(rounds, span.start_ms ?? Infinity)) : 0;
   }
 
   /** How much has changed by now: what `changesSince` is asked with the next time. */
@@ -209,6 +228,21 @@ export class Store {
     if (known && from !== start + known.text.length) return;
     this.#pieces.set(key, { from: start, text: (known?.text ?? "") + text });
     this.version.value += 1;
+  }
+
+  /** Takes in where the kernel has found words. */
+  keepHits(hits: TextHits): void {
+    const key = keyOf(hits.words);
+    this.#hits.delete(key);
+    this.#hits.set(key, hits);
+    const [oldest] = this.#hits.keys();
+    if (this.#hits.size > MOST_SEARCHES && oldest !== undefined) this.#hits.delete(oldest);
+    this.version.value += 1;
+  }
+
+  /** Where the kernel has found these words; undefined until it has looked. */
+  textHits(words: readonly string[]): TextHits | undefined {
+    return this.#hits.get(keyOf(words));
   }
 
   /** A text of the details as far as it is here: what came with them, and the pieces that were asked for. */
@@ -264,8 +298,26 @@ export class Store {
       }
     }
     if (row.kind === "task" && !this.#taskNumbers.has(row.span_id)) this.#taskNumbers.set(row.span_id, this.#taskNumbers.size);
-    if (isReturn(row)) this.#returns.add(row.span_id);
+    this.kinds.add(row.kind);
+    if (isStartup(row)) this.#startups.add(row.span_id);
     this.#rows.set(row.span_id, row);
+  }
+
+  /** Takes rows that are inside themselves, or too deep, out of what they are in: all who go up or down rely on an end. */
+  #untangle(rows: readonly Row[]): void {
+    for (const { span_id } of rows) {
+      const row = this.#rows.get(span_id) as Row;
+      let above: Row | undefined = row;
+      for (let steps = 0; above?.parent_id; steps += 1) {
+        if (steps === DEEPEST || above.parent_id === span_id) {
+          const siblings = this.#children.get(row.parent_id as string);
+          siblings?.splice(siblings.indexOf(span_id), 1);
+          this.#rows.set(span_id, { ...row, parent_id: null });
+          break;
+        }
+        above = this.#rows.get(above.parent_id);
+      }
+    }
   }
 
   #keep(details: Details): void {
@@ -275,11 +327,14 @@ export class Store {
   #forget(): void {
     this.#details.clear();
     this.#pieces.clear();
+    this.#hits.clear();
     this.#text.clear();
     this.#origin = Infinity;
     this.selection.clear();
   }
 }
+
+const keyOf = (words: readonly string[]): string => words.join("\0");
 
 /** A part of a text, and where in the whole it begins. */
 interface Streamed {

@@ -28,10 +28,10 @@ export function applyTheme(root: HTMLElement): Theme {
   const style = getComputedStyle(root);
   const font = style.fontFamily || "system-ui, sans-serif";
   if (matches("(forced-colors: active)")) {
-    const forced: Record<Hue, string> = {
-      llm: "CanvasText", tool: "CanvasText", error: "CanvasText", wait: "CanvasText", idle: "CanvasText",
-    };
-    const labelColors: Record<Hue, string> = { llm: "Canvas", tool: "Canvas", error: "Canvas", wait: "Canvas", idle: "Canvas" };
+    // No colour of the system says that something failed: that keeps its red, the one that stands out from its canvas.
+    const { error } = PALETTES[colorSchemeOn(parse(resolve(root, "Canvas") ?? "") ?? WHITE)];
+    const forced: Record<Hue, string> = { llm: "CanvasText", tool: "CanvasText", error, wait: "CanvasText", idle: "CanvasText" };
+    const labelColors: Record<Hue, string> = { llm: "Canvas", tool: "Canvas", error: labelColorOn(error), wait: "Canvas", idle: "Canvas" };
     return {
       colorScheme, font, background: "Canvas", text: "CanvasText", muted: "CanvasText", accent: "Highlight",
       hues: forced, labelColors,

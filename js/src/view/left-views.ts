@@ -13,7 +13,7 @@ const KEPT = [
   "isDrawerOpen", "collapsed", "follow", "isFollowingRows", "isCriticalShown", "isTableShown", "window", "scrollTop",
 ] as const satisfies readonly (keyof View)[];
 const SELECTED = ["spans", "range"] as const;
-const SEARCHED = ["words", "kinds", "status"] as const;
+const SEARCHED = ["words", "kinds", "status", "isDimming"] as const;
 
 type Kept = Record<string, unknown>;
 

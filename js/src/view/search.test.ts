@@ -1,8 +1,10 @@
-// Holds W9: what is looked for is found by its words, kind and status, and stands out.
+// Holds W28: what is looked for is found by its words in names and texts, narrowed by fields, kind and status; what does not
+// fit is hidden, or dimmed.
 
 import { beforeEach, expect, it } from "vitest";
 import type { Store } from "../store/store";
 import { delta, row, stored } from "../testing/runs";
+import * as finder from "./finder";
 import { View } from "./view";
 
 let store: Store;
@@ -11,6 +13,7 @@ let view: View;
 beforeEach(() => {
   store = stored();
   view = new View(store, new AbortController().signal);
+  view.search.finder.value = finder;
 });
 
 const find = (words: string): string[] | undefined => {
@@ -40,10 +43,59 @@ it("lists no turn, and an attempt only where it tells more than its call", () =>
   expect(find("turn")).toEqual([]);
 });
 
-it("finds the texts that were loaded", () => {
+it("finds the texts of this page where they arose, with what is around them", () => {
   expect(find("high tide")).toEqual([]);
-  store.keepDetails({ span_id: "l", messages: [{ role: "assistant", text: "At high Tide." }] });
+  const asked = { role: "user", text: "When is it?" };
+  store.keepDetails({ span_id: "l", messages: [asked, { role: "assistant", text: "At high Tide." }] });
+  store.keepDetails({ span_id: "t", messages: [asked, { role: "assistant", text: "At high Tide." }], output: "At high Tide." });
   expect(find("high tide")).toEqual(["l"]);
+  expect(view.search.result.value?.snippets.get("l")).toBe("At high Tide.");
+  expect(find("\"when is it\"")).toEqual(["t"]);
+});
+
+it("finds what the kernel has found, word by word", () => {
+  expect(find("vendor lookup")).toEqual([]);
+  const spans = new Map([["x", { words: [0, 1], snippet: "…the vendor lookup…" }], ["y", { words: [0], snippet: "vendor" }]]);
+  store.keepHits({ words: ["vendor", "lookup"], n: 1, spans });
+  expect(find("vendor lookup")).toEqual(["x"]);
+  expect(view.search.result.value?.snippets.get("x")).toBe("…the vendor lookup…");
+  expect(find("vendor fetch")).toEqual([]);
+});
+
+it("is narrowed by fields and amounts, and one that is being written asks for nothing", () => {
+  expect(find("tool:fetch")).toEqual(["y"]);
+  expect(find("kind:tool status:failed")).toEqual(["y"]);
+  expect(find('agent:"ana lopez"')).toEqual(["t"]);
+  expect(find("time>=0.39")).toEqual(["l", "y"]);
+  expect(find("time<0.2")).toEqual(["a2"]);
+  expect(find("cost>0.01")).toEqual([]);
+  expect(find("tool:")?.length).toBe(view.search.result.value?.total);
+  expect(find("http://tides.example")).toEqual([]);
+});
+
+it("hides the rows without a hit, and the bars that are none, and dims them where a person wants that", () => {
+  const rows = (): string[] => view.layout.value.tracks.map((track) => track.id);
+  const bars = (): string[] => view.layout.value.tracks.flatMap((track) => track.marks.map((mark) => mark.row.span_id));
+  expect(rows()).toEqual(["p", "t", "g"]);
+  find("tool:fetch");
+  expect(rows()).toEqual(["p", "t"]);
+  expect(bars()).toEqual(["p", "t", "y"]);
+  view.search.isDimming.value = true;
+  expect(rows()).toEqual(["p", "t", "g"]);
+  view.search.isDimming.value = false;
+  view.goTo("g");
+  expect([view.search.isDimming.value, rows()]).toEqual([true, ["p", "t", "g"]]);
+});
+
+it("opens what is folded where something in it fits, and folds it again", () => {
+  view.toggle("p");
+  expect(view.layout.value.tracks.map((track) => track.id)).toEqual(["p"]);
+  find("tool:fetch");
+  expect(view.layout.value.tracks.map((track) => track.id)).toEqual(["p", "t"]);
+  view.toggle("p");
+  expect(view.layout.value.tracks.map((track) => track.id)).toEqual(["p"]);
+  view.search.clear();
+  expect(view.layout.value.tracks.map((track) => track.id)).toEqual(["p"]);
 });
 
 it("filters by kind and status, alone or together", () => {

@@ -1,12 +1,11 @@
-// What a person looks for (W9): words, kinds and a status, and the spans that fit. No DOM. What does not fit is dimmed
-// and not hidden, because where something happened in a run is half of what is to be seen.
+// What a person looks for (W28): words, kinds and a status, and the spans that fit. No DOM. What does not fit is hidden, or
+// dimmed where a person wants to see where in the run it happened. What finds is loaded with the first search.
 
 import { computed, signal } from "@preact/signals";
 import type { Store } from "../store/store";
 import { isTask } from "../wire/predicates";
-import type { Details } from "../wire/messages";
 import type { Row, Status } from "../wire/rows";
-import { kindTitle, modelNameOf, STATUS_NAMES, titleOf, waitOf } from "../wording/labels";
+import type * as finding from "./finder";
 
 /** What can be asked for by kind: the kinds of spans behind each word. */
 export const KIND_FILTERS = {
@@ -17,41 +16,74 @@ export const KIND_FILTERS = {
 } as const satisfies Record<string, readonly string[]>;
 
 export type KindFilter = keyof typeof KIND_FILTERS;
-
-/**
- * True for what stands for itself in a list of spans: turns only frame what is in them, and an attempt that succeeded at once
- * is its call over again.
- */
-export const isListed = (row: Row): boolean =>
-  row.kind !== "turn" && (row.kind !== "attempt" || row.status !== "ok" || (row.attempt ?? 1) > 1);
+export type Finder = Pick<typeof finding, "find" | "parseQuery">;
 
 export class Search {
   readonly words = signal("");
   /** The kinds asked for; none means all. */
   readonly kinds = signal<ReadonlySet<KindFilter>>(new Set());
   readonly status = signal<Status | "">("");
-  /** The rows that fit, in the order of time; null as long as nothing is looked for. */
-  readonly found = computed<readonly Row[] | null>(() => (this.isActive ? this.#find() : null));
+  /** True where what does not fit is dimmed, and not hidden. */
+  readonly isDimming = signal(false);
+  /** What finds; null until it is loaded. */
+  readonly finder = signal<Finder | null>(null);
+  readonly #query = computed(() => this.finder.value?.parseQuery(this.words.value) ?? null);
+  /** The words that have to stand in a text or a name, in lower case. */
+  readonly texts = computed<readonly string[]>(() => this.#query.value?.words ?? []);
+  /** What fits; null as long as nothing is looked for. */
+  readonly result = computed<finding.Found | null>(() => (this.isActive ? this.#find() : null));
+  /** The rows that fit, in the order of time. */
+  readonly found = computed<readonly Row[] | null>(() => this.result.value?.rows ?? null);
   /** What stands out: the spans that fit, and of a task found by its words what it did. */
   readonly spans = computed<ReadonlySet<string> | null>(() => {
     const found = this.found.value;
     if (!found) return null;
     const spans = new Set(found.map((row) => row.span_id));
-    if (this.kinds.value.size > 0 || this.status.value !== "") return spans;
+    if (this.isNarrowed) return spans;
     for (const task of found.filter(isTask)) {
       for (const row of this.store.descendants(task.span_id, isTask)) if (!isTask(row)) spans.add(row.span_id);
     }
     return spans;
   });
-
-  // Rows and details are replaced whole, never changed, so what was read of one stays true of it.
-  readonly #texts = new WeakMap<Row, string>();
-  readonly #detailTexts = new WeakMap<Details, string>();
+  /** The rows that something that fits is in, with those around them, and those in a task that fits; null: all of them. */
+  readonly shownRows = computed<ReadonlySet<string> | null>(() => {
+    const found = this.found.value;
+    if (!found || this.isDimming.value) return null;
+    const shown = new Set<string>();
+    for (const row of found) {
+      for (let at: string | null | undefined = row.span_id; at && !shown.has(at); at = this.store.row(at)?.parent_id) shown.add(at);
+    }
+    for (const row of found) {
+      if (isTask(row) || (row.kind === "phase" && !this.isNarrowed)) for (const inside of this.store.descendants(row.span_id)) shown.add(inside.span_id);
+    }
+    return shown;
+  });
 
   constructor(readonly store: Store) {}
 
   get isActive(): boolean {
-    return this.words.value.trim() !== "" || this.kinds.value.size > 0 || this.status.value !== "";
+    return this.words.value.trim() !== "" || this.isFiltering;
+  }
+
+  /** True where kinds or a status are asked for. */
+  get isFiltering(): boolean {
+    return this.kinds.value.size > 0 || this.status.value !== "";
+  }
+
+  /** True where more is asked than that some words stand somewhere. */
+  get isNarrowed(): boolean {
+    return this.isFiltering || (this.#query.value?.conditions.length ?? 0) > 0;
+  }
+
+  /** How many of the outermost tasks something that fits is in. */
+  countOutermost(): number {
+    const outermost = new Set<string>();
+    for (const row of this.found.value ?? []) {
+      let [at, task]: [Row | undefined, string | null] = [row, null];
+      for (; at; at = this.store.row(at.parent_id ?? "")) if (isTask(at)) task = at.span_id;
+      if (task) outermost.add(task);
+    }
+    return outermost.size;
   }
 
   toggleKind(kind: KindFilter): void {
@@ -75,44 +107,13 @@ export class Search {
     return found.at(next % found.length)?.span_id ?? null;
   }
 
-  #find(): Row[] {
+  #find(): finding.Found | null {
     this.store.version.value;
-    const words = this.words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const [finder, query] = [this.finder.value, this.#query.value];
+    if (!finder || !query) return null;
     const kinds = new Set([...this.kinds.value].flatMap((kind): readonly string[] => KIND_FILTERS[kind]));
     const status = this.status.value;
-    const found: Row[] = [];
-    for (const row of this.store.rows()) {
-      if (!isListed(row) || (kinds.size > 0 && !kinds.has(row.kind)) || (status && row.status !== status)) continue;
-      // What a model call is called hangs on the rows around it, so it is not kept.
-      const title = words.length > 0 ? titleOf(this.store, row).toLowerCase() : "";
-      const texts = [title, this.#textOf(row), this.#detailTextOf(row)];
-      if (words.every((word) => texts.some((text) => text.includes(word)))) found.push(row);
-    }
-    return found.sort((a, b) => (a.start_ms ?? Infinity) - (b.start_ms ?? Infinity));
-  }
-
-  #textOf(row: Row): string {
-    const known = this.#texts.get(row);
-    if (known !== undefined) return known;
-    const parts = [
-      row.name, kindTitle(row.kind), STATUS_NAMES[row.status], row.agent, row.tool, row.delegate_to, modelNameOf(row),
-      row.provider, row.description, row.reason, row.error_type, row.error_message, row.retry_reason, row.review?.text,
-      row.kind === "wait" ? waitOf(row) : null,
-    ];
-    const text = parts.filter(Boolean).join("\n").toLowerCase();
-    this.#texts.set(row, text);
-    return text;
-  }
-
-  /** The texts of a span as far as they were loaded. */
-  #detailTextOf(row: Row): string {
-    const details = this.store.details(row.span_id);
-    if (!details) return "";
-    const known = this.#detailTexts.get(details);
-    if (known !== undefined) return known;
-    const messages = details.messages.map((message) => message.text);
-    const text = [...messages, details.input, details.output, details.error?.message].filter(Boolean).join("\n").toLowerCase();
-    this.#detailTexts.set(details, text);
-    return text;
+    const fits = (row: Row): boolean => (kinds.size === 0 || kinds.has(row.kind)) && (!status || row.status === status);
+    return finder.find(this.store, query, [fits], this.store.textHits(query.words));
   }
 }

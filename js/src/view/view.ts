@@ -3,7 +3,7 @@
 
 import { computed, effect, type Signal, signal, untracked } from "@preact/signals";
 import * as scale from "../layout/time-scale";
-import { isOpen, LayoutBuilder } from "../layout/layout-builder";
+import { ALL_ROWS, isMapOfMany, isOpen, LayoutBuilder } from "../layout/layout-builder";
 import { EMPTY, type Layout, type Track } from "../layout/tracks";
 import type { Store } from "../store/store";
 import type { Row } from "../wire/rows";
@@ -23,7 +23,11 @@ export class View {
   readonly selectedSpans = computed<ReadonlySet<string>>(() => new Set(this.store.selection.spans.value));
   readonly hovered = signal<string | null>(null);
   readonly isDrawerOpen = signal(false);
+  /** The tab of the drawer that a person chose last. */
+  readonly tab = signal("summary");
   readonly collapsed = signal<ReadonlySet<string>>(new Set());
+  /** The rows that a person has closed among those that a search leaves: at first they are all open. */
+  readonly #closedFound = signal<ReadonlySet<string>>(new Set());
   readonly follow = signal<scale.FollowMode>("fit");
   /** Rows that run now are scrolled into sight, until a person scrolls, or selects something. */
   readonly isFollowingRows = signal(true);
@@ -33,6 +37,8 @@ export class View {
   readonly isTableShown = signal(false);
   readonly areKeysShown = signal(false);
   readonly search: Search;
+  /** Writes a cell below the one that shows this view, and runs nothing; null where there are no cells. */
+  writeBelow: ((source: string) => void) | null = null;
   readonly scrollTop = signal(0);
   /** Pixels of the chart: its width, and the height that rows have below the axis. */
   readonly width = signal(600);
@@ -73,7 +79,18 @@ export class View {
     this.search = new Search(store);
     const stop = effect(() => {
       store.version.value;
-      this.layout.value = this.#layoutBuilder.build(store, this.collapsed.value);
+      const rows = this.search.shownRows.value;
+      const spans = this.search.spans.value;
+      const found = rows && spans ? { rows, spans } : null;
+      this.layout.value = this.#layoutBuilder.build(store, this.#folds.value, found);
+      untracked(() => this.keepScroll());
+    });
+    const stopOpening = effect(() => {
+      // Another search opens what was closed in the one before.
+      this.search.words.value;
+      this.search.kinds.value;
+      this.search.status.value;
+      this.#closedFound.value = new Set();
     });
     this.#ownSpans = store.selection.spans.value;
     const stopFollowing = effect(() => {
@@ -82,6 +99,7 @@ export class View {
     });
     end.addEventListener("abort", () => {
       stop();
+      stopOpening();
       stopFollowing();
     });
   }
@@ -202,22 +220,30 @@ export class View {
     const row = this.store.row(span);
     if (!row) return;
     const owner = this.store.ownerOf(span);
+    if (this.search.shownRows.value?.has(owner) === false) this.search.isDimming.value = true;
     for (const around of this.#around(span)) if (around !== owner && !this.#isOpen(around)) this.toggle(around);
     this.select(span);
     this.isDrawerOpen.value = true;
     this.reveal();
   }
 
+  /** What a person has closed, or opened where much is below a row. */
+  get #folds(): Signal<ReadonlySet<string>> {
+    return this.search.shownRows.value ? this.#closedFound : this.collapsed;
+  }
+
   #isOpen(around: string): boolean {
     const row = this.store.row(around);
-    return row ? isOpen(row, this.collapsed.value) : !this.collapsed.value.has(around);
+    const folds = this.#folds.value;
+    if (around === ALL_ROWS) return this.search.shownRows.value !== null || folds.has(around);
+    return row && !this.search.shownRows.value ? isOpen(row, folds) : !folds.has(around);
   }
 
   /** Closes or opens the row of a phase, or of a task that handed work on. */
   toggle(row: string): void {
-    const collapsed = new Set(this.collapsed.value);
-    if (!collapsed.delete(row)) collapsed.add(row);
-    this.collapsed.value = collapsed;
+    const folds = new Set(this.#folds.value);
+    if (!folds.delete(row)) folds.add(row);
+    this.#folds.value = folds;
     this.keepScroll();
   }
 
@@ -264,6 +290,8 @@ export class View {
   /** The track that a span is drawn in. */
   trackOf(span: string): Track | undefined {
     const layout = this.layout.value;
+    const own = layout.track(span);
+    if (own) return own;
     for (const around of this.#around(span)) {
       const track = layout.track(around);
       if (track) return track;
@@ -341,6 +369,7 @@ export class View {
       yield owner;
       at = this.store.row(owner)?.parent_id;
     }
+    if (isMapOfMany(this.store)) yield ALL_ROWS;
   }
 
   #take(window: scale.TimeWindow): void {

@@ -1,8 +1,8 @@
 // Reads rows that come as columns: in a binary buffer, as the kernel sends them, or as short texts, as saved views have
-// them. Which lists a column has is told in ensemble_notebook/trace/timeline/row_columns.py and column_texts.py. Nothing here
-// trusts what it reads: a list that is too short, a number that points nowhere or a name that is no column's is found out.
+// them. Which lists a column has is told in ensemble_notebook/trace/timeline/row_columns.py. Nothing here trusts
+// what it reads: a list that is too short, a number that points nowhere or a name that is no column's is found out.
 
-import { isObject, isRow, type JsonObject } from "./guards";
+import { isColumn, isObject, isRow, type JsonObject } from "./guards";
 import { ROW_COLUMNS, type Row } from "./rows";
 
 /** A buffer as transports hand it out. */
@@ -142,9 +142,6 @@ class ColumnReader {
 function fail(): never {
   throw new Unreadable();
 }
-
-/** True for a column that this view knows; own names only, since `constructor` is none. */
-const isColumn = (name: unknown): name is keyof typeof ROW_COLUMNS => typeof name === "string" && Object.hasOwn(ROW_COLUMNS, name);
 
 const isCount = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0;
 

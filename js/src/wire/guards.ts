@@ -1,6 +1,6 @@
 // What may be a part of a row, whichever form it came in: every later step can rely on it.
 
-import { type Review, type Row, STATUSES } from "./rows";
+import { type Holds, type Review, ROW_COLUMNS, type Row, STATUSES } from "./rows";
 
 export type JsonObject = Record<string, unknown>;
 
@@ -20,6 +20,18 @@ export const isKind = (value: unknown): value is string => typeof value === "str
 
 const isStatus = isOneOf(STATUSES);
 const isTime = (value: unknown): boolean => value == null || (typeof value === "number" && Number.isFinite(value));
+
+/** True for a column that this view knows; own names only, since `constructor` is none. */
+export const isColumn = (name: unknown): name is keyof typeof ROW_COLUMNS => typeof name === "string" && Object.hasOwn(ROW_COLUMNS, name);
+
+const TYPES: Record<Holds, string> = { text: "string", number: "number", flag: "boolean", record: "object" };
+
+/** The row without what is not of the type that its column holds; what no column has is left to who upgrades it. */
+export function dropMistyped(row: Row): Row {
+  const isFine = ([name, value]: [string, unknown]): boolean => value == null || !isColumn(name) || typeof value === TYPES[ROW_COLUMNS[name]];
+  const fields = Object.entries(row);
+  return fields.every(isFine) ? row : (Object.fromEntries(fields.filter(isFine)) as unknown as Row);
+}
 
 /** True for a row that every later step can rely on. */
 export function isRow(value: unknown): value is Row {

@@ -31,6 +31,7 @@ const TRAITS = {
   review: { title: "Review", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: true, isWork: false },
   guardrail: { title: "Guardrail", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false, isWork: true },
   memory: { title: "Memory", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false, isWork: true },
+  score: { title: "Score", sign: "★", isBead: false, isLeaf: false, hasTotals: true, isActivity: true, isWork: true },
   nested: { title: "Nested run", sign: "▸", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
 } as const satisfies Record<string, KindTraits>;
 

@@ -47,6 +47,16 @@ export interface Piece {
   length: number;
 }
 
+/** Where some words stand in the texts of a run, as the kernel has found them. */
+export interface TextHits {
+  /** As they were asked for. */
+  words: readonly string[];
+  /** The number of the newest event that was looked at. */
+  n: number;
+  /** By span, the numbers of the words that stand in a text of it, and what is around one of them. */
+  spans: ReadonlyMap<string, { words: readonly number[]; snippet: string | null }>;
+}
+
 /** A piece of a text that is being streamed: of which span, the piece, and where in the text it begins. */
 export type TextPiece = readonly [string, string, number?];
 
@@ -101,6 +111,7 @@ export type Incoming =
   | Delta
   | { kind: "details"; details: Details }
   | { kind: "piece"; piece: Piece }
+  | { kind: "found"; hits: TextHits }
   | { kind: "pong"; nonce: number }
   | { kind: "selection"; selected: Selected }
   | { kind: "ended" }
@@ -110,7 +121,8 @@ export type Outgoing =
   | { kind: "hello"; have: number }
   | { kind: "ping"; nonce: number }
   | { kind: "stop" }
-  | { kind: "review"; span_id: string; verdict: Verdict; text: string }
+  | { kind: "review"; span_id: string; verdict: Verdict; text: string; for_all?: boolean }
   | { kind: "details"; span_id: string }
   | { kind: "piece"; span_id: string; field: string; from: number }
+  | { kind: "search"; words: readonly string[] }
   | { kind: "selection"; nonce: number; selection?: readonly string[]; range?: readonly [number, number] | null };

@@ -6,8 +6,6 @@ import type { Row, RunStatus } from "./rows";
 export const isFinal = (status: RunStatus | undefined): boolean =>
   status !== undefined && status !== "pending" && status !== "running";
 
-const LEAST_STARTUP_MS = 50;
-
 /** The agent that tasks without an agent have: plain code does their work. */
 export const HANDLER = "Handler";
 
@@ -16,13 +14,6 @@ export const isHandler = (task: Row): boolean => task.agent == null || task.agen
 /** How long a row took, `null` while it runs: a task says what of the time was its own, all else is start to end. */
 export const durationOf = (row: Row): number | null =>
   row.duration_ms ?? (row.start_ms != null && row.end_ms != null ? row.end_ms - row.start_ms : null);
-
-/** How long a model was made ready between the start and the end of a row, which is on no task's clock (E57); 0 where too short to tell. */
-export function startupTimeOf(row: Row): number {
-  if (row.duration_ms == null || row.start_ms == null || row.end_ms == null) return 0;
-  const beside = row.end_ms - row.start_ms - row.duration_ms;
-  return beside < LEAST_STARTUP_MS ? 0 : beside;
-}
 
 export const isError = (row: Row): boolean => row.status === "error";
 
@@ -39,3 +30,10 @@ export const isStartup = (row: Row): boolean => row.kind === "wait" && row.wait_
 export const hasCost = (row: Row): boolean => Boolean(row.cost) || (row.cost != null && hasTokens(row));
 
 export const isTask = (row: Row): boolean => row.kind === "task";
+
+/**
+ * True for what stands for itself in a list of spans: turns only frame what is in them, and an attempt that succeeded at once
+ * is its call over again.
+ */
+export const isListed = (row: Row): boolean =>
+  row.kind !== "turn" && (row.kind !== "attempt" || row.status !== "ok" || (row.attempt ?? 1) > 1);

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { delta, row, ROWS, run, snapshot, wire } from "../testing/runs";
+import type { Details } from "./messages";
 import { isFinal } from "./predicates";
 import { readMessage, readSaved } from "./reader";
 import { VERSION } from "./rows";
@@ -104,4 +105,16 @@ it("reads what version 1 called otherwise", () => {
   expect(readMessage(message)).toMatchObject({
     run: { error_count: 2, retry_count: 3 }, rows: [{ span_id: "w", wait_kind: "budget" }],
   });
+});
+
+it("puts the texts of a saved view together, which has each once, and bears what refers to nothing", () => {
+  const message = (text: unknown): unknown => ({ role: "user", text });
+  const saved = readSaved({
+    ...wire(snapshot()), kind: "saved", texts: ["tides", ["about ", 0, "."], [9, 7], 5],
+    details: { t: { messages: [message(1), message("as it is"), message(99)], input: 0, output: 2 } },
+  });
+  if (saved.kind !== "saved") throw new Error(saved.why);
+  const { messages, input, output } = saved.details.t as Details;
+  expect(messages.map(({ text }) => text)).toEqual(["about tides.", "as it is", ""]);
+  expect([input, output]).toEqual(["tides", ""]);
 });

@@ -2,11 +2,11 @@
 // version, a saved file, or a page that somebody else wrote. It must not know what is done with them.
 
 import { type Bytes, readColumns } from "./columns";
-import { isKind, isObject, isOneOf, isRow, type JsonObject } from "./guards";
-import type { Delta, Details, Handover, Incoming, Kept, Piece, Saved, Snapshot, TextPiece, TimeRange } from "./messages";
+import { dropMistyped, isKind, isObject, isOneOf, isRow, type JsonObject } from "./guards";
+import type { Delta, Details, Handover, Incoming, Kept, Piece, Saved, Snapshot, TextHits, TextPiece, TimeRange } from "./messages";
 import { upgradeRow, upgradeRun } from "./released-versions";
 import {
-  type ActiveSpan, BUDGET_AMOUNTS, type Failure, type Row, type Run, RUN_AMOUNTS, RUN_COUNTS, RUN_STATUSES,
+  type ActiveSpan, BUDGET_AMOUNTS, type Failure, MANY_COUNTS, type Row, type Run, RUN_AMOUNTS, RUN_COUNTS, RUN_STATUSES,
   type RunStatus, VERSION,
 } from "./rows";
 
@@ -44,6 +44,8 @@ export function readMessage(value: unknown, buffers: readonly Bytes[] = []): Inc
       return isPiece(value)
         ? { kind: "piece", piece: { span_id: value.span_id, field: value.field, from: value.from, text: value.text, length: value.length } }
         : { kind: "bad", why: "an incomplete piece of a text" };
+    case "found":
+      return { kind: "found", hits: readHits(value) };
     case "pong":
       return typeof value.nonce === "number"
         ? { kind: "pong", nonce: value.nonce }
@@ -57,6 +59,15 @@ export function readMessage(value: unknown, buffers: readonly Bytes[] = []): Inc
   }
 }
 
+function readHits(value: JsonObject): TextHits {
+  const spans = new Map<string, { words: number[]; snippet: string | null }>();
+  for (const hit of Array.isArray(value.spans) ? value.spans : []) {
+    if (!Array.isArray(hit) || typeof hit[0] !== "string" || !Array.isArray(hit[1])) continue;
+    spans.set(hit[0], { words: hit[1].filter((word) => typeof word === "number"), snippet: textOr(hit[2], null) });
+  }
+  return { words: textsOf(value.words), n: numberOr(value.n, 0), spans };
+}
+
 function readRange(value: unknown): TimeRange | null {
   const [from, to] = Array.isArray(value) ? [numberOr(value[0], null), numberOr(value[1], null)] : [null, null];
   return from !== null && to !== null && from < to ? { from, to } : null;
@@ -68,9 +79,10 @@ export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } 
   const snapshot = readSnapshot(value);
   if (!snapshot) return { kind: "bad", why: explainUnreadable(value) };
   const details: Record<string, Details> = {};
+  const texts = joinTexts(value.texts);
   if (isObject(value.details)) {
     for (const [span, content] of Object.entries(value.details)) {
-      if (isObject(content)) details[span] = readDetails(span, content);
+      if (isObject(content)) details[span] = readDetails(span, content, texts);
     }
   }
   return {
@@ -82,6 +94,16 @@ export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } 
     details_left_out: numberOr(value.details_left_out, 0),
     kept: readKept(value.kept),
   };
+}
+
+/** The texts of a saved view, each of which may have earlier ones as parts; what is none is left out. */
+function joinTexts(value: unknown): string[] {
+  const texts: string[] = [];
+  for (const text of Array.isArray(value) ? value : []) {
+    const parts: unknown[] = Array.isArray(text) ? text : [text];
+    texts.push(parts.map((part) => (typeof part === "number" ? (texts[part] ?? "") : textOr(part, ""))).join(""));
+  }
+  return texts;
 }
 
 function readKept(value: unknown): Record<string, Kept> {
@@ -103,7 +125,7 @@ const isReadable = (version: unknown): boolean =>
 
 /** Rows one by one, as versions 1 and 2 and small updates have them, or column by column. */
 function readRows(value: JsonObject, buffers: readonly Bytes[], run: Run): Row[] | null {
-  if (Array.isArray(value.rows)) return value.rows.filter(isRow).map((row) => upgradeRow(row, run));
+  if (Array.isArray(value.rows)) return value.rows.filter(isRow).map((row) => upgradeRow(dropMistyped(row), run));
   return readColumns(value, buffers);
 }
 
@@ -160,6 +182,9 @@ function readRun(found: unknown): Run | null {
     status: value.status as RunStatus,
     exit_reason: textOr(value.exit_reason, null),
     sentence: textOr(value.sentence, null),
+    ended_at: textOr(value.ended_at, null),
+    is_resumable: typeof value.is_resumable === "boolean" ? value.is_resumable : null,
+    many: isObject(value.many) ? numbersOf(value.many, MANY_COUNTS, 0) : null,
     task_noun: textOr(value.task_noun, "task"),
     phases_now: textsOf(value.phases_now),
     active: Array.isArray(value.active) ? value.active.filter(isActive) : [],
@@ -193,13 +218,15 @@ function isActive(value: unknown): value is ActiveSpan {
   return isObject(value) && typeof value.span_id === "string" && typeof value.name === "string" && isKind(value.kind);
 }
 
-function readDetails(span_id: string, value: JsonObject): Details {
+function readDetails(span_id: string, value: JsonObject, texts: readonly string[] = []): Details {
+  /** A text as it is, or by its number. */
+  const textAt = <T extends string | null>(found: unknown, otherwise: T): string | T => textOr(typeof found === "number" ? texts[found] : found, otherwise);
   const messages = Array.isArray(value.messages) ? value.messages.filter(isObject) : [];
   return {
     span_id,
     messages: messages.map((message) => ({
       role: textOr(message.role, "user"),
-      text: textOr(message.text, ""),
+      text: textAt(message.text, ""),
       field: textOr(message.field, null),
       name: textOr(message.name, null),
       tool_calls: Array.isArray(message.tool_calls)
@@ -210,8 +237,8 @@ function readDetails(span_id: string, value: JsonObject): Details {
           }))
         : null,
     })),
-    input: textOr(value.input, null),
-    output: textOr(value.output, null),
+    input: textAt(value.input, null),
+    output: textAt(value.output, null),
     error: failureOf(value.error),
     lengths: isObject(value.lengths)
       ? Object.fromEntries(Object.entries(value.lengths).filter((pair): pair is [string, number] => typeof pair[1] === "number")) : {},

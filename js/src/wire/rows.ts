@@ -4,7 +4,7 @@
 import type { Kind } from "./traits";
 
 /** Of all that is declared here. A view reads all versions up to this one. */
-export const VERSION = 3;
+export const VERSION = 4;
 
 export const STATUSES = [
   "pending", "running", "waiting", "ok", "error", "cancelled", "interrupted", "skipped",
@@ -46,8 +46,34 @@ export interface Review {
   on_timeout?: string | null;
   /** what was answered */
   decision?: string | null;
+  /** who decided: a person, the name of a handler, on_timeout, or nobody_to_ask; NA without an answer */
+  by?: string | null;
   /** nobody answered in time */
   is_timeout?: boolean | null;
+  /** name of the row of a map that it is about; an answer may then serve all rows */
+  row?: string | null;
+}
+
+/** One round: one go at the work of a phase or task that was sent back. */
+export interface Round {
+  /** its start, since the run started (ms) */
+  start_ms: number;
+  /** its end; absent while it lasts (ms) */
+  end_ms?: number | null;
+  /** what became of it, in words; absent where nobody said */
+  verdict?: string | null;
+}
+
+/** One part of what a manager saw to: a task as it was written, or work that was handed on. */
+export interface Work {
+  /** what it is called */
+  title: string;
+  /** of the task that a worker did, or of a delegation that was refused */
+  span_id?: string | null;
+  /** who did it */
+  agent?: string | null;
+  /** why there is no work to be seen, in words */
+  note?: string | null;
 }
 
 /** One memory operation. */
@@ -106,6 +132,14 @@ export interface Row {
   duration_ms?: number | null;
   /** number of the sub-lane inside its task, for calls side by side */
   lane?: number | null;
+  /** of a phase or task that was sent back: each go at its work, in order */
+  rounds?: readonly Round[] | null;
+  /** what a task is called whose name nobody chose: its first words */
+  title?: string | null;
+  /** of a manager: what stands below it, in order */
+  work?: readonly Work[] | null;
+  /** of a task that answers the review of a phase: span_id of that */
+  review_id?: string | null;
   /** on the longest chain; NA before the run has ended */
   critical?: boolean | null;
   /** how much later it could have ended without delaying the run (ms) */
@@ -116,7 +150,7 @@ export interface Row {
   backoff_ms?: number | null;
   /** of an LLM call that streamed (ms) */
   time_to_first_token_ms?: number | null;
-  /** what a wait waits for: rate_limit, budget or startup */
+  /** what a wait waits for: rate_limit, budget, connection or startup */
   wait_kind?: string | null;
   /** class of the error, where status is error */
   error_type?: string | null;
@@ -170,6 +204,8 @@ export interface Row {
   guardrail?: string | null;
   /** of a turn: the reply before was not of the output type */
   is_correction?: boolean | null;
+  /** what its code has said last of how far it is */
+  progress?: string | null;
   /** of a task in a view of two runs: how much more it took in the second one, in words */
   delta?: string | null;
   /** how a task was declared, by the names of its fields, where that differs from the defaults */
@@ -218,6 +254,18 @@ export interface Budget {
   currency?: string | null;
 }
 
+/** One work on many, while it goes on. */
+export interface Many {
+  /** how many items, or rows */
+  total: number;
+  /** of them that completed */
+  done: number;
+  /** of them that ended otherwise */
+  failed: number;
+  /** when the first of them could begin (ms) */
+  start_ms: number;
+}
+
 /** One error. */
 export interface Failure {
   /** its class */
@@ -240,6 +288,8 @@ export interface Run {
   sentence?: string | null;
   /** since the start; of a run that is over, its length (ms) */
   elapsed_ms: number;
+  /** the instant of its end; null before */
+  ended_at?: string | null;
   /** what a task is called: task, row, variant or run */
   task_noun: string;
   /** tasks of the plan */
@@ -258,6 +308,8 @@ export interface Run {
   active: readonly ActiveSpan[];
   /** span_id of the reviews that nobody has answered yet */
   waiting: readonly string[];
+  /** the items or rows that are at work; null where there are none */
+  many?: Many | null;
   /** cached ones included; known part (tokens) */
   input_tokens?: number | null;
   /** the part read from the provider's cache; known part (tokens) */
@@ -288,6 +340,8 @@ export interface Run {
   capture_mode?: string | null;
   /** the notebook's variable that has its output */
   variable?: string | null;
+  /** a line of the notebook can go on with it; null: nobody knows */
+  is_resumable?: boolean | null;
   /** the recording that answered in place of models */
   replayed_from?: string | null;
   /** the latest warnings */
@@ -306,6 +360,9 @@ export const RUN_COUNTS = [
 export const RUN_AMOUNTS = [
   "input_tokens", "cache_read_tokens", "output_tokens", "cost",
 ] as const;
+export const MANY_COUNTS = [
+  "total", "done", "failed", "start_ms",
+] as const;
 export const BUDGET_AMOUNTS = [
   "max_cost", "max_tokens", "max_llm_calls", "cost", "tokens", "llm_calls", "share", "warn_at",
 ] as const;
@@ -317,11 +374,12 @@ export const ROW_COLUMNS = {
   agent: "text", is_fallback: "flag", description: "text", depends_on: "record", item_count: "number",
   reuse_reason: "text", saved_tokens: "number", saved_cost: "number", saved_ms: "number", context: "record",
   output_characters: "number", start_ms: "number", end_ms: "number", duration_ms: "number", lane: "number",
-  critical: "flag", slack_ms: "number", queue_ms: "number", backoff_ms: "number", time_to_first_token_ms: "number",
-  wait_kind: "text", error_type: "text", error_message: "text", reason: "text", attempt: "number",
-  max_attempts: "number", retry_reason: "text", provider: "text", model_requested: "text", model: "text",
-  is_scripted: "flag", finish_reason: "text", input_tokens: "number", cache_read_tokens: "number",
-  output_tokens: "number", reasoning_tokens: "number", cost: "number", currency: "text", reused: "flag",
-  tool: "text", delegate_to: "text", delegation_id: "text", delegation: "record", review: "record",
-  memory: "record", guardrail: "text", is_correction: "flag", delta: "text", settings: "record",
+  rounds: "record", title: "text", work: "record", review_id: "text", critical: "flag", slack_ms: "number",
+  queue_ms: "number", backoff_ms: "number", time_to_first_token_ms: "number", wait_kind: "text", error_type: "text",
+  error_message: "text", reason: "text", attempt: "number", max_attempts: "number", retry_reason: "text",
+  provider: "text", model_requested: "text", model: "text", is_scripted: "flag", finish_reason: "text",
+  input_tokens: "number", cache_read_tokens: "number", output_tokens: "number", reasoning_tokens: "number",
+  cost: "number", currency: "text", reused: "flag", tool: "text", delegate_to: "text", delegation_id: "text",
+  delegation: "record", review: "record", memory: "record", guardrail: "text", is_correction: "flag",
+  progress: "text", delta: "text", settings: "record",
 } as const satisfies Partial<Record<keyof Row, Holds>>;

@@ -1,11 +1,12 @@
 // Holds W22: a span has one name, on its bar and wherever else it is told of.
 
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
+import cases from "../../../tests/wording_cases.json";
 import { LayoutBuilder } from "../layout/layout-builder";
 import { activitiesOf } from "../store/activities";
 import { row, run, stored } from "../testing/runs";
-import type { Row } from "../wire/rows";
-import { describeSkip, distinctiveEnd, reuseOf, savingOf, timesOf, titleOf } from "./labels";
+import type { Many, Review, Round, Row, Status } from "../wire/rows";
+import { answerOf, causeOf, describeLength, describeRounds, describeSkip, distinctiveEnd, progressOf, reuseOf, savingOf, timesOf, titleOf } from "./labels";
 
 const call = (turn: string, start: number, more: Partial<Row> = {}): Row[] => [
   row({ span_id: `u${turn}`, kind: "turn", parent_id: "t", name: `turn ${turn}`, start_ms: start, end_ms: start + 80, ...more }),
@@ -14,7 +15,7 @@ const call = (turn: string, start: number, more: Partial<Row> = {}): Row[] => [
 const tool = (turn: string, id: string, name: string): Row => row({ span_id: id, kind: "tool", parent_id: `u${turn}`, tool: name, start_ms: 0, end_ms: 1 });
 
 const ROWS: Row[] = [
-  row({ span_id: "t", kind: "task", name: "web", agent: "Ana", status: "running", start_ms: 0 }),
+  row({ span_id: "t", kind: "task", name: "web", agent: "Ana", status: "running", start_ms: 0, attempt: 3 }),
   ...call("1", 0), tool("1", "x1", "search"), tool("1", "x2", "search"), tool("1", "x3", "fetch"),
   ...call("2", 100), tool("2", "x4", "delegate_task"), row({ span_id: "d", kind: "delegation", parent_id: "x4", delegate_to: "Bo", start_ms: 150, end_ms: 160 }),
   ...call("3", 200),
@@ -28,7 +29,7 @@ it("calls a model call by what its reply did, else by its draft or turn, the sam
   const store = stored({ rows: ROWS, phases: [] });
   const calls = ROWS.filter((one) => one.kind === "llm");
   const titles = calls.map((one) => titleOf(store, one));
-  expect(titles).toEqual(["calls search × 2, fetch", "asks Bo", "turn 3", "draft 2", "correction", "draft 3"]);
+  expect(titles).toEqual(["calls search × 2, fetch", "asks Bo", "draft 1", "draft 2", "correction", "draft 3"]);
   const marks = new LayoutBuilder().build(store, new Set()).track("t")?.marks ?? [];
   expect(calls.map((one) => marks.find((mark) => mark.row === one)?.names?.[0])).toEqual(titles);
 });
@@ -45,30 +46,32 @@ it("says so of what runs now, too, and names the model only where nothing else i
   expect(titleOf(store, row({ span_id: "z", kind: "llm", parent_id: "t", model_requested: "gpt" }))).toBe("gpt");
 });
 
-it.each([
-  ["not started: the budget is used up", "skipped: the budget is used up"], ["phase 'sell' was skipped", "skipped, since phase 'sell' was skipped"],
-  ["needs 'bake', which was skipped", "skipped: needs 'bake', which was skipped"],
-  ["'a' failed", "skipped: 'a' failed"], ["condition not met", "condition not met"], [null, "skipped"],
-])("says in one clause why a task never ran: %s", (reason, words) => expect(describeSkip(reason)).toBe(words));
+// Python's tests read the same table.
+const task = (more: object): Row => row({ span_id: "t", kind: "task", ...more });
 
-it.each<[Partial<Row>, string]>([
-  [{}, ""], [{ item_count: 1200, settings: { for_each: "plan" } }, " x 1,200"], [{ item_count: 0 }, " x 0"],
-  [{ settings: { for_each: "plan" } }, " x ?"], [{ settings: { priority: true } }, ""],
-])("tells how often a task runs, also where nobody knows yet for how many items (E53): %j", (more, words) => {
-  expect(timesOf(row({ span_id: "t", kind: "task", ...more }))).toBe(words);
+it.each(cases.skips as [string | null, string][])("says in one clause why a task never ran: %s", (reason, words) =>
+  expect(describeSkip(reason)).toBe(words));
+
+it.each(cases.times as [object, string][])("tells how often a task runs, also where nobody knows yet for how many items (E53): %j", (more, words) =>
+  expect(timesOf(task(more))).toBe(words));
+
+it.each(cases.lengths as [object, string][])("says how long a row took, and of how long: %j", (more, words) => expect(describeLength(task(more))).toBe(words));
+
+it.each(cases.rounds as unknown as [string, Round[], string[]][])("says what became of each round of a %s (W23): %j", (kind, rounds, words) =>
+  expect(describeRounds(row({ span_id: "p", kind, rounds }))).toEqual(words));
+
+it.each(cases.redoings as [object, string][])("says why a task was done again: %j", (more, words) => expect(causeOf(task(more))).toBe(words));
+
+it.each(cases.reuses as [object, string][])("says why a task was reused or ran, where somebody asked (C34): %j", (more, words) =>
+  expect(reuseOf(task(more))).toBe(words));
+
+it.each(cases.savings as [object, string][])("says what was saved, and leaves out what is nothing or unknown (C34): %j", (more, words) => {
+  expect(savingOf(task(more))).toBe(words);
+  expect(savingOf(task(more), "reused: ")).toBe(words && `reused: ${words}`);
 });
 
-describe("reuse (C34)", () => {
-  it("says what was saved, and leaves out what is nothing or unknown", () => {
-    const whole = row({ span_id: "t", kind: "task", reused: true, saved_cost: 0.0123, saved_tokens: 4120, saved_ms: 12_000, currency: "USD" });
-    expect(savingOf(whole, "reused: ")).toBe("reused: $0.012, 4.1k tokens and 12 s saved");
-    expect(savingOf(row({ span_id: "t", kind: "task", reused: true, saved_cost: 0, saved_tokens: 0, saved_ms: 812 }))).toBe("812 ms saved");
-    expect(savingOf(row({ span_id: "t", kind: "task", reused: true }))).toBe("");
-  });
+it.each(cases.answers as [Review, Status | null, string][])("says what came of the review %j that is %s", (review, status, words) =>
+  expect(answerOf(row({ span_id: "r", kind: "review", start_ms: 0, end_ms: status && 1, status: status ?? "waiting", review }))).toBe(words));
 
-  it("says why a task was reused or ran, where somebody asked", () => {
-    expect(reuseOf(row({ span_id: "t", kind: "task", reused: true, reuse_reason: "unchanged since run a1" }))).toBe("reused: unchanged since run a1");
-    expect(reuseOf(row({ span_id: "t", kind: "task", reuse_reason: "the description changed" }))).toBe("not reused: the description changed");
-    expect(reuseOf(row({ span_id: "t", kind: "task" }))).toBe("");
-  });
-});
+it.each(cases.progress as [Many, number, string][])("says of %j after %s ms: %s (W25)", (many, elapsed, text) =>
+  expect(progressOf(many, elapsed)).toBe(text));

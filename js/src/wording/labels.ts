@@ -1,14 +1,16 @@
 // What spans are called: one vocabulary for bars, tooltips, drawer and status line. Pure; words only.
+//
+// Saved pictures say the same (`ensemble_notebook/trace/spans/shared_words.py`): the words are in one table, `wire/words`, and
+// `tests/wording_cases.json` is read by the tests of both.
 
 import type { KnownKind } from "../wire/kinds";
-import type { Row, Run, Status } from "../wire/rows";
+import { durationOf } from "../wire/predicates";
+import type { Many, Round, Row, Run, Status } from "../wire/rows";
 import { entryOf, type Kind, traitsOf } from "../wire/traits";
-import { formatCount, formatDuration, formatExactCount, formatMoney, pluralize } from "./numbers";
+import { ANSWERS, IN_REVIEW, STATUS_NAMES, SUBJECTS, UNDECIDED, WAITING_FOR_YOU } from "../wire/words";
+import { formatCount, formatDuration, formatExactCount, formatMoney, formatRate, formatRoughly, pluralize } from "./numbers";
 
-export const STATUS_NAMES: Record<Status, string> = {
-  pending: "pending", running: "running", waiting: "waiting", ok: "done", error: "failed", cancelled: "cancelled",
-  interrupted: "interrupted", skipped: "skipped",
-};
+const FEW = 5;
 
 /** What is done, and then what a person must know first. */
 const WORST_FIRST: readonly Status[] = ["ok", "error", "waiting", "interrupted", "cancelled", "running", "pending", "skipped"];
@@ -24,6 +26,31 @@ export function stateOfMany(statuses: readonly Status[]): { status: Status; name
 /** So many tasks of a run, by what they are called: `3 tasks`, of a map `3 rows`. */
 export const countTasks = (run: Run, amount: number): string => pluralize(amount, run.task_noun);
 
+/** How far a run had come that had not ended, or was broken off: `4 of 8 tasks`, `18 s`, `$0.021`. */
+export function standingOf(run: Run): string[] {
+  const said = [`${formatExactCount(run.tasks_done)} of ${countTasks(run, run.tasks_total)}`];
+  const { many } = run;
+  if (many && run.task_noun === "task") said.push(`${formatExactCount(many.done + many.failed)} of ${pluralize(many.total, "item")}`);
+  said.push(formatDuration(run.elapsed_ms));
+  return run.cost ? [...said, `${run.cost_complete ? "" : "at least "}${formatMoney(run.cost, run.currency)}`] : said;
+}
+
+/** So many items, or rows of a map. */
+export const countMany = (run: Run, { total }: Many): string => (run.task_noun === "task" ? pluralize(total, "item") : countTasks(run, total));
+
+/**
+ * How far work on many has come, and how it goes on if it goes on so: `151 of 1,700 · 38/s · about 40 s left`. How fast it
+ * is can be said of a few that have ended, and of a second.
+ */
+export function progressOf({ total, done, failed, start_ms }: Many, elapsed_ms: number): string {
+  const ended = done + failed;
+  const took = (elapsed_ms - start_ms) / 1000;
+  const said = `${formatExactCount(ended)} of ${formatExactCount(total)}`;
+  if (ended < FEW || took < 1) return said;
+  const paced = `${said} · ${formatRate(ended / took)}`;
+  return ended >= total ? paced : `${paced} · about ${formatRoughly(((total - ended) * took) / ended)} left`;
+}
+
 /** What tells an item or a row from others with the same beginning: `[12]`, `/r4`, ` #2`; empty where a name has no such end. */
 export const distinctiveEnd = (name: string): string => /(?:\/[^/]{1,10}?)?(?:\[\d+\]| #\d+)?$/.exec(name.slice(1))?.[0] ?? "";
 
@@ -33,13 +60,6 @@ export function timesOf(row: Row): string {
   return row.settings?.for_each == null ? "" : " x ?";
 }
 
-const ANSWERS: Record<string, string> = {
-  approve: "approved", edit: "edited", retry: "sent back", reject: "rejected", exit_early: "ended the run",
-};
-const SUBJECTS: Record<string, string> = {
-  task: "review before the start", output: "review of the output", tool: "review of a tool call", question: "question to you",
-  phase: "review of the phase",
-};
 const OPERATIONS: Record<string, string> = { retrieve: "recall", store: "remember" };
 
 /** The sign that a span has in front of its name; empty where it has none. */
@@ -58,12 +78,32 @@ export interface RowsAround {
   row(span: string): Row | undefined;
   /** The direct children of a span in order of first appearance. */
   children(span: string): readonly Row[];
-  /** How often the work that a span is part of was begun when that span began: once more each time it was sent back. */
+  /** How often the work that a span is part of was begun when that span began: once more each time it was sent back; 0 where it never was. */
   draftOf(span: Row): number;
+}
+
+const LONGEST_TITLE = 32;
+const wordsOf = (text: string): string => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, " ").trim();
+
+/** What a task or phase is called: by its first words where nobody chose its name, as which earlier versions have `writer_1`. */
+export function nameOf(row: Row): string {
+  if (row.title != null || row.kind !== "task" || !row.agent || !row.description) return row.title ?? row.name;
+  const stem = /(?:^|\.)([^.]+?)_\d+(?:_\d+)?$/.exec(row.name)?.[1];
+  return stem !== undefined && wordsOf(stem) === wordsOf(row.agent) ? firstWords(row.description) : row.name;
+}
+
+/** The first words of a text: `Describe the tide in one…`. */
+export function firstWords(text: string): string {
+  const words = text.split(/\s+/).filter(Boolean);
+  let count = Math.min(1, words.length);
+  while (count < words.length && words.slice(0, count + 1).join(" ").length <= LONGEST_TITLE) count += 1;
+  const title = words.slice(0, count).join(" ").slice(0, LONGEST_TITLE + 10);
+  return count === words.length ? title : `${title.replace(/[.,;:]+$/, "")}…`;
 }
 
 /** What a span is called where its row is not beside it; the kinds that are not here go by their names. */
 const TITLES: Partial<Record<KnownKind, (row: Row) => string>> = {
+  task: (row) => nameOf(row),
   attempt: (row) => `attempt ${row.attempt ?? ""}`,
   tool: (row) => row.tool ?? row.name,
   delegation: (row) => row.delegate_to ?? row.name,
@@ -77,21 +117,31 @@ export const titleOf = (rows: RowsAround, row: Row): string =>
   row.kind === "llm" ? (namesOfCall(rows, row)[0] as string) : (entryOf(TITLES, row.kind)?.(row) ?? row.name);
 
 /**
- * What a model call may be called, the fullest first: `asks Ana`, `calls search, fetch`, `correction`, `draft 2`, `turn 1`, and
- * the model where nothing else is known.
+ * What a model call may be called, the fullest first: `asks Ana`, `calls search, fetch`, `correction`, `draft 2`, of who reviews
+ * a phase the verdict, `turn 1` where nothing better is known, and the model where there is no turn.
  */
 export function namesOfCall(rows: RowsAround, call: Row): string[] {
   const turn = call.parent_id == null ? undefined : rows.row(call.parent_id);
   if (turn?.kind !== "turn") return [modelOf(call)];
   const tools = followers(rows.children(turn.span_id), call);
   const workers = tools.flatMap((tool) => rows.children(tool.span_id).flatMap((row) => (row.kind === "delegation" ? [row.delegate_to ?? row.name] : [])));
-  if (workers.length) return [`asks ${list(workers)}`, turn.name];
+  if (workers.length) return [`asks ${list(workers)}`];
   const asked = list(tools.map((tool) => tool.tool ?? tool.name));
-  if (tools.length > 1) return [`calls ${asked}`, `calls ${tools.length} tools`, turn.name];
-  if (tools.length) return [`calls ${asked}`, turn.name];
-  if (turn.is_correction) return ["correction", turn.name];
+  if (tools.length > 1) return [`calls ${asked}`, `calls ${tools.length} tools`];
+  if (tools.length) return [`calls ${asked}`];
+  const verdict = verdictOfReviewer(rows, rows.row(turn.parent_id ?? ""));
+  if (verdict.length) return verdict;
+  if (turn.is_correction) return ["correction"];
   const draft = rows.draftOf(call);
-  return draft > 1 ? [`draft ${draft}`, turn.name] : [turn.name];
+  return [draft > 0 ? `draft ${draft}` : turn.name];
+}
+
+/** What a task has come to that answers the review of a phase, the fullest words first; none for any other, and as long as it looks. */
+function verdictOfReviewer(rows: RowsAround, task: Row | undefined): string[] {
+  const review = task?.review_id == null ? undefined : rows.row(task.review_id);
+  if (!review || review.end_ms == null) return [];
+  const round = rows.row(review.parent_id ?? "")?.rounds?.find((each) => each.end_ms === review.end_ms);
+  return [round?.verdict ?? answerOf(review)];
 }
 
 /** The tool calls after a model call, up to the next one. */
@@ -107,7 +157,7 @@ function list(names: readonly string[]): string {
   return [...counts].map(([name, count]) => (count > 1 ? `${name} × ${count}` : name)).join(", ");
 }
 
-/** What a call waits for, or the run: `rate limit`, `budget`, `startup`. */
+/** What a call waits for, or the run: `rate limit`, `budget`, `connection`, `startup`. */
 export const waitOf = (row: Row): string => (row.wait_kind ?? row.name).replace(/_/g, " ");
 
 /** The same in full: a startup says what is being made ready. */
@@ -127,14 +177,25 @@ export function causeOf(row: Row): string {
   return reason === "review" || reason === "guardrail" ? `a ${reason} sent it back` : reason;
 }
 
+/** What became of each go at the work of a phase or task that was sent back: `round 1 · sent back: "shorter"`. */
+export const describeRounds = (row: Row, rounds: readonly Round[] = row.rounds ?? []): string[] =>
+  rounds.map(({ verdict }, k) => [`${row.kind === "phase" ? "round" : "draft"} ${k + 1}`, verdict].filter(Boolean).join(" · "));
+
+/** How long a row that is over took, and from start to end where that is more: `7.8 s of 14 s`. */
+export function describeLength(row: Row): string {
+  const [own, whole] = [formatDuration(durationOf(row)), row.start_ms == null || row.end_ms == null ? "" : formatDuration(row.end_ms - row.start_ms)];
+  return whole === "" || own === whole ? own : `${own} of ${whole}`;
+}
+
 /** What came of a review, in a word or two. */
 export function answerOf(row: Row): string {
   const { review } = row;
   // Phases are looked at by tasks and functions, everything else by a person.
-  if (row.end_ms == null) return review?.subject === "phase" ? "in review" : "waiting for you";
-  if (!review?.decision) return row.status === "cancelled" ? "cancelled" : "no answer";
+  if (row.end_ms == null) return review?.subject === "phase" ? IN_REVIEW : WAITING_FOR_YOU;
+  const undecided = review?.is_timeout ? UNDECIDED.on_timeout : review?.by === "nobody_to_ask" ? UNDECIDED.nobody_to_ask : "";
+  if (!review?.decision) return undecided || (row.status === "cancelled" ? STATUS_NAMES.cancelled : UNDECIDED.on_timeout);
   const answer = review.subject === "question" && review.decision === "edit" ? "answered" : (ANSWERS[review.decision] ?? review.decision);
-  return review.is_timeout ? `no answer: ${answer}` : answer;
+  return undecided ? `${undecided}: ${answer}` : answer;
 }
 
 /** What a reused task saved, after `before`: `$0.012, 4.1k tokens and 12 s saved`; empty where nothing is known of it. */

@@ -4,13 +4,8 @@
 // So that both agree to the last digit, a number is scaled, rounded half up to a whole one, and written digit by digit:
 // `toFixed` rounds the binary value, Python's `format` halves to even, and `toLocaleString` follows the browser.
 
-export const UNKNOWN = "–";
+import { SYMBOLS, UNKNOWN, WITHOUT_CENTS } from "../wire/words";
 
-const SYMBOLS: Record<string, string> = { USD: "$", EUR: "€", GBP: "£", JPY: "¥" };
-/** ISO 4217 gives these no smaller unit. */
-const WITHOUT_CENTS: ReadonlySet<string> = new Set(
-  "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split(" "),
-);
 const LEAST_DIGITS = 6;
 
 const isKnown = (value: number | null | undefined): value is number => value != null && Number.isFinite(value);
@@ -61,7 +56,7 @@ export function formatMoney(value: number | null | undefined, currency: string |
   if (value < 0) return `-${formatMoney(-value, currency)}`;
   if (value === 0) return `${symbol}0`;
   if (value < 0.00001) return `<${symbol}0.00001`;
-  const cents = WITHOUT_CENTS.has(currency ?? "") ? 0 : 2;
+  const cents = WITHOUT_CENTS.includes(currency ?? "") ? 0 : 2;
   const digits = moneyDigits(value, cents);
   // What rounds up to more takes the digits of that: 0.9996 is 1.00, as 1 is.
   return symbol + fixed(value, moneyDigits(round(value * 10 ** digits) / 10 ** digits, cents));
@@ -70,6 +65,17 @@ export function formatMoney(value: number | null | undefined, currency: string |
 /** A share of one in whole percent: `61%`. */
 export const formatPercent = (share: number | null | undefined): string =>
   isKnown(share) ? `${grouped(round(100 * share))}%` : UNKNOWN;
+
+/** How many there are in a time: `38/s`, `3.8/s`, `12/min`. */
+export const formatRate = (perSecond: number): string =>
+  perSecond < 1 ? `${Math.max(1, round(60 * perSecond))}/min` : `${fixed(perSecond, perSecond < 9.95 ? 1 : 0)}/s`;
+
+/** A length of time that nobody knows exactly: `5 s`, `40 s`, `3 min`, `2 h`. */
+export function formatRoughly(seconds: number): string {
+  const step = seconds < 17.5 ? 5 : 10;
+  if (seconds < 95) return `${Math.max(1, round(seconds / step)) * step} s`;
+  return seconds < 5370 ? `${round(seconds / 60)} min` : `${round(seconds / 3600)} h`;
+}
 
 /** A counted noun: `1 task`, `3 tasks`, `2 retries`, `2 matches`. */
 export function pluralize(amount: number, noun: string): string {

@@ -1,5 +1,7 @@
 // Short forms of texts: monograms, times of day, JSON, causes. Pure; knows nothing of spans.
 
+import { FAULTS, LONGEST_CAUSE } from "../wire/words";
+
 /** Two letters that stand for an agent: `Senior Researcher` is SR, `Ana` is An. */
 export function monogram(name: string): string {
   const words = name.split(/[\s_\-./]+/).filter((word) => /[\p{L}\p{N}]/u.test(word));
@@ -17,7 +19,7 @@ export function monogram(name: string): string {
 export function formatTimeOfDay(iso: string | null | undefined): string | null {
   const at = iso ? new Date(iso) : null;
   if (!at || Number.isNaN(at.getTime())) return null;
-  return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return at.toLocaleTimeString([], { hour: "numeric", minute: "2-digit" });
 }
 
 /** JSON with line breaks if the text is JSON, else the text itself. */
@@ -38,12 +40,12 @@ const statusIn = (reason: string | null | undefined): string | undefined => /\b(
 export function shortCause(reason: string | null | undefined): string {
   if (!reason) return "retry";
   const status = statusIn(reason);
-  return status ? `HTTP ${status}` : reason.replace(/_/g, " ").slice(0, 24);
+  return status ? `HTTP ${status}` : reason.replace(/_/g, " ").slice(0, LONGEST_CAUSE);
 }
 
 /** The same in full: `too many requests (HTTP 429)`. */
 export function fullCause(reason: string | null | undefined): string {
   const status = statusIn(reason);
   if (!status) return shortCause(reason);
-  return `${status === "429" ? "too many requests" : status >= "500" ? "server error" : "refused"} (HTTP ${status})`;
+  return `${FAULTS[status] ?? FAULTS[status.charAt(0)]} (HTTP ${status})`;
 }

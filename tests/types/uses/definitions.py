@@ -36,6 +36,7 @@ from ensemble_notebook import (
     ReviewDecision,
     ReviewRequest,
     ReviewTiming,
+    RunContext,
     ScriptedChatModel,
     SqliteMemory,
     Task,
@@ -130,9 +131,17 @@ edit = Task.of("Edit", context=[draft, "facts"], when=Condition(draft, contains=
 Task.of("Edit", handler=write, memory=["drafts"])
 Task.of("Edit", handler=write_later, input_guardrails=guard, output_guardrails=[lambda output: output.raw == ""])
 Task.of("Edit", handler=Shouter(), when=[Condition("draft", matches="a+"), Condition("draft", default=True)])
-Task.of("Edit", handler=lambda task: task.description, review="after")  # error: review
+Task.of("Edit", handler=lambda task: task.description, review="after", tools=look_up, rate_limit="60/min")
+Task.of("Edit", review="aftr")  # error: review
+Task(description="Edit", review=[{"timing": "before", "timeout": None}, "after"], context=draft, memory="drafts")
+Task(description="Edit", when={"facts": {"contains": "x"}}, rate_limit={"requests": 5, "period": 1}, review=True)
+Task(description="Edit", when=[{draft: "default"}, Condition("facts", equals="x")], context="facts")
+Task(description="Edit", output_type={"title": "str", "tags": ["str"]}, fallback={"role": "Writer", "goal": "Write"})
 Task.of("Edit", review=Review("before", on_timeout="fail"), output_type={"type": "object"})
 Task.of("Edit", review=[Review(ReviewTiming.BEFORE), Review(timing="after", timeout=None)], tools=[look_up])
+Task(prompt="Shorten {context}", context=draft, output_type={"title": "str"}, history="20 turns")
+Agent(role="Clerk", goal="Sort", system_prompt="", history="8k tokens, summarised")
+Ensemble(tasks=[draft], texts={"correction": "Again: {error}"}, deps=object())
 Task(ensemble=Ensemble(tasks=[draft]), inputs={"topic": "{topic}"}, name="nested", context=["facts"])
 Task(ensemble=Ensemble(tasks=[draft]), description="Edit", expected_output="A page")
 Task.of("Edit", ensemble=Ensemble(tasks=[draft]))
@@ -141,12 +150,16 @@ assert_type(draft.when, tuple[Condition, ...])
 assert_type(draft.review, tuple[Review, ...])
 assert_type(edit, Task)
 Task(nonsense=3)  # error: overload
+Task(prompt="Shorten", ensemble=Ensemble(tasks=[draft]))  # error: overload
 Task.of("Edit", nonsense=3)  # error: nonsense
 Task("Edit", "A page")  # error: overload
-Task(description="Edit")  # error: overload
 Task(ensemble=Ensemble(tasks=[draft]), nonsense=3)  # error: overload
 Task.of("Edit", ensemble=draft)  # error: ensemble
-Task.of("Edit", context=draft)  # error: context
+Task.of("Edit", context=3)  # error: context
+Task.of("Edit", rate_limit=60)  # error: rate_limit
+assert_type(edit.context, tuple[Task | str, ...])
+assert_type(edit.rate_limit, RateLimit | None)
+assert_type(edit.tools, tuple[object, ...])
 Task.of("Edit", timeout="3")  # error: timeout
 Task.of("Edit", handler=read)  # error: handler
 Task.of("Edit", handler="write")  # error: handler
@@ -178,7 +191,10 @@ phase = Phase.of("write", draft, edit, workflow="parallel", after=["read"], revi
 Phase(name="print", tasks=[draft], workflow=Workflow.SEQUENTIAL, after=[phase], review=PhaseReview(edit, max_retries=1))
 assert_type(phase.workflow, Workflow | None)
 assert_type(phase.review, PhaseReview | None)
-Phase.of("write", "draft")  # error: Task
+Phase.of("write", [draft, edit], after="read", when={"facts": "yes"}, review="Is this fit to print?")
+Phase(name="print", tasks=[draft], review={"by": ask, "max_retries": 1}, after=phase)
+Phase.of("write", draft, review=3)  # error: review
+Phase.of("write", 3)  # error: Task
 Phase.of("write", draft, before=["read"])  # error: before
 Phase(name="write", tasks=[draft], workflow="random")  # error: workflow
 Phase(name="write")  # error: tasks
@@ -236,11 +252,36 @@ Ensemble(tasks=[draft], error_strategy="ignore")  # error: error_strategy
 Ensemble(tasks=[draft], listeners=[read])  # error: TaskOutput
 Ensemble(tasks=[draft], delegation_policies=[guard])  # error: TaskInput
 Ensemble(tasks=[draft], budget=3)  # error: budget
-Ensemble(tasks=[draft], memory="facts.db")  # error: memory
-Ensemble(tasks=[draft], trace_exporter="traces")  # error: trace_exporter
+Ensemble(tasks=[draft], memory="facts.db", trace_exporter="traces", budget="$1", rate_limit="60/min", listeners=note)
+Ensemble(tasks=[draft], memory=True, budget={"max_cost": 1}, cost={"input_rate": 1, "output_rate": 2})
+Ensemble(tasks=[draft], hierarchical_constraints={"required_workers": "Writer"}, delegation_policies=policy)
+Ensemble(tasks=[draft], memory=3)  # error: memory
+Ensemble(tasks=[draft], trace_exporter=3)  # error: trace_exporter
+Ensemble(tasks=[draft], cost=3)  # error: cost
+assert_type(team.replace(llm="local", budget="$1"), Ensemble)
+assert_type(team.budget, Budget | None)
+team.replace(bugdet="$1")  # error: bugdet
+team.replace(budget=3)  # error: budget
 Ensemble(tasks=[draft], review_handler=guard)  # error: review_handler
 Ensemble(tasks=[draft], inputs=["topic"])  # error: inputs
 team.workflow = Workflow.PARALLEL  # error: workflow
 
 promised: Awaitable[ReviewDecision] = ask(ReviewRequest(subject="task", text="Write"))
 ReviewRequest(subject="weather", text="Write")  # error: subject
+
+
+class Bank:
+    """What tools of a run are given."""
+
+    def find(self, account: str) -> float:
+        return 1.0
+
+
+def balance(account: str, run: RunContext[Bank]) -> float:
+    run.progress("asking", 0.5)
+    run.deps.lose(account)  # error: lose
+    return run.deps.find(account)
+
+
+balance("12", RunContext(deps=Bank(), inputs={"who": "Ana"}))
+balance("12", RunContext(deps=3))  # error: RunContext

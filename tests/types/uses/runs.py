@@ -8,7 +8,7 @@ Nothing here runs; see ``definitions.py``.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import pandas as pd
 
@@ -22,10 +22,12 @@ from ensemble_notebook import (
     ExitReason,
     Failure,
     LlmCallCompleted,
+    MapResult,
     Metrics,
     RunEnded,
     RunHandle,
     RunStatus,
+    RunStream,
     Skipped,
     Task,
     TaskCompleted,
@@ -45,9 +47,9 @@ team = Ensemble(tasks=[Task.of("Write about {topic}", name="draft")])
 output = team.run({"topic": "tides"}, timeout=5, record="run.yaml", count=3)
 assert_type(output, EnsembleOutput)
 team.run(topic="tides", replay=Path("run.yaml"))
-team.run(timeout="5")  # error: timeout
+team.run(timeout="5")  # error: run
 team.run(["topic"])  # error: run
-team.run(record=3)  # error: record
+team.run(record=3)  # error: run
 team.ran()  # error: ran
 
 handle = team.start({"topic": "tides"}, listeners=[lambda event: print(event.seq)], review_handler=auto_review())
@@ -73,6 +75,12 @@ async def run_here() -> None:
     assert_type(await handle, EnsembleOutput)
     async for event in team.astream(topic="tides"):
         assert_type(event, Event)
+    async with team.stream(topic="tides", timeout=3) as run:
+        assert_type(run, RunStream)
+        assert_type([piece async for piece in run.text()], list[str])
+        assert_type([each async for each in run], list[Event])
+    assert_type(run.output, EnsembleOutput | None)
+    team.stream(timeout="3")  # error: timeout
     await team.arun(timeout="3")  # error: timeout
     await team.run()  # error: EnsembleOutput
 
@@ -80,6 +88,7 @@ async def run_here() -> None:
 # --- Outputs ----------------------------------------------------------------------------------------------------------
 
 assert_type(output.raw, str)
+assert_type(output.parsed_output, Any)
 assert_type(output.status, RunStatus)
 assert_type(output.exit_reason, ExitReason)
 assert_type(output.failures, tuple[Failure, ...])
@@ -97,6 +106,9 @@ assert_type(output["draft"], TaskOutput)
 assert_type(output.get("draft"), TaskOutput | None)
 assert_type(output.ensemble.run(topic="ebb"), EnsembleOutput)
 assert_type(output.ensemble.name, str | None)
+assert_type(output.ensemble.replace(llm="local").run(topic="ebb"), EnsembleOutput)
+assert_type(team.map([{"topic": "tides"}], resume="-1", budget="$2"), MapResult)
+team.map([{"topic": "tides"}], budget=2)  # error: budget
 assert_type([each.name for each in output], list[str])
 assert_type(len(output), int)
 output[0]  # error: str

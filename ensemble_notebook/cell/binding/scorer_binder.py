@@ -1,0 +1,245 @@
+"""Scorers that a cell's first line names (V4): functions of the notebook, ready-made ones, ensembles that judge.
+
+A ready-made one is read as a call with plain values: the text is parsed, and never evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ensemble_notebook import scorers as ready_made
+from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote, suggest_name
+from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.evaluation.scorer import (
+    Judge,
+    ReadyScorer,
+    Scorer,
+    find_expected_column,
+    find_lacking_columns,
+    read_scorers,
+)
+
+_NAMED: Final = re.compile(r"\s*([^=('\"]+?)\s*=\s*(?!=)(.*)", re.DOTALL)
+_MODULE: Final = "scorers"
+_JUDGED: Final = "judged_by"
+_EXAMPLE: Final = "Write a function of the notebook, an ensemble, or a ready-made one such as \"contains('refund')\"."
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerMistake(Exception):  # noqa: N818 - it is reported, and never seen
+    """What is wrong with a text that should name a scorer.
+
+    Attributes:
+        message: what it is.
+        hint: what to write.
+        word: the part of the text that is meant; empty for all of it.
+    """
+
+    message: str
+    hint: str = ""
+    word: str = ""
+
+
+def find_scorer(text: str, names: Mapping[str, Any]) -> tuple[str | None, Any]:
+    """What a text names as a scorer: its own name where ``NAME=`` gives one, and the scorer.
+
+    Args:
+        text: ``[NAME=]SCORER``.
+        names: the variables of the notebook.
+
+    Raises:
+        ScorerMistake: it names none.
+    """
+    match = _NAMED.fullmatch(text)
+    name, written = (None, text.strip()) if match is None else (match[1], match[2].strip())
+    if not written:
+        raise ScorerMistake(f"--score {text}: the scorer is missing.", _EXAMPLE)
+    scorer = _find_variable(written, names) if written.isidentifier() else _read_call(written, names)
+    try:
+        read_scorers(scorer)
+    except ValidationError as error:
+        raise ScorerMistake(f"--score {text}: {error}") from None
+    return name, scorer
+
+
+def list_scorer_names(names: Mapping[str, Any]) -> Iterator[str]:
+    """The words that may stand as a scorer: functions and ensembles of the notebook, and ready-made ones."""
+    for name, value in names.items():
+        if not name.startswith("_") and (inspect.isfunction(value) or _is_scorer(value)):
+            yield name
+    for name in ready_made.__all__:
+        if name != _JUDGED:
+            yield f"{name}()" if not _list_required(getattr(ready_made, name)) else f"{name}("
+
+
+def _is_scorer(value: Any) -> bool:
+    return isinstance(value, ReadyScorer | Judge) or is_ensemble(value)
+
+
+def _list_required(function: Callable[..., Any]) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.default is inspect.Parameter.empty]
+
+
+def _find_variable(word: str, names: Mapping[str, Any]) -> Any:
+    """A variable of the notebook, or a ready-made scorer that needs no values."""
+    if word in names:
+        found = names[word]
+        is_function = callable(found) and not isinstance(found, type)
+        if found is getattr(ready_made, word, None):
+            return _make(word, (), {})
+        if is_function or _is_scorer(found):
+            return found
+        message = f"--score: {word!r} is no scorer, but a value of type {type(found).__name__}."
+        raise ScorerMistake(message, _EXAMPLE, word)
+    if word in ready_made.__all__:
+        return _make(word, (), {})
+    known = [each.rstrip("()") for each in list_scorer_names(names)]
+    raise ScorerMistake(f"--score: there is no scorer {quote(word)}.{suggest_name(word, known)}", _EXAMPLE, word)
+
+
+def _read_call(text: str, names: Mapping[str, Any]) -> Any:
+    """A ready-made scorer with plain values."""
+    try:
+        call = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ScorerMistake(f"--score: {quote(text)} can't be read.", _EXAMPLE, text) from None
+    word, has_module = _read_name(call)
+    if not isinstance(call, ast.Call) or word is None:
+        message = f"--score: {quote(text)} is no call of a ready-made scorer, and nothing else is evaluated here."
+        raise ScorerMistake(message, _EXAMPLE, text)
+    is_own = word in names and names[word] is not getattr(ready_made, word, None) and not has_module
+    if is_own:
+        hint = f"Call it in a cell above, and name what it gives: `scorer = {text}`, then `--score scorer`."
+        raise ScorerMistake(f"--score: {word!r} is of the notebook, whose functions are not called here.", hint, word)
+    if word not in ready_made.__all__:
+        message = f"--score: there is no ready-made scorer {quote(word)}.{suggest_name(word, ready_made.__all__)}"
+        raise ScorerMistake(message, f"There are {join_names(ready_made.__all__)}.", word)
+    if word == _JUDGED:
+        raise ScorerMistake("--score: a judge is named by its variable.", "Write `--score JUDGE`.", word)
+    return _make(word, [_read_value(each) for each in call.args], _read_keywords(call))
+
+
+def _read_name(call: ast.AST) -> tuple[str | None, bool]:
+    """What is called: ``contains``, or ``scorers.contains``; None where it is something else."""
+    function = call.func if isinstance(call, ast.Call) else None
+    if isinstance(function, ast.Name):
+        return function.id, False
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == _MODULE:
+        return function.attr, True
+    return None, False
+
+
+def _read_keywords(call: ast.Call) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for each in call.keywords:
+        if each.arg is None:
+            raise ScorerMistake("--score: the values of a scorer are written one by one, without **.", _EXAMPLE)
+        values[each.arg] = _read_value(each.value)
+    return values
+
+
+def _read_value(node: ast.expr) -> Any:
+    """A plain value: a text, a number, True, False, None, or a list of these."""
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        written = ast.unparse(node)
+        message = f"--score: {quote(written)} is no plain value, and nothing is evaluated here."
+        raise ScorerMistake(message, "Write texts between quotes: \"contains('refund')\".", written) from None
+
+
+def _make(word: str, values: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """The ready-made scorer with these values."""
+    function = getattr(ready_made, word)
+    try:
+        inspect.signature(function).bind(*values, **named)
+    except TypeError as error:
+        known = list(inspect.signature(function).parameters)
+        wrong = next((each for each in named if each not in known), None)
+        near = "" if wrong is None else suggest_name(wrong, known)
+        parameters = inspect.signature(function).parameters.values()
+        usage = ", ".join(str(each.replace(annotation=each.empty)) for each in parameters)
+        raise ScorerMistake(f"--score {word}: {error}.{near}", f"It is {word}({usage}).", wrong or word) from None
+    try:
+        return function(*values, **named)
+    except ValidationError as error:
+        raise ScorerMistake(f"--score: {error}", "", word) from None
+
+
+# --- The scorers of a cell, with the place of each mistake ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CellScorers:
+    """What scores the runs of a cell.
+
+    Attributes:
+        score: the scorers, by the names of their scores.
+        expected: the column of what a run should come to, where the line names one.
+    """
+
+    score: Mapping[str, Any]
+    expected: str | None = None
+
+
+def bind_scorers(
+    texts: Sequence[str],
+    expected: str | None,
+    names: Mapping[str, Any] | None,
+    columns: Sequence[str],
+    report: MistakeReport,
+) -> CellScorers | None:
+    """Find the scorers that the first line of a cell names, and report what is wrong with them.
+
+    Args:
+        texts: each ``[NAME=]SCORER``.
+        expected: the column of what a run should come to; None where the line names none.
+        names: the variables of the notebook; None where they are not known: then nothing is scored.
+        columns: of the rows, and names of inputs.
+        report: gets the mistakes.
+    """
+    if names is None or not texts:
+        return None
+    found: dict[str, Any] = {}
+    places: dict[str, Any] = {}
+    for text in texts:
+        place = report.source.locate_option(text)
+        try:
+            name, scorer = find_scorer(text, names)
+        except ScorerMistake as fault:
+            word = report.source.locate_option(fault.word) if fault.word else place
+            report.add_mistake(word, fault.message, fault.hint)
+            continue
+        (read,) = read_scorers(scorer if name is None else {name: scorer})
+        if read.name in found:
+            hint = f"Name them: --score NAME={text}."
+            report.add_mistake(place, f"--score: two scores are called {read.name!r}.", hint)
+            continue
+        found[read.name], places[read.name] = scorer, place
+    _check_columns(read_scorers(found) if found else (), expected, columns, places, report)
+    return CellScorers(found, expected)
+
+
+def _check_columns(
+    scorers: Sequence[Scorer],
+    expected: str | None,
+    columns: Sequence[str],
+    places: Mapping[str, Any],
+    report: MistakeReport,
+) -> None:
+    """Report columns that are needed and not there."""
+    try:
+        column = find_expected_column(columns, expected)
+    except ValidationError as error:
+        report.add_mistake(report.source.locate_option(expected or ""), f"--expected: {error}", "")
+        return
+    for each in scorers:
+        for problem in find_lacking_columns([each], columns, column):
+            report.add_mistake(places[each.name], problem.message, "")

@@ -1,0 +1,368 @@
+"""``map``: a cell in a file, run for each row of a file, scored and held to marks, without a notebook (V13)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.cell.binding.scorer_binder import ScorerMistake, find_scorer
+from ensemble_notebook.cell.language.remedies import in_cell_words
+from ensemble_notebook.cli.cell_files import read_command, remove_unprintable, say
+from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.events import PlanMade, TaskCompleted, TaskFailed, TaskReused
+from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, did_you_mean
+from ensemble_notebook.evaluation.scorer import ReadyScorer, read_scorers
+
+if TYPE_CHECKING:
+    from ensemble_notebook.cell.cell import Cell
+    from ensemble_notebook.cell.language.options import Options
+    from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
+    from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.evaluation.comparison import Comparison
+    from ensemble_notebook.evaluation.gate import Gate
+
+_PROGRESS_S: Final = 2.0
+_TRACE: Final = ".json"
+_DONE: Final = (TaskCompleted, TaskFailed, TaskReused)
+
+
+def map_file(arguments: Namespace) -> bool:
+    """Run the cell of a file for each row of another one, and print what came of it.
+
+    Returns:
+        Whether every gate is open; without gates, whether all rows are done.
+
+    Raises:
+        EnsembleError, RunInterrupted: there is a mistake, or the map was stopped.
+    """
+    from ensemble_notebook.trace.row_files import read_row_file
+
+    rows = read_row_file(Path(arguments.rows))
+    cell, options = read_command(arguments, needs_inputs=False)
+    sys.path.insert(0, str(Path.cwd()))  # dotted names in a cell may mean a module of the working folder
+    scorers = _find_scorers(arguments.score or (), _load_names(arguments.scores or ()))
+    marks = _read_marks(arguments, scorers)
+    earlier = None if arguments.against is None else _load_earlier(arguments.against)
+    result, fault = _run(cell, options, rows, scorers or None, arguments)
+    print(remove_unprintable(result._repr_mimebundle_()["text/plain"]))
+    if arguments.out is not None:
+        _write_out(result, arguments.out)
+    if fault is not None:
+        say(remove_unprintable(str(fault)))
+    verdict = _judge(result, marks, earlier)
+    for line in verdict.lines:
+        print(remove_unprintable(line))
+    if arguments.summary is not None:
+        _append_summary(arguments.summary, result, verdict)
+    if fault is not None or (marks.is_gate and not verdict.gates):
+        return False
+    return all(verdict.gates) if marks.is_gate else result.status is RunStatus.COMPLETED
+
+
+# --- What is asked for ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Marks:
+    """What is to be reached.
+
+    Attributes:
+        least: by the name of a score, what its mean is to be at least.
+        loss: what may be lost against an earlier map; None where nothing is said of that.
+        failed: what a row that failed counts as, where a score is a number.
+    """
+
+    least: Mapping[str, float]
+    loss: float | None
+    failed: Any
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether anything is to be reached."""
+        return bool(self.least) or self.loss is not None
+
+
+def _read_marks(arguments: Namespace, scorers: Mapping[str, Any]) -> _Marks:
+    """Read the marks, and check what can be checked before anything is paid.
+
+    Raises:
+        ValidationError: a mark is no number, or of a score that nothing gives.
+    """
+    least: dict[str, float] = {}
+    for text in arguments.fail_under or ():
+        name, _, value = text.rpartition("=")
+        if not name or name in least:
+            raise ValidationError(f"--fail-under wants NAME=MARK, each name once, as accuracy=0.9; got {text!r}.")
+        least[name] = _read_number("--fail-under", value)
+        if not scorers:
+            raise ValidationError(f"--fail-under {text}: nothing scores. Name a scorer with --score, too.")
+        is_known = all(isinstance(each, ReadyScorer) for each in scorers.values())  # others may give scores by name
+        if name not in scorers and (is_known or did_you_mean(name, scorers).startswith(" Did")):
+            raise ValidationError(f"--fail-under {text}: no scorer gives {name!r}.{did_you_mean(name, scorers)}")
+    if arguments.not_worse_by is not None and arguments.against is None:
+        raise ValidationError("--not-worse-by is about an earlier map: name it with --against RUN or FILE.")
+    if arguments.against is not None and not scorers:
+        raise ValidationError("--against compares scores, and nothing scores. Name a scorer with --score, too.")
+    loss = None if arguments.not_worse_by is None else _read_number("--not-worse-by", arguments.not_worse_by)
+    if loss is not None and loss <= 0:
+        raise ValidationError(f"--not-worse-by must be above 0, the most that may be lost, got {loss:g}.")
+    failed = arguments.failed
+    return _Marks(
+        least=least,
+        loss=loss,
+        failed=failed if failed in (None, "leave out") else _read_number("--failed", failed),
+    )
+
+
+def _read_number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValidationError(f"{option} wants a number, got {text!r}.") from None
+
+
+def _load_names(places: Sequence[str]) -> dict[str, Any]:
+    """The functions and ensembles that scorers are looked for among: of Python files, and ``module:function``.
+
+    Raises:
+        ValidationError: there is no such file, module or function.
+    """
+    names: dict[str, Any] = {}
+    for place in places:
+        if place.endswith(".py"):
+            names.update(_load_file(Path(place)))
+            continue
+        module, _, function = place.partition(":")
+        if not function:
+            raise ValidationError(f"--scores wants FILE.py or module:function, got {place!r}.")
+        try:
+            found = importlib.import_module(module)
+        except ImportError as error:
+            raise ValidationError(f"--scores {place}: {error}.") from error
+        if not hasattr(found, function):
+            near = did_you_mean(function, [name for name in vars(found) if not name.startswith("_")])
+            raise ValidationError(f"--scores {place}: {module} has no {function!r}.{near}")
+        names[function] = getattr(found, function)
+    return names
+
+
+def _load_file(path: Path) -> dict[str, Any]:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ValidationError(f"--scores {path}: there is no such file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # so that its functions can be sent to workers
+    spec.loader.exec_module(module)
+    return {name: value for name, value in vars(module).items() if not name.startswith("_")}
+
+
+def _find_scorers(texts: Sequence[str], names: Mapping[str, Any]) -> dict[str, Any]:
+    """The scorers by the names of their scores.
+
+    Raises:
+        ValidationError: a text names none, or two are called alike.
+    """
+    if names and not texts:
+        raise ValidationError("--scores says where scorers are: say which with --score NAME.")
+    found: dict[str, Any] = {}
+    for text in texts:
+        try:
+            name, scorer = find_scorer(text, names)
+        except ScorerMistake as fault:
+            raise ValidationError(f"{fault.message} {fault.hint}".strip()) from None
+        (read,) = read_scorers(scorer if name is None else {name: scorer})
+        if read.name in found:
+            raise ValidationError(f"--score: two scores are called {read.name!r}. Name them: --score NAME={text}.")
+        found[read.name] = scorer
+    return found
+
+
+def _load_earlier(word: str) -> MapResult:
+    """The map that is compared with: of a trace file, or one that the store remembers.
+
+    Raises:
+        EnsembleError: there is none.
+    """
+    from ensemble_notebook.ensemble.many_runs.loaded_map import load_map, make_map_result
+    from ensemble_notebook.trace.execution_trace import ExecutionTrace
+
+    if word.endswith(_TRACE) and not Path(word).is_file():
+        raise ValidationError(f"--against {word}: there is no such file.")
+    found = make_map_result(ExecutionTrace.load(word)) if word.endswith(_TRACE) else load_map(word)
+    if not found.score_records:
+        raise ValidationError(
+            f"--against {word}: that map has no scores. Add some, with `%ensemble score` or in Python."
+        )
+    return found
+
+
+# --- The run ----------------------------------------------------------------------------------------------------------
+
+
+def _run(
+    cell: Cell, options: Options, rows: Any, scorers: Mapping[str, Any] | None, arguments: Namespace
+) -> tuple[MapResult, ScoringError | None]:
+    """Run all rows, and say how far they have come; a map that was cut short is a result, too.
+
+    Raises:
+        EnsembleError, RunInterrupted: there is a mistake, or somebody stopped it; what is done is printed first.
+    """
+    from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
+    from ensemble_notebook.ensemble.many_runs.map_run import make_settings, start_map
+
+    settings, map_settings = make_settings(
+        None,
+        score=scorers,
+        expected=arguments.expected,
+        repeat=arguments.repeat,
+        timeout=options.timeout,
+        record=options.record,
+        replay=options.replay,
+        replay_tools=options.replay_tools,
+        pace=options.pace,
+        reuse=options.reuse,
+        only=options.only,
+    )
+    handle = start_map(cell.build({}), rows, settings, map_settings, cell.inputs)
+    progress = _Progress(handle)
+    with InterruptGuard() as guard:
+        handle.begin()
+        guard.call(handle.cancel)
+        try:
+            return handle.result(while_waiting=progress.tell), None
+        except ScoringError as error:
+            return error.result, error
+        except (EnsembleError, RunInterrupted) as error:
+            result: Any = error.output
+            if result is None or isinstance(error, RunInterrupted):
+                if result is not None:
+                    print(remove_unprintable(result._repr_mimebundle_()["text/plain"]))
+                raise in_cell_words(error) from error.__cause__
+            say(remove_unprintable(str(error)))
+            return result, None
+        finally:
+            progress.tell(is_last=True)
+
+
+class _Progress:
+    """Says how many rows are done, now and then.
+
+    Args:
+        handle: of the map.
+    """
+
+    def __init__(self, handle: MapHandle) -> None:
+        self._handle = handle
+        self._read = 0
+        self._rows: frozenset[str] = frozenset()
+        self._done = 0
+        self._told = 0
+        self._told_at = time.monotonic()
+
+    def tell(self, *, is_last: bool = False) -> None:
+        """Say it, if it is time and there is something new."""
+        events = self._handle.events
+        for event in events[self._read :]:
+            if isinstance(event, PlanMade) and not self._rows:
+                self._rows = frozenset(event.task_span_ids)
+            self._done += isinstance(event, _DONE) and event.span_id in self._rows
+            self._read += 1
+        now = time.monotonic()
+        if self._done > self._told and (is_last or now - self._told_at >= _PROGRESS_S):
+            say(f"{self._done:,} of {pluralize(len(self._rows), 'run')} done")
+            self._told, self._told_at = self._done, now
+
+
+def _write_out(result: MapResult, file: Path) -> None:
+    if file.suffix != _TRACE:
+        result.export(file)
+    elif result.trace is not None:
+        result.trace.save(file)
+    say(f"The map is in {file}")
+
+
+# --- The verdict ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What is said at the end.
+
+    Attributes:
+        scores: what each score comes to.
+        gates: the marks, each with its name.
+        comparisons: with an earlier map.
+    """
+
+    scores: Sequence[str]
+    named_gates: Sequence[tuple[str, Gate]]
+    comparisons: Sequence[Comparison]
+
+    @property
+    def gates(self) -> list[Gate]:
+        return [gate for _, gate in self.named_gates]
+
+    @property
+    def lines(self) -> list[str]:
+        gates = [f"{'✓' if gate else '✕'} {name}: {gate.status}" for name, gate in self.named_gates]
+        return [*self.scores, *map(repr, self.comparisons), *gates]
+
+
+def _judge(result: MapResult, marks: _Marks, earlier: MapResult | None) -> _Verdict:
+    """Sum up, compare and hold to the marks.
+
+    Raises:
+        ValidationError: a mark is of a score that nobody gave, or rows failed under a number, and `--failed` is not
+            said.
+    """
+    from ensemble_notebook.ensemble.many_runs.verdicts import describe_scores
+
+    gates = [
+        (f"{name} at least {mark:g}", result.passes(name, mark, failed=marks.failed))
+        for name, mark in marks.least.items()
+    ]
+    comparisons = []
+    if earlier is not None:
+        before = {each.name for each in earlier.score_records}
+        names = dict.fromkeys(each.name for each in result.score_records if each.measure not in (None, "label"))
+        for name in names:
+            if name not in before:
+                say(f"The earlier map has no score {name!r}, so there is nothing to compare it with.")
+                continue
+            comparison = result.compare(earlier, result, score=name, failed=marks.failed)
+            comparisons.append(comparison)
+            if marks.loss is not None:
+                gates.append((f"{name} not worse by {marks.loss:g}", comparison.not_worse(marks.loss)))
+    return _Verdict(describe_scores(result, marks.failed), gates, comparisons)
+
+
+def _append_summary(file: Path, result: MapResult, verdict: _Verdict) -> None:
+    """Add the verdict to a file of Markdown, as pull requests show: sentences, gates, and a drawing in characters."""
+    with file.open("a", encoding="utf-8") as out:
+        out.write("\n".join(_write_markdown(result, verdict)) + "\n")
+
+
+def _write_markdown(result: MapResult, verdict: _Verdict) -> Iterator[str]:
+    yield f"### {_escape(result.describe())}\n"
+    for name, gate in verdict.named_gates:
+        yield f"- {'✅' if gate else '❌'} **{_escape(name)}**: {_escape(repr(gate))}"
+    for line in (*verdict.scores, *map(repr, verdict.comparisons)):
+        yield f"- {_escape(line)}"
+    for comparison in verdict.comparisons:
+        if drawing := render_view("comparison_text", comparison):
+            yield f"\n```text\n{remove_unprintable(drawing)}\n```"
+
+
+def _escape(text: str) -> str:
+    """A text that no reader of Markdown takes for more than one."""
+    plain = " ".join(remove_unprintable(text).split())
+    return "".join(f"\\{char}" if char in "\\`*_[]<>|~#" else char for char in plain)

@@ -1,1 +1,0 @@
-"""The rules between the objects of an ensemble. All problems are found at once."""

@@ -1,0 +1,104 @@
+"""The tools of one run that are behind connections: each is opened once, however many agents hold it (E83)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.run_context import leave_context
+from ensemble_notebook.domain.definitions.tool import SourcedTool, ToolSession, ToolSource, list_tool_names
+from ensemble_notebook.engine.agent.prepared_models import StartupSpan
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.function_caller import call_safely
+from ensemble_notebook.engine.loop_thread import call_on_loop
+from ensemble_notebook.errors import AgentExecutionError, summarize_error
+
+CLOSING_LIMIT_S: Final = 5.0
+
+
+class PreparedTools:
+    """Sessions by their connections. The runs inside a run share those of the outermost one.
+
+    Args:
+        run: the span of the outermost run, in which a startup is noted.
+    """
+
+    def __init__(self, run: SpanEmitter) -> None:
+        self._run = run
+        self._opening: dict[tuple[int, int], asyncio.Task[tuple[SourcedTool, ...]]] = {}
+        self._sessions: list[tuple[asyncio.AbstractEventLoop, ToolSession]] = []
+        self._startups: list[StartupSpan] = []
+
+    async def open(self, entries: Sequence[Any], agent: Agent, description: str, task: SpanEmitter) -> tuple[Any, ...]:
+        """The tools of an agent, those of sources one by one; the time of `task` stands still while one is opened.
+
+        Raises:
+            AgentExecutionError: a source can't be opened, or two of the tools have one name.
+        """
+        if not any(isinstance(each, ToolSource) for each in entries):
+            return tuple(entries)
+        opened: list[Any] = []
+        for each in entries:
+            try:
+                opened += await self._open(each, task) if isinstance(each, ToolSource) else [each]
+            except Exception as error:
+                raise _make_error(agent, description, summarize_error(error)) from error
+        seen: set[str] = set()
+        for each in opened:
+            names = (each.name,) if isinstance(each, SourcedTool) else list_tool_names(each) or ()
+            for name in names:
+                if name in seen:
+                    hint = "Take some of them alone: toolbox.only('NAME')."
+                    raise _make_error(agent, description, f"the name {name!r} stands twice among its tools. {hint}")
+                seen.add(name)
+        return tuple(opened)
+
+    async def _open(self, source: ToolSource, task: SpanEmitter) -> tuple[SourcedTool, ...]:
+        loop = asyncio.get_running_loop()
+        key = (id(source.connection), id(loop))
+        opening = self._opening.get(key)
+        if opening is None:
+            session = source.make_session()
+            self._sessions.append((loop, session))
+            opening = self._opening[key] = asyncio.ensure_future(call_safely(self._start, session))
+        if opening.done():
+            return source.select(opening.result())
+        with task.timer.starting_up():
+            return source.select(await asyncio.shield(opening))  # others wait for the same one
+
+    async def _start(self, session: ToolSession) -> tuple[SourcedTool, ...]:
+        leave_context()
+        startup = StartupSpan(self._run)
+        self._startups.append(startup)
+        with startup:
+            startup.note(session.notice)
+            return await session.open()
+
+    def stop_opening(self) -> None:
+        """The run is over: nobody waits for a tool any more."""
+        for opening in self._opening.values():
+            call_on_loop(opening.get_loop(), opening.cancel)
+        for startup in self._startups:
+            startup.cancel()
+
+    async def close(self, limit_s: float) -> None:
+        """Close all sessions, and wait for those of this loop, at most so long."""
+        here = asyncio.get_running_loop()
+        own = [session for loop, session in self._sessions if loop is here]
+        for loop, session in self._sessions:
+            if loop is not here and not loop.is_closed():
+                call_on_loop(loop, session.request_close)
+        self._sessions.clear()
+        if own:
+            closing = [asyncio.ensure_future(each.close()) for each in own]
+            await asyncio.wait(closing, timeout=limit_s)
+
+
+def _make_error(agent: Agent, description: str, why: str) -> AgentExecutionError:
+    return AgentExecutionError(
+        f"The tools of agent {agent.role!r} could not be made ready: {why}",
+        agent_role=agent.role,
+        task_description=description,
+    )

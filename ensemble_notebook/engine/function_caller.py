@@ -1,0 +1,203 @@
+"""Calls what is not ours, on the loop or on a thread, so that nothing it does can hurt the loop (E2, E15)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
+
+from ensemble_notebook.domain.definitions.run_context import give_context
+from ensemble_notebook.engine.loop_thread import CrossThreadEvent
+from ensemble_notebook.errors import summarize_error
+
+T = TypeVar("T")
+
+
+class FunctionCaller:
+    """Runs user functions for one run: sync ones on threads of a pool, async ones on the loop."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPool | None = None  # most runs call no sync function
+
+    def call(self, label: str, function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]:
+        """The result of ``function(*args)``, awaited if it is awaitable; with the `RunContext` if it asks for it (E79).
+
+        Raises:
+            Exception: what the function raised; `SystemExit` and its like come wrapped in a `RuntimeError`.
+        """
+        function = give_context(function)
+        return call_safely(function, *args) if is_async(function) else self._call_on_thread(label, function, args)
+
+    def list_abandoned(self) -> list[str]:
+        """Labels of the sync functions that still run though nobody waits for them any more."""
+        return [] if self._threads is None else self._threads.list_abandoned()
+
+    def close(self) -> None:
+        """Release the threads; does not wait."""
+        if self._threads is not None:
+            self._threads.close()
+
+    async def _call_on_thread(self, label: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if self._threads is None:
+            self._threads = ThreadPool()
+        result = await self._threads.call(label, function, args)
+        return await call_safely(lambda: result) if inspect.isawaitable(result) else result
+
+
+async def call_safely(function: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """Call and await, and keep inside whatever would else end the loop; a cancellation nobody asked for is an error."""
+    try:
+        return await function(*args)
+    except asyncio.CancelledError as raised:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise to_runtime_error(raised) from raised
+    except (Exception, GeneratorExit):  # the latter closes a coroutine that nobody awaits any more
+        raise
+    except BaseException as raised:
+        raise to_runtime_error(raised) from raised
+
+
+def is_async(function: Any) -> bool:
+    """True for async functions, also behind partials, methods and callable objects."""
+    if not callable(function):
+        return False
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+# --- Daemon threads for the sync functions of users: reused within a run, gone with it --------------------------------
+#
+# asyncio's default executor won't do: it has few threads, so one hanging tool starves others, and the interpreter joins
+# it at exit.
+
+
+EAGER_THREADS: Final = 32
+GROWTH_INTERVAL_S: Final = 0.1
+
+
+class ThreadCall(CrossThreadEvent):
+    """One call on its way through a thread; set once it is over."""
+
+    def __init__(self, label: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.label = label
+        self._function = function
+        self._args = args
+        self._context_of_caller = contextvars.copy_context()
+        self._is_running = False
+        self._result: Any = None
+        self._error: Exception | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the function still runs though nobody waits for it any more."""
+        return self._is_running and self.is_cancelled
+
+    def run(self) -> None:
+        """Call the function, unless nobody waits for it any more; never raises."""
+        if self.is_cancelled:
+            return
+        self._is_running = True
+        try:
+            self._result = self._context_of_caller.run(self._function, *self._args)
+        except StopIteration as raised:
+            self._error = to_runtime_error(raised)  # It would end whoever awaits this as if nothing were wrong.
+        except Exception as raised:  # noqa: BLE001 - it belongs to whoever awaits the call
+            self._error = raised
+        except BaseException as raised:  # noqa: BLE001 - SystemExit in a tool must not end the thread
+            self._error = to_runtime_error(raised)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """What the function gave.
+
+        Raises:
+            Exception: what it raised.
+        """
+        yield from super().__await__()
+        if self._error is None:
+            return self._result
+        try:
+            raise self._error
+        finally:
+            self._error = None  # its traceback has this frame, and so would be a part of a ring
+
+
+def to_runtime_error(raised: BaseException) -> Exception:
+    """An exception that stays inside the task that raised it, from one that would end the loop or the process."""
+    error = RuntimeError(summarize_error(raised))
+    error.__cause__ = raised
+    return error
+
+
+class ThreadPool:
+    """Threads of one run.
+
+    Up to 32 start at once; beyond that, one more each 0.1 s while calls are waiting, so that hanging functions never
+    starve others and a thousand quick ones don't make a thousand threads.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[ThreadCall | None] = SimpleQueue()
+        self._thread_count = 0
+        self._unfinished: set[ThreadCall] = set()  # that wait for a thread or run on one
+        self._lock = threading.Lock()
+        self._growth: asyncio.TimerHandle | None = None
+
+    def call(self, label: str, function: Callable[..., Any], args: tuple[Any, ...] = ()) -> ThreadCall:
+        """Have ``function(*args)`` called on a thread, with the caller's context variables; to be awaited at once.
+
+        Cancelled, it is left to itself.
+        """
+        call = ThreadCall(label, function, args)
+        with self._lock:
+            self._unfinished.add(call)
+        self._queue.put(call)
+        self._ensure_thread()
+        return call
+
+    def list_abandoned(self) -> list[str]:
+        """Labels of the functions that still run though nobody waits for them any more."""
+        with self._lock:
+            return [call.label for call in self._unfinished if call.is_abandoned]
+
+    def close(self) -> None:
+        """Let every thread end after its current function; does not wait for them."""
+        if self._growth is not None:
+            self._growth.cancel()
+        for _ in range(self._thread_count):
+            self._queue.put(None)
+
+    def _ensure_thread(self) -> None:
+        if not self._is_short_of_threads():
+            return
+        if self._thread_count < EAGER_THREADS:
+            self._add_thread()
+        elif self._growth is None:
+            self._growth = self._loop.call_later(GROWTH_INTERVAL_S, self._grow)
+
+    def _grow(self) -> None:
+        self._growth = None
+        if self._is_short_of_threads():
+            self._add_thread()
+            self._ensure_thread()
+
+    def _is_short_of_threads(self) -> bool:
+        return len(self._unfinished) > self._thread_count
+
+    def _add_thread(self) -> None:
+        self._thread_count += 1
+        threading.Thread(target=self._work, name="ensemble-call", daemon=True).start()
+
+    def _work(self) -> None:
+        while (call := self._queue.get()) is not None:
+            call.run()
+            # Free before the loop knows, so that whoever calls next finds this thread.
+            with self._lock:
+                self._unfinished.discard(call)
+            call.set()

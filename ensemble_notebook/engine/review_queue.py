@@ -1,0 +1,310 @@
+"""Asks a person, or what stands for one, one question at a time, whichever runs ask (E27, E45)."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import ExitReason, OnTimeout, SpanStatus
+from ensemble_notebook.domain.definitions.review import (
+    NOBODY_HERE,
+    NOBODY_TO_ASK,
+    ON_TIMEOUT,
+    ReviewAnswer,
+    ReviewDecision,
+    ReviewHandler,
+    ReviewRequest,
+    Verdict,
+    name_reviewer,
+)
+from ensemble_notebook.domain.events import ReviewAnswered, ReviewRequested
+from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.events.nested_events import CallingSpan
+from ensemble_notebook.engine.function_caller import FunctionCaller
+from ensemble_notebook.engine.loop_thread import CrossThreadEvent
+from ensemble_notebook.engine.task_lifecycle import abandonment_in
+from ensemble_notebook.errors import BudgetExceededError, EnsembleError, ReviewTimeoutError, did_you_mean
+
+_BY_DEFAULT: Final = {
+    OnTimeout.EXIT_EARLY: ReviewDecision.exit_early(),
+    OnTimeout.CONTINUE: ReviewDecision.approve(),
+}
+_SO: Final = {
+    OnTimeout.EXIT_EARLY: "so the run ends early",
+    OnTimeout.CONTINUE: "so it goes on as it is",
+    OnTimeout.FAIL: "so it counts as failed",
+}
+_LEFT: Final = {
+    NOBODY_TO_ASK: (ExitReason.NOBODY_TO_ASK, "nobody could be asked"),
+    ON_TIMEOUT: (ExitReason.USER_EXIT_EARLY, "nobody answered in time"),
+}
+_SOMEBODY_LEFT: Final = (ExitReason.USER_EXIT_EARLY, "somebody chose to leave the run")
+
+
+class ReviewQueue:
+    """Where all reviews of one run are asked for: one question at a time, in the order in which they come up.
+
+    Args:
+        handler: whoever is asked; None where nobody can be, and then the `on_timeout` of each gate decides at once.
+        caller: calls it.
+        exit_early: called with the reason, also in words, when a review ends the run (E27).
+        warn: says something about the run as a whole.
+        source: answers in place of all reviewers, where it is a recording (E42).
+        row: name of the row that the run is part of, in a map; None elsewhere.
+
+    Attributes:
+        left: why the run was ended by a review, in words; None as long as it was not.
+    """
+
+    def __init__(
+        self,
+        handler: ReviewHandler | None,
+        caller: FunctionCaller,
+        exit_early: Callable[[ExitReason, str], None],
+        warn: Callable[[str], None],
+        source: ChatSource,
+        row: str | None = None,
+    ) -> None:
+        self._handler = handler
+        self._source = source
+        self._caller = caller
+        self._exit_early = exit_early
+        self._warn = warn
+        self._row = row
+        self.left: str | None = None
+
+    @functools.cached_property
+    def _lock(self) -> asyncio.Lock:
+        """Made for the first question, since most runs ask none."""
+        return asyncio.Lock()
+
+    @property
+    def has_handler(self) -> bool:
+        """Whether there is anybody to ask, or a recording that answers."""
+        return self._handler is not None or self._source.has_reviews
+
+    @property
+    def handler(self) -> ReviewHandler | None:
+        """Whoever decides about the tasks of the run; None where nobody can be asked."""
+        return self._handler.handler if isinstance(self._handler, SharedReviewer) else self._handler
+
+    def warn_of_question(self, who: str) -> None:
+        """Say that an agent had a question, and nobody could be asked."""
+        self._warn(f"{who} had a question for a person, and {NOBODY_HERE}.")
+
+    async def ask(
+        self, request: ReviewRequest, around: SpanEmitter, handler: ReviewHandler | None = None
+    ) -> ReviewAnswer:
+        """The answer to a request, in a span inside `around`, after all questions before it are answered.
+
+        Args:
+            request: what to ask.
+            around: the task, phase or tool call that it is about.
+            handler: whom to ask instead of the run's own, e.g. the reviewer of a phase.
+
+        Raises:
+            ReviewTimeoutError: nobody answered in time, or could be asked, and `on_timeout` is *fail*.
+            EnsembleError: the handler gave something else than a `ReviewDecision`.
+            Exception: what the handler raised.
+        """
+        async with self._lock:
+            reviewer = handler or self._handler
+            if self.left is not None and reviewer is not None:  # one who has left is not asked again
+                return ReviewAnswer(ReviewDecision.exit_early())
+            request = dataclasses.replace(request, row=self._row)
+            async with _take_turn(reviewer):
+                ask = functools.partial(self._get_answer, request, reviewer)
+                asking = functools.partial(self._source.review, request, ask)
+                answer = await self._ask(request, around.child(), asking)
+            if answer.decision.verdict is Verdict.EXIT_EARLY:
+                reason, self.left = _LEFT.get(answer.by or "", _SOMEBODY_LEFT)
+                self._exit_early(reason, self.left)
+            return answer
+
+    async def ask_without_waiting(
+        self, request: ReviewRequest, around: SpanEmitter, reviewer: ReviewHandler
+    ) -> ReviewDecision:
+        """As `ask`, of somebody who is no person: nobody has to wait for the answer before asking something else."""
+        asking = functools.partial(self._get_answer, request, reviewer)
+        return (await self._ask(request, around.child(), asking)).decision
+
+    async def _ask(
+        self, request: ReviewRequest, span: SpanEmitter, asking: Callable[[], Awaitable[ReviewAnswer]]
+    ) -> ReviewAnswer:
+        span.emit(ReviewRequested, request=request)
+        asked_at = span.stream.offset_s()
+        answer: ReviewAnswer | None = None
+        fault: BaseException | None = None
+        status, by = SpanStatus.ERROR, None
+        try:
+            with CallingSpan(span):
+                answer = await asking()
+            status, by = SpanStatus.OK, answer.by
+        except asyncio.CancelledError as stopped:
+            status, fault = SpanStatus.CANCELLED, stopped
+            raise
+        except Exception as error:
+            fault = error
+            if isinstance(error, ReviewTimeoutError):
+                by = ON_TIMEOUT if error.timeout_s else NOBODY_TO_ASK
+            if (abandonment := abandonment_in(error)) is not None:  # nothing broke: it is not to go on
+                status = SpanStatus.SKIPPED
+                fault = abandonment if isinstance(abandonment, BudgetExceededError) else None
+            raise
+        finally:
+            span.emit(
+                ReviewAnswered,
+                decision=None if answer is None else answer.decision,
+                waited_s=span.stream.offset_s() - asked_at,
+                is_timeout=by == ON_TIMEOUT,
+                reused=answer is not None and answer.is_kept,
+                status=status,
+                error=fault,
+                by=by,
+            )
+            if by == NOBODY_TO_ASK and self.left is None:
+                about = f"The review of {_describe(request)} was not answered, {_SO[request.on_timeout]}"
+                self._warn(f"{about}: {NOBODY_HERE}.")
+        return answer
+
+    async def _get_answer(self, request: ReviewRequest, handler: ReviewHandler | None) -> ReviewAnswer:
+        """What the reviewer decides, or `on_timeout` where time runs out, or nobody is there."""
+        label, by, late_s = f"review of {_describe(request)}", NOBODY_TO_ASK, 0.0
+        if handler is not None:
+            shared = handler if isinstance(handler, SharedReviewer) else None
+            if shared is not None and (given := shared.find_answer(request)) is not None:
+                return ReviewAnswer(*given)
+            function = handler if shared is None else shared.handler
+            limit = asyncio.timeout(request.timeout)
+            try:
+                async with limit:
+                    decision = _check_decision(request, await self._caller.call(label, function, request))
+                if shared is not None:
+                    shared.keep_answer(request, decision)
+                return ReviewAnswer(decision, name_reviewer(function))
+            except TimeoutError:  # a handler raises it, too, where nobody can be asked
+                if limit.expired():
+                    by, late_s = ON_TIMEOUT, request.timeout or 0.0
+        made = _BY_DEFAULT.get(request.on_timeout)
+        if made is None:
+            reason = f" within {late_s} s. Raise the review's timeout." if late_s else f": {NOBODY_HERE}."
+            raise ReviewTimeoutError(f"Nobody answered the {label}{reason}", request=request, timeout_s=late_s)
+        return ReviewAnswer(made, by)
+
+
+@asynccontextmanager
+async def _take_turn(reviewer: ReviewHandler | None) -> AsyncIterator[None]:
+    """Wait for one who is asked by other runs, too."""
+    if isinstance(reviewer, SharedReviewer):
+        async with reviewer.turn():
+            yield
+    else:
+        yield
+
+
+def _describe(request: ReviewRequest) -> str:
+    """What is reviewed, in a word."""
+    return f"{request.task or request.phase}"
+
+
+def _check_decision(request: ReviewRequest, answer: Any) -> ReviewDecision:
+    """A decision that can be carried out; silence is none (E28)."""
+    if isinstance(answer, ReviewDecision):
+        _check_addresses(request, [name for name, _ in answer.addressed])
+        return answer
+    raise EnsembleError(
+        f"A review handler must return a ReviewDecision, such as ReviewDecision.approve(); this one returned "
+        f"{type(answer).__name__}."
+    )
+
+
+def _check_addresses(request: ReviewRequest, names: Sequence[str]) -> None:
+    """Feedback must be for tasks that are looked at (E46)."""
+    unknown = next((name for name in names if name not in request.tasks), None)
+    if unknown is None:
+        return
+    if not request.tasks:
+        raise EnsembleError(
+            f"The retry addresses {unknown!r}, but only the review of a phase may address tasks: "
+            f"here write ReviewDecision.retry('what is to be done better')."
+        )
+    valid = ", ".join(map(repr, request.tasks))
+    raise EnsembleError(
+        f"The retry addresses {unknown!r}, which is no task of phase {request.phase!r}."
+        f"{did_you_mean(unknown, request.tasks)} Its tasks are {valid}."
+    )
+
+
+_FOR_ALL = (Verdict.APPROVE, Verdict.REJECT, Verdict.EXIT_EARLY)
+
+
+class SharedReviewer:
+    """Has the runs that ask wait for their turn, so that one question is shown at a time, whichever loops they are on.
+
+    The clock of a question runs once it has its turn. In a map, one answer may be for the same gate in all rows.
+
+    Args:
+        handler: decides.
+    """
+
+    def __init__(self, handler: ReviewHandler) -> None:
+        self.handler = handler
+        self._lock = threading.Lock()
+        self._waiting: deque[CrossThreadEvent] = deque()
+        self._is_taken = False
+        self._answers: dict[Any, tuple[ReviewDecision, str]] = {}
+
+    def __call__(self, request: ReviewRequest) -> ReviewDecision | Awaitable[ReviewDecision]:
+        """What the handler decides, whoever else asks it."""
+        return self.handler(request)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until nobody else asks; others wait until the end of the ``async with`` block."""
+        with self._lock:
+            mine = CrossThreadEvent() if self._is_taken else None
+            if mine is not None:
+                self._waiting.append(mine)
+            self._is_taken = True
+        if mine is not None:
+            try:
+                await mine
+            except BaseException:
+                with self._lock:
+                    is_still_waiting = mine in self._waiting
+                    if is_still_waiting:
+                        self._waiting.remove(mine)
+                if not is_still_waiting:  # it was given its turn while it was cancelled
+                    self._pass_on()
+                raise
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            while self._waiting:
+                if self._waiting.popleft().set():  # else its loop is closed, and nobody waits any more
+                    return
+            self._is_taken = False
+
+    def find_answer(self, request: ReviewRequest) -> tuple[ReviewDecision, str] | None:
+        """What was decided about this gate for all rows, and by whom; None where it is to be asked."""
+        return None if request.row is None else self._answers.get(_find_gate(request))
+
+    def keep_answer(self, request: ReviewRequest, decision: ReviewDecision) -> None:
+        """Remember a decision that is for all rows. A text that was edited or sent back is that of one row alone."""
+        if decision.for_all and request.row is not None and decision.verdict in _FOR_ALL:
+            self._answers[_find_gate(request)] = decision, name_reviewer(self.handler)
+
+
+def _find_gate(request: ReviewRequest) -> tuple[object, ...]:
+    return request.subject, request.task, request.phase, request.tool

@@ -1,1 +1,0 @@
-"""What a run and each start of a task are given. Holds values; does nothing."""

@@ -1,0 +1,237 @@
+"""The gates of tasks: where a person is asked before, during and after one, and what the answers mean (E27, E45)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.enums import ReviewPolicy, ReviewTiming, ToolOutcome
+from ensemble_notebook.domain.definitions.review import (
+    Review,
+    ReviewAnswer,
+    ReviewDecision,
+    ReviewHandler,
+    ReviewRequest,
+    ReviewSubject,
+    Verdict,
+)
+from ensemble_notebook.domain.definitions.tool import human_input
+from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.graph import TaskNode
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
+from ensemble_notebook.engine.agent.agent_request import ToolGate
+from ensemble_notebook.engine.agent.toolbox import EngineTool
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.review_queue import ReviewQueue
+from ensemble_notebook.engine.run_spec import ResolvedTask
+from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
+from ensemble_notebook.errors import ReviewRejectedError
+
+_BEFORE: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.REJECT, Verdict.EXIT_EARLY)
+_AFTER: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.RETRY, Verdict.REJECT, Verdict.EXIT_EARLY)
+_QUESTION: Final = (Verdict.EDIT, Verdict.EXIT_EARLY)
+_TIMINGS: Final = {"task": ReviewTiming.BEFORE, "output": ReviewTiming.AFTER}
+_HUMAN_INPUT: Final = ToolSpec(
+    name="human_input",
+    description="Ask the person who runs this for something that only a person knows, and wait for the answer.",
+    parameters={
+        "type": "object",
+        "properties": {"question": {"type": "string", "description": "What to ask, complete and polite."}},
+        "required": ["question"],
+    },
+)
+
+
+class TaskGates:
+    """The gates of all tasks of one run. Where nobody can be asked, the `on_timeout` of each decides at once."""
+
+    def __init__(
+        self,
+        review_queue: ReviewQueue,
+        policy: ReviewPolicy,
+        note_passed: Callable[[TaskNode, ReviewTiming, ReviewAnswer, ReviewHandler | None], None],
+    ) -> None:
+        self._review_queue = review_queue
+        self._policy = policy
+        self._note_passed = note_passed
+
+    @property
+    def reviewer(self) -> ReviewHandler | None:
+        """Whoever decides; None where nobody can be asked."""
+        return self._review_queue.handler
+
+    def has_gate(self, resolved: ResolvedTask, timing: ReviewTiming) -> bool:
+        """Whether there is a gate before or after a task."""
+        return self._find_gate(resolved, timing) is not None
+
+    async def ask_before(self, resolved: ResolvedTask, task: SpanEmitter) -> ResolvedTask:
+        """The resolved task to work with, after the gate before the task; its description may have been edited.
+
+        Raises:
+            TaskAbandoned: the person left.
+            ReviewRejectedError: the person rejected the task.
+        """
+        node = resolved.node
+        review = self._find_gate(resolved, ReviewTiming.BEFORE)
+        if review is None:
+            return resolved
+        asked = resolved.description if resolved.prompt is None else resolved.prompt.text
+        decision = await self._ask("task", asked, node, node.role, review, _BEFORE, task)
+        match decision.verdict:
+            case Verdict.EXIT_EARLY:
+                raise self._abandon()
+            case Verdict.EDIT:
+                resolved = _edit(resolved, decision.text)
+            case Verdict.REJECT | Verdict.RETRY:
+                raise _make_rejection(f"Task {node.name!r} was rejected before it started", decision)
+        return resolved
+
+    async def ask_after(
+        self, resolved: ResolvedTask, output: TaskOutput, task: SpanEmitter
+    ) -> tuple[TaskOutput, str | None]:
+        """The output after the gate behind the task, which may have been edited; and feedback, if it is to be redone.
+
+        Raises:
+            ReviewRejectedError: the person rejected the output.
+        """
+        node = resolved.node
+        review = self._find_gate(resolved, ReviewTiming.AFTER)
+        if review is None:
+            return output, None
+        decision = await self._ask("output", output.raw, node, output.agent_role, review, _AFTER, task)
+        match decision.verdict:
+            case Verdict.EDIT:
+                return dataclasses.replace(output, raw=decision.text), None
+            case Verdict.RETRY:
+                return output, decision.text
+            case Verdict.REJECT:
+                raise _make_rejection(f"The output of task {node.name!r} was rejected", decision)
+        return output, None
+
+    def make_tool_gate(self, node: TaskNode, agent: Agent) -> ToolGate | None:
+        """What looks at each tool call of a task; None where nobody wants to."""
+        gate = _find_review(node, ReviewTiming.DURING)
+        if gate is None:
+            return None
+
+        async def approve(call: ToolCall, span: SpanEmitter) -> ToolCall | ToolAnswer:
+            if call.name == _HUMAN_INPUT.name:  # asks a person anyway
+                return call
+            text = json.dumps(call.arguments, ensure_ascii=False, default=str)
+            decision = await self._ask("tool", text, node, agent.role, gate, _BEFORE, span, tool=call.name)
+            match decision.verdict:
+                case Verdict.EXIT_EARLY:
+                    raise self._abandon()
+                case Verdict.EDIT:
+                    return dataclasses.replace(call, arguments=decision.text)
+                case Verdict.REJECT | Verdict.RETRY:
+                    reason = decision.text or "no reason given"
+                    return ToolAnswer(f"Error: a person did not allow this call: {reason}", ToolOutcome.FAILURE)
+            return call
+
+        return approve
+
+    def make_tools(self, node: TaskNode, agent: Agent, entries: Sequence[Any]) -> tuple[EngineTool, ...]:
+        """The `human_input` of an agent that holds it."""
+        if human_input not in entries:
+            return ()
+
+        async def answer(arguments: dict[str, Any], span: SpanEmitter) -> ToolAnswer:
+            if not self._review_queue.has_handler:
+                self._review_queue.warn_of_question(f"{agent.role} of task {node.name!r}")
+                return ToolAnswer("Error: there is nobody here to ask. Go on without.", ToolOutcome.FAILURE)
+            text = str(arguments["question"])
+            name = _HUMAN_INPUT.name
+            decision = await self._ask("question", text, node, agent.role, Review(), _QUESTION, span, tool=name)
+            if decision.verdict is Verdict.EXIT_EARLY:
+                raise self._abandon()
+            return ToolAnswer(decision.text or "(no answer)", ToolOutcome.SUCCESS)
+
+        return (EngineTool(_HUMAN_INPUT, answer),)
+
+    async def ask_for_tool(self, role: str, tool: str, question: str, span: SpanEmitter) -> str | None:
+        """The answer of the person to a question of a tool (E83); None where nobody answers, or nobody is there.
+
+        Raises:
+            TaskAbandoned: the person left the run.
+        """
+        if not self._review_queue.has_handler:
+            self._review_queue.warn_of_question(f"{role} of task {span.task!r}")
+            return None
+        request = ReviewRequest(
+            subject="question",
+            text=question,
+            task=span.task or "",
+            phase=span.phase,
+            agent=role,
+            tool=tool,
+            verdicts=_QUESTION,
+            timeout=Review().timeout,
+            on_timeout=Review().on_timeout,
+        )
+        answer = await self._review_queue.ask(request, span)
+        if answer.decision.verdict is Verdict.EXIT_EARLY:
+            raise self._abandon()
+        return answer.decision.text or None
+
+    def _find_gate(self, resolved: ResolvedTask, timing: ReviewTiming) -> Review | None:
+        """The gate before or after a task, be it that of the policy; one item of a task has none (E53)."""
+        if resolved.is_item:
+            return None
+        if (review := _find_review(resolved.node, timing)) is not None or timing is not ReviewTiming.AFTER:
+            return review
+        is_wanted = self._policy is ReviewPolicy.AFTER_EVERY_TASK or (
+            self._policy is ReviewPolicy.AFTER_LAST_TASK and resolved.is_last
+        )
+        return Review() if is_wanted else None
+
+    def _abandon(self) -> TaskAbandoned:
+        """What ends a task that is not to go on, since a review ends the run."""
+        return TaskAbandoned(f"not done: {self._review_queue.left}")
+
+    async def _ask(
+        self,
+        subject: ReviewSubject,
+        text: str,
+        node: TaskNode,
+        role: str,
+        review: Review,
+        verdicts: tuple[Verdict, ...],
+        around: SpanEmitter,
+        tool: str | None = None,
+    ) -> ReviewDecision:
+        request = ReviewRequest(
+            subject=subject,
+            text=text,
+            task=node.name,
+            phase=around.phase,
+            agent=role,
+            tool=tool,
+            verdicts=verdicts,
+            timeout=review.timeout,
+            on_timeout=review.on_timeout,
+        )
+        answer = await self._review_queue.ask(request, around)
+        if answer.is_decided and subject in _TIMINGS:
+            self._note_passed(node, _TIMINGS[subject], answer, self.reviewer)
+        return answer.decision
+
+
+def _edit(resolved: ResolvedTask, text: str) -> ResolvedTask:
+    """The task with what a person wants it to ask for, in which the places of its own prompt are still to be filled."""
+    if resolved.prompt is None:
+        return dataclasses.replace(resolved, description=text)
+    return dataclasses.replace(resolved, prompt=resolved.prompt.with_text(text))
+
+
+def _find_review(node: TaskNode, timing: ReviewTiming) -> Review | None:
+    return next((each for each in node.task.review if each.timing is timing), None)
+
+
+def _make_rejection(what: str, decision: ReviewDecision) -> ReviewRejectedError:
+    reason = decision.text.strip() or "no reason given"
+    return ReviewRejectedError(f"{what}: {reason}", reason=reason)

@@ -1,0 +1,482 @@
+"""The tasks of earlier runs and of a resumed one, for the engine; and those of this run, for later ones (C33, C34).
+
+`domain/fingerprints` decides what makes two tasks equal; the engine decides what to do with a result that is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import CaptureMode
+from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.fingerprints.key_difference import explain_difference, is_same
+from ensemble_notebook.domain.fingerprints.parts import read_reads
+from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, DelegationSettings, TaskKeys
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.graph import Graph, GraphPart, take_part
+from ensemble_notebook.domain.seams.run_memory import (
+    Approval,
+    InputRead,
+    KeptTask,
+    KeptTasks,
+    PendingKey,
+    Reads,
+    TaskKey,
+)
+from ensemble_notebook.engine.limits.parent_run import ParentRun
+from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean, get_message
+from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment
+from ensemble_notebook.trace.folding.prices import TaskSpending
+from ensemble_notebook.trace.store.run_facts import StoredResult
+from ensemble_notebook.trace.store.run_store import RunStore
+from ensemble_notebook.trace.store.run_writer import FinishedTask, RunWriter
+from ensemble_notebook.trace.store.store_reader import ResultReader
+
+ASKED_FOR: Final = "it is the one that was asked for"
+
+
+class RememberedTasks:
+    """The `KeptTasks` of one run.
+
+    Args:
+        results: of earlier runs.
+        writer: of this run.
+        spending: of this run; read by the writer thread.
+        currency: of that spending.
+        paths: of the tasks of this run.
+        is_map: whether its tasks are rows of a map, which are independent of each other (V2).
+    """
+
+    def __init__(
+        self,
+        results: ResultReader,
+        writer: RunWriter,
+        spending: TaskSpending,
+        currency: str,
+        paths: Sequence[str],
+        *,
+        is_map: bool = False,
+    ) -> None:
+        self._results = results
+        self._writer = writer
+        self._spending = spending
+        self._currency = currency
+        self._paths = paths
+        self._runs_alike: Sequence[str] | None = None
+        self._is_map = is_map
+        self._taken: dict[tuple[str, str], str] = {}
+
+    def find(self, path: str, key: TaskKey, *, is_asked_for: bool = False) -> tuple[KeptTask | None, str]:
+        """The newest result with this key, preferring the task at this path; and why it can be reused or not."""
+        if is_asked_for:
+            return None, ASKED_FOR
+        if key.obstacle is not None:
+            return None, key.obstacle
+        try:
+            if key.complete is None:
+                found, reads = self._look_up(path, key.key), frozenset[InputRead]()
+            else:
+                found, reads = self._find_by_reads(path, key)
+            if found is not None and found.output is not None:
+                self._taken[_find_origin(found)] = path
+                return make_kept_task(found, found.output, reads), f"unchanged since run {_find_origin(found)[0]}"
+            return None, self._explain(path, key)
+        except StoreError as error:
+            return None, f"the run store can't be read: {get_message(error)}"
+
+    def _look_up(self, path: str, key: str) -> StoredResult | None:
+        """The newest result of this key that can serve this task."""
+        if not self._is_map or path.endswith("/"):  # approvals are no samples
+            return self._results.find(key, path)
+        return self._results.find(key, path, lambda found: self._is_of_repeat(path, found))
+
+    def reserve(self, results: Iterable[StoredResult]) -> None:
+        """Keep results for the tasks at their own paths, since this run goes on with the one that has them."""
+        self._taken.update({_find_origin(each): each.path for each in results})
+
+    def _is_of_repeat(self, path: str, found: StoredResult) -> bool:
+        """Whether a result is an independent sample of this task of a map (V2).
+
+        Sample k of an earlier map is for repeat k. What this map itself has done, or taken for another task, is not.
+        """
+        if found.run_id == self._writer.facts.run_id and found.path != path:
+            return False
+        is_free = self._taken.get(_find_origin(found), path) == path
+        return is_free and _read_repeats(found.path) == _read_repeats(path)
+
+    def _find_by_reads(self, path: str, key: TaskKey) -> tuple[StoredResult | None, Reads]:
+        """The result of a task whose inputs are the same as far as its code has read them, and what it has read.
+
+        Code that reads other inputs for other values has done so in several ways, each of which may fit.
+        """
+        first: tuple[StoredResult | None, Reads] = None, frozenset()
+        ways = [reads for parts in self._results.list_kinds(key.key) if (reads := read_reads(parts)) is not None]
+        for is_older, reads in (*((False, each) for each in ways), *((True, each) for each in key.older_reads)):
+            whole = key.with_reads(reads)
+            wanted = whole.key.rpartition("/")[2] if is_older else whole.key
+            found = None if whole.obstacle is not None else self._look_up(path, wanted)
+            if found is not None and found.path == path:
+                return found, reads
+            if first[0] is None:
+                first = found, reads
+        return first
+
+    def keep(
+        self,
+        path: str,
+        key: PendingKey,
+        output: TaskOutput,
+        delegated: Sequence[TaskOutput] = (),
+        *,
+        obstacle: str | None = None,
+        attempt: int = 1,
+        feedback: Sequence[str] = (),
+        approvals: Sequence[Approval] = (),
+    ) -> None:
+        """Store a result. One that can't be compared gets a key that no other task has."""
+        # A manager's workers grow. No closure, which is an object for each of its variables, too.
+        given = (path, key, output, tuple(delegated), obstacle, attempt, feedback, tuple(approvals))
+        self._writer.add_result(partial(self._make_result, *given))
+
+    def close(self) -> None:
+        """The run is over."""
+        self._results.close()
+
+    def _make_result(
+        self,
+        path: str,
+        key: PendingKey,
+        output: TaskOutput,
+        workers: tuple[TaskOutput, ...],
+        obstacle: str | None,
+        attempt: int,
+        feedback: Sequence[str],
+        approvals: Sequence[Approval],
+    ) -> FinishedTask:
+        """What the writer thread stores."""
+        made = key.get()
+        return FinishedTask(
+            path,
+            made.key if made.obstacle is None else f"{self._writer.facts.run_id}/{path}",
+            made.parts,
+            output if output.saving is None else replace(output, saving=None),
+            obstacle,
+            workers,
+            {
+                **self._describe_spending(path, output),
+                "attempt": attempt,
+                "feedback": list(feedback),
+                "approvals": [
+                    [each.gate, each.by, each.reviewer, each.run_id or self._writer.facts.run_id] for each in approvals
+                ],
+            },
+        )
+
+    def _describe_spending(self, path: str, output: TaskOutput) -> dict[str, Any]:
+        """What the work took, in this run or, if it was reused, when it was done; as JSON values."""
+        if (saving := output.saving) is not None:
+            cost, currency, run_id, made_at = saving.cost, saving.currency, saving.run_id, saving.path or path
+            tokens, duration = saving.tokens, saving.duration
+        else:
+            totals = self._spending.sum_task(path)
+            cost, currency = None if totals is None else totals.cost, self._currency
+            run_id, made_at = self._writer.facts.run_id, path
+            tokens, duration = None if totals is None else totals.total_tokens, output.duration
+        return {
+            "tokens": tokens,
+            "cost": None if cost is None else str(cost),
+            "currency": currency,
+            "duration_ms": duration.total_seconds() * 1000,
+            "made_in": run_id,
+            "made_at": made_at,
+        }
+
+    def _explain(self, path: str, key: TaskKey) -> str:
+        """Why no stored result can be reused."""
+        facts = self._writer.facts
+        if self._runs_alike is None:  # this run itself, too, since a task may be done more than once
+            self._runs_alike = [facts.run_id, *self._results.list_runs_alike(facts, self._paths)]
+        last = self._results.find_last(self._runs_alike, path)
+        if last is None:
+            run = self._results.find_last_run(facts.name, facts.run_id)
+            if run is not None and not run.keeps_texts:
+                return f"run {run.run_id} kept no text (capture_mode {run.capture_mode.value})"
+            return "no remembered run has completed it"
+        now = key.with_reads(find_reads(last, key))
+        if now.obstacle is not None:
+            return now.obstacle
+        if last.key == now.key and last.obstacle is not None:
+            return f"nothing changed, but {last.obstacle}"
+        return explain_difference(last.parts, now.parts)
+
+
+class NestedTasks:
+    """The `KeptTasks` of a nested run, which is stored as a part of the run around it (E52).
+
+    Args:
+        around: of the run around it.
+        prefix: of the paths of its tasks.
+    """
+
+    def __init__(self, around: KeptTasks, prefix: str) -> None:
+        self._around = around
+        self._prefix = prefix
+
+    def find(self, path: str, key: TaskKey, *, is_asked_for: bool = False) -> tuple[KeptTask | None, str]:
+        """As the run around it finds it."""
+        return self._around.find(self._prefix + path, key, is_asked_for=is_asked_for)
+
+    def keep(
+        self,
+        path: str,
+        key: PendingKey,
+        output: TaskOutput,
+        delegated: Sequence[TaskOutput] = (),
+        *,
+        obstacle: str | None = None,
+        attempt: int = 1,
+        feedback: Sequence[str] = (),
+        approvals: Sequence[Approval] = (),
+    ) -> None:
+        """As the run around it keeps it."""
+        path = self._prefix + path
+        self._around.keep(
+            path,
+            key,
+            output,
+            delegated,
+            obstacle=obstacle,
+            attempt=attempt,
+            feedback=feedback,
+            approvals=approvals,
+        )
+
+
+def find_reads(found: StoredResult, key: TaskKey) -> Reads:
+    """What the code of a stored task has read of the inputs, for a task of this key."""
+    reads = read_reads(found.parts)
+    return reads if reads is not None else next(iter(key.older_reads), frozenset())
+
+
+def make_kept_task(found: StoredResult, output: TaskOutput, reads: Reads) -> KeptTask:
+    """A stored result in the form that the engine takes over."""
+    facts = found.facts
+    run_id, path = _find_origin(found)
+    return KeptTask(
+        run_id=run_id,
+        path=path,
+        output=output,
+        delegated=found.delegated,
+        tokens=read_number(facts, "tokens", int),
+        cost=_read_cost(facts.get("cost")),
+        currency=facts.get("currency") if isinstance(facts.get("currency"), str) else None,
+        duration_ms=read_number(facts, "duration_ms", int | float) or 0.0,
+        reads=reads,
+        approvals=tuple(read_approvals(found)),
+    )
+
+
+def read_approvals(found: StoredResult) -> Iterator[Approval]:
+    """The gates that let a stored task pass; those that can't be read did not (E71)."""
+    value, size = found.facts.get("approvals"), len(fields(Approval))
+    for each in value if isinstance(value, list) else ():
+        if isinstance(each, list) and len(each) == size and all(isinstance(part, str | None) for part in each):
+            yield Approval(*each)
+
+
+def _find_origin(found: StoredResult) -> tuple[str, str]:
+    """The run that did the work, and the path of the task there. The run that stored the result may have reused it."""
+    made_in, made_at = found.facts.get("made_in"), found.facts.get("made_at")
+    return (
+        made_in if isinstance(made_in, str) else found.run_id,
+        made_at if isinstance(made_at, str) else found.path,
+    )
+
+
+def name_repeat(name: str, repeat: int | None) -> str:
+    """The name of the task that is one repeat of a row. The first is called as a row without repeats (V2)."""
+    if not name:
+        return f"repeat {repeat}"
+    return name if repeat is None or repeat == 1 else f"{name} (repeat {repeat})"
+
+
+_REPEAT: Final = re.compile(r"(?:^repeat | \(repeat )(\d+)\)?/")
+
+
+def _read_repeats(path: str) -> tuple[str, ...]:
+    """Which repeats a task belongs to, by its path; the first of all is none."""
+    return tuple(each for each in _REPEAT.findall(path) if each != "1")
+
+
+def read_number(facts: Mapping[str, Any], name: str, kind: Any) -> Any:
+    """A number from the store; None if it is missing or wrong, since the file may have been edited (E71)."""
+    value = facts.get(name)
+    return value if isinstance(value, kind) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+
+
+def _read_cost(text: object) -> Decimal | None:
+    try:
+        cost = Decimal(text) if isinstance(text, str) else None
+    except InvalidOperation:
+        return None
+    return cost if cost is not None and cost.is_finite() and 0 <= cost < 2**53 else None
+
+
+class ResumedTasks:
+    """The `KeptTasks` of a run that goes on with another one.
+
+    Args:
+        results: of that run, in the order in which its tasks were done.
+        kept_tasks: where this run's own are kept.
+        is_reusing: whether tasks of other runs serve, too, where this one has none.
+    """
+
+    def __init__(self, results: Iterable[StoredResult], kept_tasks: RememberedTasks, *, is_reusing: bool) -> None:
+        self._results: Mapping[str, list[StoredResult]] = defaultdict(list)
+        for result in results:
+            self._results[result.path].append(result)
+        kept_tasks.reserve(result for same in self._results.values() for result in same)
+        self._kept_tasks = kept_tasks
+        self._is_reusing = is_reusing
+        self._found: dict[tuple[str, str], str] = {}
+
+    def find(self, path: str, key: TaskKey, *, is_asked_for: bool = False) -> tuple[KeptTask | None, str]:
+        """The task at this path, if it was done with the same input; and why it can be taken over or not.
+
+        Of several results the first is taken, since the resumed run went on with it. If a review sent it back then, the
+        review does so again.
+        """
+        results = self._results.get(path, [])
+        now = [key.with_reads(find_reads(each, key)) for each in results]
+        pairs = zip(results, now, strict=True)
+        same = [(each, whole) for each, whole in pairs if each.key == whole.key or is_same(each.parts, whole.parts)]
+        for kept, whole in same:
+            if kept.output is not None:
+                self._found[path, whole.key] = kept.output.raw
+                task = _add_attempt(make_kept_task(kept, kept.output, find_reads(kept, key)), kept)
+                approvals = _list_approvals([result for result, _ in same], kept.output.raw)
+                return replace(task, approvals=approvals), f"done in run {kept.run_id}"
+        if self._is_reusing:
+            return self._kept_tasks.find(path, key, is_asked_for=is_asked_for)
+        if same:
+            return None, f"it was done, but {same[0][0].obstacle}"
+        if results:
+            return None, explain_difference(results[-1].parts, now[-1].parts)
+        return None, "it was not done when the run stopped"
+
+    def keep(
+        self,
+        path: str,
+        key: PendingKey,
+        output: TaskOutput,
+        delegated: Sequence[TaskOutput] = (),
+        *,
+        obstacle: str | None = None,
+        attempt: int = 1,
+        feedback: Sequence[str] = (),
+        approvals: Sequence[Approval] = (),
+    ) -> None:
+        """Store a result, unless it came from the resumed run, and no gate has let it pass since."""
+        is_known = self._found.get((path, key.get().key)) == output.raw
+        if not is_known or any(each.run_id is None for each in approvals):
+            self._kept_tasks.keep(
+                path,
+                key,
+                output,
+                delegated,
+                obstacle=obstacle,
+                attempt=attempt,
+                feedback=feedback,
+                approvals=approvals,
+            )
+
+    def close(self) -> None:
+        """The run is over."""
+        self._kept_tasks.close()
+
+
+def _list_approvals(results: Iterable[StoredResult], raw: str) -> tuple[Approval, ...]:
+    """The gates that let an output pass, some of them perhaps when it was there already."""
+    equal = [each for each in results if each.output is not None and each.output.raw == raw]
+    return tuple(dict.fromkeys(approval for each in equal for approval in read_approvals(each)))
+
+
+def _add_attempt(task: KeptTask, kept: StoredResult) -> KeptTask:
+    """The task, with what was said to it by then; a store that somebody has edited may hold anything (E71)."""
+    feedback = kept.facts.get("feedback")
+    said = tuple(map(str, feedback)) if isinstance(feedback, list) else ()
+    return replace(task, attempt=read_number(kept.facts, "attempt", int) or 1, feedback=said)
+
+
+# --- Prepares a run for reuse: the keys of its tasks, and the part of the graph that `only` selects -------------------
+
+
+_MODE: Final = CaptureMode.METADATA.value
+
+
+def keeps_tasks(capture_mode: CaptureMode, parent: ParentRun | None) -> bool:
+    """Whether the outputs of tasks are kept, so that later runs can reuse them."""
+    if capture_mode is CaptureMode.METADATA:
+        return False
+    return RunStore.find() is not None if parent is None else parent.kept_tasks is not None
+
+
+def explain_no_reuse(capture_mode: CaptureMode) -> str:
+    """Say why a run can't reuse anything."""
+    if capture_mode is CaptureMode.METADATA:
+        return (
+            f"reuse takes over outputs of earlier runs, and capture_mode {_MODE} keeps no text. Leave out one of them."
+        )
+    return (
+        "reuse takes over outputs of earlier runs, and no runs are remembered here, since the store is off. Leave out "
+        "reuse, or switch it on: ensemble_notebook.config.store = 'auto', or %config EnsembleMagics.store = 'auto'."
+    )
+
+
+def make_task_keys(
+    ensemble: EnsembleDefinition, graph: Graph, constraints: HierarchicalConstraints | None, deps: object
+) -> TaskKeys:
+    """Make the object that computes the keys of a run's tasks. It reads all code that the ensemble names now (C34a).
+
+    Args:
+        ensemble: as declared.
+        graph: of the run, its agents resolved.
+        constraints: of the run, resolved.
+        deps: of the run.
+    """
+    delegation = DelegationSettings(
+        policies=ensemble.delegation_policies,
+        max_depth=ensemble.max_delegation_depth,
+        constraints=constraints,
+        manager_prompt=ensemble.manager_prompt,
+        texts=ensemble.texts,
+    )
+    return ContentKeys(graph, delegation, openai_url=find_base_url_of_environment(), deps=deps)
+
+
+def find_part(graph: Graph, only: Task | str | None) -> GraphPart | None:
+    """The part of a graph that a run of ``only`` takes; None for all of it.
+
+    Raises:
+        ValidationError: there is no such task, or it does not run by itself.
+    """
+    if only is None:
+        return None
+    wanted = only if isinstance(only, str) else only.name
+    for node in graph.tasks:
+        if node.task is only or only in (node.name, f"{graph.get_phase_name(node)}.{node.name}"):
+            return take_part(graph, node)
+    if graph.managed:
+        raise ValidationError("only is for tasks that run by themselves: here a manager has all of them done.")
+    if wanted is None or not isinstance(only, str):
+        raise ValidationError(f"only={only!r} is no task of this ensemble.")
+    names = tuple(node.name for node in graph.tasks)
+    raise ValidationError(f"only: no task {wanted!r}.{did_you_mean(wanted, names)} The tasks are {', '.join(names)}.")

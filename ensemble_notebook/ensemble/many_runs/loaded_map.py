@@ -1,0 +1,452 @@
+"""Maps as results again, from the store or from files (V10): their events tell all but what ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final, NoReturn
+
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.templates import escape_variables
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask, make_plan
+from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.domain.planning.map_design import EarlierRow
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
+from ensemble_notebook.ensemble.many_runs.score_history import ScoreHistory, make_score_history
+from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
+from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Failed
+from ensemble_notebook.trace.analysis.map_rows import MapRow, get_design, list_map_rows
+from ensemble_notebook.trace.analysis.row_table import make_index
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.joined_frames import JoinedFrames
+from ensemble_notebook.trace.loading import PathLike, load_run_tables
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.store.run_store import RunStore
+from ensemble_notebook.trace.store.store_reader import SIGNS_OF_DAMAGE
+
+_NO_CODE: Final = "It was loaded from a trace, which does not have what ran: use the ensemble itself."
+_EXIT: Final = {
+    RunStatus.FAILED: ExitReason.ERROR,
+    RunStatus.INTERRUPTED: ExitReason.INTERRUPTED,
+    RunStatus.BUDGET_EXCEEDED: ExitReason.BUDGET_EXCEEDED,
+    RunStatus.EXITED_EARLY: ExitReason.USER_EXIT_EARLY,
+}
+
+
+FindTrace = Callable[[str], ExecutionTrace | None]
+"""Gives the trace of a run by its id; None where it is gone."""
+
+
+class LoadedRuns(JoinedFrames):
+    """The frames of many runs, and the maps among them as results."""
+
+    def load_map(self, map_run_id: str) -> MapResult:
+        """A map as the result that it was, with `frame`, `diff` and the outputs of its rows.
+
+        Inputs are as JSON has them, and nothing of it can be run again.
+
+        Args:
+            map_run_id: id of the map, as in `rows.map_run_id`.
+
+        Raises:
+            ValidationError: it is none of these maps; names the nearest.
+            StoreError: it is gone, or damaged.
+        """
+        maps = [run_id for run_id, tables in self._parts.items() if tables.count_rows("rows")]
+        if map_run_id not in maps:
+            what = "is not a map" if map_run_id in self._parts else "is not among these maps"
+            raise ValidationError(f"Run {map_run_id!r} {what}.{did_you_mean(str(map_run_id), maps)}")
+        return make_map_result(self.load_trace(map_run_id), self._find_trace)
+
+    def score_history(self, score: str, *, is_: str | None = None, failed: Failed = LEAVE_OUT) -> ScoreHistory:
+        """A score over these maps, in order of time, with a picture: dots with 95% intervals.
+
+        Args:
+            score: its name.
+            is_: the label that counts, of a score that gives labels.
+            failed: what a row that failed counts as where the score is a number, or ``"leave out"``.
+
+        Raises:
+            ValidationError: no map has such a score, or it is of several kinds.
+        """
+        return make_score_history(self, score, is_, failed)
+
+    def _find_trace(self, run_id: str) -> ExecutionTrace | None:
+        return self.load_trace(run_id) if run_id in self._parts else None
+
+
+def load_traces(where: PathLike | Sequence[PathLike] | None = None) -> LoadedRuns:
+    """Load many runs as one set of frames: every table of `Frames`, with the column `run_id`.
+
+    Runs that are in several places are taken once.
+
+    Args:
+        where: None for all runs that the store remembers, in order of their start; the path of a ``*.trace.json`` or
+            of another store; a pattern such as ``"traces/**/*.trace.json"``; or a list of these.
+
+    Raises:
+        StoreError: nothing is remembered since the store is off, or it can't be read. Single runs in it that can't be
+            read are left out with a warning.
+        FileNotFoundError: there is no such file, or none fits the pattern.
+        TraceFormatError: a file is no trace, or not a whole one.
+    """
+    return LoadedRuns(load_run_tables(where))
+
+
+def load_map(word: str) -> MapResult:
+    """A map that the configured store remembers.
+
+    Args:
+        word: its id, a beginning of that, its name, or its place from the end (``"-1"``).
+
+    Raises:
+        StoreError: there is none, or it can't be read.
+        ValidationError: the run is no map.
+    """
+    store = RunStore.open()
+    run = store.find_run(word)
+    trace = store.load_trace(run)
+    if not get_design(trace.fold).rows:
+        raise ValidationError(f"Run {run.run_id} is not a map: it has no rows.")
+    return make_map_result(trace, lambda run_id: _find_stored(store, run_id))
+
+
+def load_result(run_id: str) -> MapResult | EnsembleOutput:
+    """What a run that the configured store remembers has given: a result where it is a map, else an output.
+
+    Args:
+        run_id: of the run.
+
+    Raises:
+        StoreError: there is no such run, or it can't be read.
+    """
+    store = RunStore.open()
+    trace = store.load_trace(store.find_run(run_id))
+    if get_design(trace.fold).rows:
+        return make_map_result(trace, lambda run_id: _find_stored(store, run_id))
+    return _make_output(trace).with_scores(trace.scores)
+
+
+def _find_stored(store: RunStore, run_id: str) -> ExecutionTrace | None:
+    try:
+        return store.load_trace(store.find_run(run_id))
+    except StoreError:  # it has been forgotten
+        return None
+
+
+def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: None) -> MapResult:
+    """The result of a map, made of its trace.
+
+    Args:
+        trace: of the map.
+        find_trace: gives the trace of an earlier map by its id, for the rows that were taken over from it; None where
+            that is gone.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    try:
+        return _make_map_result(trace, find_trace)
+    except SIGNS_OF_DAMAGE as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise StoreError(f"Map {trace.run_id} can't be loaded: its rows are damaged ({reason}).") from error
+
+
+def _make_map_result(trace: ExecutionTrace, find_trace: FindTrace) -> MapResult:
+    design, rows = get_design(trace.fold), list_map_rows(trace.fold, trace.events)
+    outputs = _read_outputs(trace, rows, find_trace)
+    labels: dict[str, Any] = {}
+    for each in design.rows:
+        labels.setdefault(each.row, tuple(each.label) if isinstance(each.label, list) else each.label)
+    index = make_index(design.index, [*labels.values()])
+    labels = dict(zip(labels, range(len(labels)) if index is None else index, strict=True))
+    return MapResult(
+        ensemble=LoadedEnsemble(name=trace.name, cost=trace.cost),
+        rows=[_make_row(each, labels[each.planned.row], outputs.get(each.planned.name)) for each in rows],
+        index=index,
+        output=_make_output(trace),
+        fields={name: schema if isinstance(schema, Mapping) else {} for name, schema in design.fields.items()},
+        capture_mode=trace.capture_mode,
+        input_names=design.inputs,
+        score_records=trace.scores,
+    )
+
+
+def _make_row(row: MapRow, label: Any, output: EnsembleOutput | None) -> RowResult:
+    planned = row.planned
+    return RowResult(
+        index=label,
+        inputs=planned.inputs,
+        output=output,
+        error=row.error,
+        status=row.status,
+        reason=row.reason,
+        name=planned.name,
+        row=planned.row,
+        run_id=row.run_id,
+        spending=None if planned.earlier is None else row.spending,
+        variant=planned.variant,
+        repeat=planned.repeat,
+    )
+
+
+class LoadedEnsemble(RunnableEnsemble):
+    """What a trace tells of an ensemble: its name and its tasks."""
+
+    __slots__ = ()
+
+    def run(self, *_: Any, **__: Any) -> NoReturn:
+        """It can't run.
+
+        Raises:
+            ValidationError: always.
+        """
+        raise ValidationError(f"This ensemble can't run. {_NO_CODE}")
+
+
+def _make_task(name: str, description: str | None) -> Task:
+    def handle(_: TaskInput) -> str:
+        raise ValidationError(f"Task {name!r} can't run. {_NO_CODE}")
+
+    return Task.of(escape_variables(description or name), name=name, handler=handle)
+
+
+def _make_output(trace: ExecutionTrace) -> EnsembleOutput:
+    """The output of a run, also of a map, whose tasks are its rows."""
+    spans = [span for span in trace.fold.spans.values() if span.is_own_task]
+    ensemble = LoadedEnsemble(
+        name=trace.name, cost=trace.cost, tasks=[_make_task(each.name, each.description) for each in spans]
+    )
+    places = {each.span_id: place for place, each in enumerate(spans)}
+    done, failures, skipped = _list_ends(trace.events, places)
+    graph = build_graph(ensemble)
+    output = EnsembleOutput(
+        ensemble=ensemble,
+        graph=graph,
+        plan=trace.plan or make_plan(graph),
+        events=trace.events,
+        outputs=done,
+        status=trace.status,
+        exit_reason=trace.exit_reason or ExitReason.INTERRUPTED,
+        failures=failures,
+        skipped=skipped,
+        only=_find_last([each.name for each in spans], trace.plan),
+    )
+    vars(output)["trace"] = trace  # it is folded already
+    return output
+
+
+def _find_last(names: Sequence[str], plan: ExecutionPlan | None) -> int | None:
+    """The place of the one task that no other one waits for; None where there are several, as in a map."""
+    tasks = () if plan is None else plan.tasks
+    read = {name for each in tasks for name in each.depends_on}
+    last = [place for place, name in enumerate(names) if name not in read]
+    return last[0] if len(last) == 1 else None
+
+
+def _list_ends(
+    events: Iterable[ev.Event], places: Mapping[str, int]
+) -> tuple[dict[int, TaskOutput], list[Failure], list[Skipped]]:
+    """How tasks ended, of which the places are given by the ids of their spans."""
+    done: dict[int, TaskOutput] = {}
+    failures: list[Failure] = []
+    skipped: list[Skipped] = []
+    for each in events:
+        if each.span_id not in places:
+            continue
+        if isinstance(each, ev.TaskCompleted):
+            done.pop(places[each.span_id], None)
+            done[places[each.span_id]] = each.output
+        elif isinstance(each, ev.TaskFailed) and each.status is SpanStatus.ERROR:
+            failures.append(Failure(name=each.task or "", agent_role=each.agent, error=each.error))
+        elif isinstance(each, ev.TaskSkipped):
+            skipped.append(Skipped(name=each.task or "", kind="task", reason=each.reason))
+    return done, failures, skipped
+
+
+# --- The outputs of the rows: each was a run of its own, whose events are among those of the map ----------------------
+
+
+def _read_outputs(trace: ExecutionTrace, rows: Sequence[MapRow], find_trace: FindTrace) -> dict[str, EnsembleOutput]:
+    """The output of each row that has one, by the row's name."""
+    events, earlier = _split_events(trace), _EarlierMaps(find_trace)
+    found = {}
+    for row in rows:
+        if row.planned.earlier is not None:
+            output = earlier.find_output(row.planned.earlier)
+        else:
+            output = _RowOutput(trace, row, events[row.run_id]).make() if row.run_id in events else None
+        if output is not None:
+            found[row.planned.name] = output
+    return found
+
+
+class _EarlierMaps:
+    """The maps that rows were taken over from, each loaded once."""
+
+    def __init__(self, find_trace: FindTrace) -> None:
+        self._find_trace = find_trace
+        self._outputs: dict[str, dict[str | None, EnsembleOutput | None]] = {}
+
+    def find_output(self, row: EarlierRow) -> EnsembleOutput | None:
+        """The output of a row, as the map that ran it has it; None where that is gone."""
+        if row.map_run_id is None:
+            return None
+        if row.map_run_id not in self._outputs:
+            trace = self._find_trace(row.map_run_id)
+            rows = () if trace is None else make_map_result(trace, self._find_trace)
+            self._outputs[row.map_run_id] = {each.run_id: each.output for each in rows}
+        return self._outputs[row.map_run_id].get(row.own_run_id)
+
+
+def _split_events(trace: ExecutionTrace) -> dict[str, list[ev.Event]]:
+    """The events of the run of each row, by its id, which is that of its span in the map."""
+    runs: dict[str, str] = {}
+    for span in trace.fold.spans.values():  # each after the one around it
+        parent = span.parent
+        if span.kind is SpanKind.NESTED and parent is not None and parent.is_own_task:
+            runs[span.span_id] = span.span_id
+        elif parent is not None and parent.span_id in runs:
+            runs[span.span_id] = runs[parent.span_id]
+    parts: dict[str, list[ev.Event]] = {}
+    for each in trace.events:
+        if each.span_id in runs:
+            parts.setdefault(runs[each.span_id], []).append(each)
+    return parts
+
+
+class _RowOutput:
+    """Makes the output of the run of one row, from its events in the map."""
+
+    def __init__(self, trace: ExecutionTrace, row: MapRow, events: Sequence[ev.Event]) -> None:
+        self._trace = trace
+        self._row = row
+        self._given = events
+        self._run_id = events[0].span_id
+        own = (trace.fold.spans.get(each.span_id) for each in events if isinstance(each, ev.TaskStarted))
+        tasks = {each.span_id: each for each in own if each is not None and self._is_own(each)}
+        self._tasks = [*tasks.values()]
+        self._places = {span_id: place for place, span_id in enumerate(tasks)}
+
+    def _is_own(self, span: Span) -> bool:
+        """Whether it is a task of the run itself: no item, no delegated work, nobody's review."""
+        is_whole = span.item_of is None and span.delegation_id is None
+        parent = span.parent
+        return is_whole and parent is not None and (parent.span_id == self._run_id or self._is_phase(parent))
+
+    def _is_phase(self, span: Span) -> bool:
+        return span.kind is SpanKind.PHASE and span.parent_id == self._run_id
+
+    @cached_property
+    def _phases(self) -> list[Span]:
+        """Its phases, as far as they have begun."""
+        begun = dict.fromkeys(each.span_id for each in self._given if isinstance(each, ev.PhaseStarted))
+        spans = (self._trace.fold.spans.get(each) for each in begun)
+        return [each for each in spans if each is not None and self._is_phase(each)]
+
+    def make(self) -> EnsembleOutput:
+        trace, row = self._trace, self._row
+        ensemble = LoadedEnsemble(
+            name=self._name, cost=trace.cost, tasks=[_make_task(each.name, each.description) for each in self._tasks]
+        )
+        _, failures, _ = _list_ends(self._given, self._places)
+        names = {each.name: place for place, each in enumerate(self._tasks)}
+        plan = self._make_plan()
+        return EnsembleOutput(
+            ensemble=ensemble,
+            graph=build_graph(ensemble),
+            plan=plan,
+            events=[*self._make_events(plan)],
+            outputs={names[name]: output for name, output in row.outputs.items() if name in names},
+            status=self._status,
+            exit_reason=self._exit_reason,
+            failures=failures,
+            skipped=(),
+            only=self._find_final(names, failures),
+        )
+
+    @property
+    def _name(self) -> str | None:
+        return self._given[0].name if isinstance(self._given[0], ev.NestedRunStarted) else None
+
+    @property
+    def _status(self) -> RunStatus:
+        return RunStatus(self._row.status)
+
+    @property
+    def _exit_reason(self) -> ExitReason:
+        return ExitReason.NOBODY_TO_ASK if self._row.is_left else _EXIT.get(self._status, ExitReason.COMPLETED)
+
+    def _find_final(self, names: Mapping[str, int], failures: Sequence[Failure]) -> int | None:
+        """The place of the final task; in a run that failed that of the one that failed, which has no text."""
+        if (final := self._row.final) is not None:
+            return names.get(final.name)
+        return names.get(failures[-1].name) if failures else None
+
+    def _make_plan(self) -> ExecutionPlan:
+        tasks = [
+            PlannedTask(
+                name=each.name,
+                agent=each.agent or "",
+                phase=each.phase if each.parent_id != self._run_id else None,
+                description=each.description or "",
+                context=(),
+                depends_on=(),
+                llm=None,
+            )
+            for each in self._tasks
+        ]
+        return ExecutionPlan(
+            groups=(tuple(each.name for each in tasks),),
+            total_tasks=len(tasks),
+            max_parallelism=len(tasks),
+            estimated_rounds=1,
+            critical_path=(),
+            tasks=tuple(tasks),
+            phases={each.name: () for each in self._phases},
+        )
+
+    def _make_events(self, plan: ExecutionPlan) -> Iterator[ev.Event]:
+        """The events as the run itself had them: with its beginning, its plan and its end."""
+        first, rest = self._given[0], self._given[1:]
+        where: dict[str, Any] = {
+            "run_id": self._run_id,
+            "span_id": self._run_id,
+            "parent_id": None,
+            "time": first.time,
+            "offset_s": 0.0,
+        }
+        yield ev.RunStarted(
+            **where,
+            seq=0,
+            name=self._name,
+            workflow=first.workflow if isinstance(first, ev.NestedRunStarted) else "",
+            inputs={name: "" if value is None else str(value) for name, value in self._row.planned.inputs.items()},
+            max_concurrency=None,
+            capture_mode=self._trace.capture_mode,
+        )
+        yield ev.PlanMade(
+            **where,
+            seq=1,
+            plan=plan,
+            task_span_ids=(*self._places,),
+            phase_span_ids=tuple(each.span_id for each in self._phases),
+        )
+        end = {**where, "time": self._given[-1].time, "offset_s": max(0.0, self._given[-1].offset_s - first.offset_s)}
+        inside = [each for each in rest if each.span_id != self._run_id]  # that span has a beginning and an end alone
+        for seq, each in enumerate(inside, 2):
+            changes: dict[str, Any] = {"run_id": self._run_id, "seq": seq}
+            changes["offset_s"] = max(0.0, each.offset_s - first.offset_s)
+            if isinstance(each, ev.TaskStarted) and each.span_id in self._places:
+                changes |= {"index": self._places[each.span_id], "total": len(self._tasks)}
+            yield replace(each, **changes)
+        yield ev.RunEnded(
+            **end, seq=len(inside) + 2, status=self._status, exit_reason=self._exit_reason, error=self._row.error
+        )

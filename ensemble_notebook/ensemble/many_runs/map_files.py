@@ -1,0 +1,312 @@
+"""A map as a file of another kind (V15): its rows as a table, or a log of inspect_ai with messages and scores."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
+from ensemble_notebook.errors import MissingPackageError, ValidationError, summarize_error
+from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS
+from ensemble_notebook.trace.codec.event_codec import to_plain
+from ensemble_notebook.trace.formats.trace_file import write_whole
+
+if TYPE_CHECKING:
+    from inspect_ai.event import ModelEvent
+    from inspect_ai.log import EvalLog, EvalSample
+    from inspect_ai.model import ChatMessage, ModelUsage
+    from inspect_ai.scorer import Score
+
+    from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+    from ensemble_notebook.trace.frames import Frames
+    from ensemble_notebook.trace.spans.span import Message
+
+
+_NO_MODEL: Final = "none"
+_STATUSES: Final[Mapping[RunStatus, Literal["cancelled", "error"]]] = {
+    RunStatus.INTERRUPTED: "cancelled",
+    RunStatus.BUDGET_EXCEEDED: "error",
+    RunStatus.FAILED: "error",
+}
+
+
+class ExportedMap(Protocol):
+    """What is asked of a `MapResult` here, which iterates over its rows."""
+
+    @property
+    def frames(self) -> Frames | None: ...
+    @property
+    def score_records(self) -> tuple[ScoreRecord, ...]: ...
+    @property
+    def last_output(self) -> EnsembleOutput | None: ...
+    @property
+    def status(self) -> RunStatus: ...
+    @property
+    def ensemble(self) -> Any: ...
+    @property
+    def shows_texts(self) -> bool: ...
+    def describe_place(self, row: Any) -> dict[str, Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+def export_map(result: ExportedMap, path: Path) -> Path:
+    """Write a map as what the end of the file's name says; gives the file.
+
+    Raises:
+        ValidationError: no format has this ending, or there was never a row to run.
+        MissingPackageError: the format needs a package that is not installed.
+        OSError: it can't be written; what was there before is still there.
+    """
+    write = next((write for ending, (write, _) in FORMATS.items() if path.name.lower().endswith(ending)), None)
+    if write is None:
+        known = ", ".join(f"{ending} ({meaning})" for ending, (_, meaning) in FORMATS.items())
+        raise ValidationError(
+            f"A map can't be exported to {path.name!r}. The end of the name says what it becomes: {known}."
+        )
+    if result.last_output is None:
+        raise ValidationError("There was no row to run, so there is nothing to export.")
+    return write(result, path)
+
+
+# --- ``frames.rows`` --------------------------------------------------------------------------------------------------
+
+
+def _write_csv(result: ExportedMap, path: Path) -> Path:
+    return write_whole(path, lambda draft: _take_rows(result).to_csv(draft, index=False))
+
+
+def _write_jsonl(result: ExportedMap, path: Path) -> Path:
+    rows = _take_rows(result)
+    return write_whole(path, lambda draft: rows.to_json(draft, orient="records", lines=True, force_ascii=False))
+
+
+def _write_parquet(result: ExportedMap, path: Path) -> Path:
+    """The rows; what is no plain value as JSON text, since a column of a file has one type."""
+    if find_spec("pyarrow") is None:
+        raise MissingPackageError("Parquet files need pyarrow", extra="parquet")
+    rows = _take_rows(result)
+    mixed = rows.select_dtypes("object").columns
+    texts = {name: rows[name].map(_to_json, na_action="ignore").astype("string") for name in mixed}
+    return write_whole(path, lambda draft: rows.assign(**texts).to_parquet(draft, engine="pyarrow", index=False))
+
+
+def _take_rows(result: ExportedMap) -> Any:
+    assert result.frames is not None
+    return result.frames.rows.reset_index(drop=True)
+
+
+def _to_json(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(to_plain(value), ensure_ascii=False, default=str)
+
+
+# --- A log of inspect_ai: a row is a sample, a repeat is an epoch -----------------------------------------------------
+
+
+def _write_inspect_log(result: ExportedMap, path: Path) -> Path:
+    if find_spec("inspect_ai") is None:
+        raise MissingPackageError("Logs of inspect_ai are written by its own classes", extra="inspect")
+    from inspect_ai.log import write_eval_log
+
+    log = _make_log(result)
+    return write_whole(path, lambda draft: write_eval_log(log, draft, format="eval"))
+
+
+def _make_log(result: ExportedMap) -> EvalLog:
+    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalResults, EvalSpec, EvalStats
+
+    output = result.last_output
+    assert output is not None
+    scores: dict[str, list[ScoreRecord]] = {}
+    for record in result.score_records:
+        scores.setdefault(record.run_id, []).append(record)
+    samples = [_make_eval_row(result, row, scores.get(row.run_id or "", [])) for row in result]
+    usage: dict[str, ModelUsage] = {}
+    for sample in samples:
+        for model, used in sample.model_usage.items():
+            usage[model] = usage[model] + used if model in usage else used
+    started, ended = _find_times(output)
+    return EvalLog(
+        status=_STATUSES.get(result.status, "success"),
+        eval=EvalSpec(
+            created=started,
+            task=mask(getattr(result.ensemble, "name", None) or "ensemble"),
+            run_id=output.run_id,
+            dataset=EvalDataset(
+                name="rows",
+                samples=len({each.id for each in samples}),
+                sample_ids=list(dict.fromkeys(each.id for each in samples)),
+                shuffled=False,
+            ),
+            model=next(iter(usage), _NO_MODEL),
+            config=EvalConfig(epochs=max((each.epoch for each in samples), default=1)),
+            metadata={"map_run_id": output.run_id},
+        ),
+        results=EvalResults(
+            total_samples=len(samples),
+            completed_samples=sum(each.error is None and each.output.completion != "" for each in samples),
+            scores=list(_sum_up(result.score_records)),
+        ),
+        stats=EvalStats(started_at=started, completed_at=ended, model_usage=usage),
+        samples=samples,
+    )
+
+
+def _make_eval_row(result: ExportedMap, row: Any, scores: list[ScoreRecord]) -> EvalSample:
+    from inspect_ai.log import EvalError, EvalSample
+    from inspect_ai.model import ModelOutput
+
+    place, output = result.describe_place(row), row.output
+    names = [each for each in (place["variant"], place["row"] or row.name) if each]
+    inputs = {name: to_kept_value(value) for name, value in row.inputs.items()} if result.shows_texts else {}
+    expected = next((inputs[name] for name in EXPECTED_COLUMNS if inputs.get(name) is not None), "")
+    usage, times = ({}, (None, None)) if output is None else (_read_usage(output), _find_times(output))
+    messages, events = ([], []) if output is None else _read_conversations(output)
+    raw = mask(row.raw) if row.raw is not None and result.shows_texts else ""
+    message = "" if row.error is None else mask(summarize_error(row.error))
+    return EvalSample(
+        id="/".join(names),
+        epoch=row.repeat or 1,
+        input=mask(_to_json(inputs)),
+        target=mask(_to_json(expected)),
+        messages=messages,
+        events=events,
+        output=ModelOutput.from_content(next(iter(usage), _NO_MODEL), raw) if raw else ModelOutput(),
+        scores={each.name: _make_score(each) for each in scores if each.measure is not None},
+        metadata={"status": row.status, "run_id": row.run_id, "variant": place["variant"], "inputs": _mask_all(inputs)},
+        model_usage=usage,
+        started_at=times[0],
+        completed_at=times[1],
+        total_time=None if output is None else output.total_duration.total_seconds(),
+        error=EvalError(message=message, traceback=message, traceback_ansi=message) if message else None,
+    )
+
+
+def _mask_all(inputs: Mapping[str, Any]) -> Any:
+    return json.loads(mask(json.dumps(inputs, default=str)))
+
+
+def _make_score(record: ScoreRecord) -> Score:
+    from inspect_ai.scorer import Score
+
+    value: Any = record.label if record.label is not None else record.value
+    if record.passed is not None:
+        value = record.passed
+    about = {"kind": record.kind.value, "scorer": record.scorer, "model": record.model, "author": record.author}
+    known = {name: each for name, each in about.items() if each is not None}
+    return Score(value=value, explanation=record.reason, metadata=known)
+
+
+def _sum_up(records: tuple[ScoreRecord, ...]) -> Iterator[Any]:
+    """The mean of each score over runs, as the viewer shows it; a label has none."""
+    from inspect_ai.log import EvalMetric, EvalScore
+
+    for name in dict.fromkeys(each.name for each in records):
+        values = [each.value for each in records if each.name == name and each.value is not None]
+        mean = math.fsum(values) / len(values) if values else None
+        metrics = {} if mean is None else {"mean": EvalMetric(name="mean", value=mean)}
+        yield EvalScore(name=name, scorer=name, scored_samples=len(values), metrics=metrics)
+
+
+def _read_conversations(output: EnsembleOutput) -> tuple[list[ChatMessage], list[ModelEvent]]:
+    """What was said in a run, in order, and the model calls in which it was.
+
+    The viewer shows the first, and the frames of inspect_ai are made of the second. What an earlier run had said, which
+    a task goes on with, is in its model calls alone.
+    """
+    from inspect_ai.event import ModelEvent
+    from inspect_ai.model import ChatCompletionChoice, GenerateConfig, ModelOutput
+
+    said: list[tuple[int, ChatMessage]] = []
+    calls: list[tuple[int, ModelEvent]] = []
+    for task in output.trace.fold.messages.values():
+        before: list[ChatMessage] = []
+        for message in task:
+            made = _make_message(message)
+            if not message.is_earlier:
+                said.append((message.number, made))
+            if made.role == "assistant" and not message.is_earlier:
+                model = message.span.model or message.span.model_requested or _NO_MODEL
+                reply = ModelOutput(model=model, choices=[ChatCompletionChoice(message=made)])
+                call = ModelEvent(
+                    timestamp=message.time,
+                    model=model,
+                    input=list(before),
+                    tools=[],
+                    tool_choice="auto",
+                    config=GenerateConfig(),
+                    output=reply,
+                )
+                calls.append((message.number, call))
+            before.append(made)
+    in_order = [sorted(each, key=lambda pair: pair[0]) for each in (said, calls)]
+    messages, events = ([each for _, each in pairs] for pairs in in_order)
+    return messages, events
+
+
+def _make_message(message: Message) -> ChatMessage:
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageTool, ChatMessageUser
+    from inspect_ai.tool import ToolCall
+
+    if message.role == "system":
+        return ChatMessageSystem(content=message.text)
+    if message.role == "user":
+        return ChatMessageUser(content=message.text)
+    if message.role == "tool":
+        return ChatMessageTool(content=message.text, function=message.name, tool_call_id=message.span.tool_call_id)
+    calls = [
+        ToolCall(id=call.id, function=call.name, arguments=_read_arguments(call.arguments))
+        for call in message.tool_calls
+    ]
+    return ChatMessageAssistant(content=message.text, tool_calls=calls or None, model=message.span.model)
+
+
+def _read_arguments(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {"arguments": text}
+    return value if isinstance(value, dict) else {"arguments": value}
+
+
+def _read_usage(output: EnsembleOutput) -> dict[str, ModelUsage]:
+    """Tokens and costs by model, as far as they are known."""
+    from inspect_ai.model import ModelUsage
+
+    found: dict[str, ModelUsage] = {}
+    for each in output.frames.llm_calls.astype(object).to_dict("records"):
+        known = {name: value for name, value in each.items() if isinstance(value, int | float) and value == value}
+        used = ModelUsage(
+            input_tokens=known.get("input_tokens", 0),
+            output_tokens=known.get("output_tokens", 0),
+            total_tokens=known.get("total_tokens", 0),
+            input_tokens_cache_read=known.get("cache_read_tokens"),
+            input_tokens_cache_write=known.get("cache_write_tokens"),
+            reasoning_tokens=known.get("reasoning_tokens"),
+            total_cost=known.get("cost"),
+        )
+        model = each["model"] if isinstance(each["model"], str) else str(each["model_requested"])
+        found[model] = found[model] + used if model in found else used
+    return found
+
+
+def _find_times(output: EnsembleOutput) -> tuple[str, str]:
+    """When a run began and ended, as ISO 8601 has it."""
+    started = output.trace.started_at or datetime.now(UTC)
+    return started.isoformat(), (started + output.total_duration).isoformat()
+
+
+FORMATS: Final[dict[str, tuple[Callable[[ExportedMap, Path], Path], str]]] = {
+    ".eval": (_write_inspect_log, "a log of inspect_ai, for inspect view"),
+    ".csv": (_write_csv, "the table of rows"),
+    ".jsonl": (_write_jsonl, "the table of rows, a line for each"),
+    ".parquet": (_write_parquet, "the table of rows"),
+}
+"""What a map can be written as: the end of the name, who writes it, and what it is."""

@@ -1,0 +1,298 @@
+"""The verdicts on the results of maps (V11-V13): what evaluation is asked, and which runs it is told of."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
+from ensemble_notebook.errors import BudgetExceededError, ValidationError, did_you_mean
+from ensemble_notebook.evaluation.agreement import Agreement, measure_agreement
+from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
+from ensemble_notebook.evaluation.gate import Gate
+from ensemble_notebook.evaluation.scored_runs import (
+    LEAVE_OUT,
+    Ending,
+    Failed,
+    ScoredRun,
+    ask,
+    is_number,
+    list_scores,
+    make_side,
+)
+from ensemble_notebook.evaluation.summary import describe_side, list_questions, pass_mark, summarize, summarize_side
+
+if TYPE_CHECKING:
+    from ensemble_notebook.domain.outputs.task_output import Metrics
+    from ensemble_notebook.trace.analysis.row_table import RowFrame, RowSpending
+    from ensemble_notebook.trace.execution_trace import ExecutionTrace
+
+
+class ScoredResult(Protocol):
+    """What a verdict needs of a `MapResult`, which iterates over its rows."""
+
+    @property
+    def variants(self) -> tuple[str, ...] | None: ...
+    @property
+    def score_records(self) -> tuple[ScoreRecord, ...]: ...
+    @property
+    def shows_texts(self) -> bool: ...
+    @property
+    def metrics(self) -> Metrics: ...
+    @property
+    def run_id(self) -> str | None: ...
+    @property
+    def trace(self) -> ExecutionTrace | None: ...
+    @property
+    def ensemble(self) -> Any: ...
+    def get_spending(self, row: Any) -> RowSpending: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+Compared: TypeAlias = str | ScoredResult
+"""What can be compared: the name of a variant, a result, or the id of a stored map."""
+Named: TypeAlias = tuple[str, Sequence[ScoredRun]]
+
+_LONGEST_NAME: Final = 40
+
+
+def summarize_result(result: ScoredResult, k: int | None, failed: Failed) -> RowFrame:
+    """As `MapResult.summary`."""
+    return summarize(_list_sides(result), k, failed)
+
+
+def describe_scores(result: ScoredResult, failed: Failed = None) -> list[str]:
+    """A sentence for each variant and score; rows that failed are left out of numbers unless said otherwise.
+
+    Args:
+        result: of a map.
+        failed: what a row that failed counts as where the score is a number.
+    """
+    sides = _list_sides(result)
+    return [
+        describe_side(summarize_side(make_side(name, runs, question), question), question)
+        for question in list_questions(list_runs(result), LEAVE_OUT if failed is None else failed)
+        for name, runs in sides.items()
+    ]
+
+
+def measure_mark(
+    result: ScoredResult, score: str, at_least: float, variant: str | None, is_: str | None, failed: Failed
+) -> Gate:
+    """As `MapResult.passes`."""
+    sides = _list_sides(result)
+    if variant is None and len(sides) > 1:
+        raise ValidationError(f"There are {len(sides)} variants: say which with variant={next(iter(sides))!r}.")
+    name, runs = next(iter(sides.items())) if variant is None else _find_variant(result, variant)
+    question = ask(runs, score, is_, failed)
+    return pass_mark(make_side(name, runs, question), question, at_least)
+
+
+def measure_scores(result: ScoredResult, first: str, second: str, levels: Sequence[int] | None) -> Agreement:
+    """As `MapResult.agreement`."""
+    return measure_agreement(list_runs(result), first, second, levels)
+
+
+def compare_results(
+    result: ScoredResult,
+    a: Compared | None,
+    b: Compared | None,
+    score: str | None,
+    *,
+    baseline: str | None,
+    is_: str | None,
+    failed: Failed,
+    detect: float | None,
+) -> Comparison:
+    """As `MapResult.compare`."""
+    if detect is not None and (not is_number(detect) or detect <= 0):
+        raise ValidationError(f"detect must be a number above 0, the difference that is to be settled, got {detect!r}.")
+    if a is None and b is None:
+        first, *others = _order_variants(result, baseline)
+    elif baseline is not None:
+        raise ValidationError("baseline= is for comparing all variants with one: leave it out beside two names.")
+    else:
+        first, others = _find_two(result, a, b)
+    runs = [run for _, side in (first, *others) for run in side]
+    question = ask(runs, score, is_, failed)
+    currency = result.metrics.currency
+    is_only = len(list_scores(runs)) <= 1
+    pairs = [compare_sides(first, each, question, is_only_score=is_only, currency=currency) for each in others]
+    return Comparison(pairs, detect)
+
+
+def _order_variants(result: ScoredResult, baseline: str | None) -> list[Named]:
+    """The variants, the one that others are compared with first."""
+    sides = _list_sides(result)
+    if len(sides) < 2:
+        raise ValidationError(
+            "There is nothing to compare it with: run variants(...).map(rows), or compare two results, "
+            "new.compare(old, new)."
+        )
+    first = next(iter(sides)) if baseline is None else _find_variant(result, baseline)[0]
+    return [(first, sides[first]), *(side for side in sides.items() if side[0] != first)]
+
+
+def _find_two(result: ScoredResult, a: Compared | None, b: Compared | None) -> tuple[Named, list[Named]]:
+    if a is None or (b is None and isinstance(a, str) and result.variants):
+        raise ValidationError("compare takes two: names of variants, results, or ids of stored maps.")
+    given: list[Compared] = [a, result if b is None else b]
+    if all(isinstance(each, str) for each in given) and result.variants:
+        names = _name_variants(result)
+        if any(each in names or each in names.values() for each in given):
+            first, second = (_find_variant(result, str(each)) for each in given)
+            return first, [second]
+    first, second = _name_results([_find_result(each) for each in given])
+    return first, [second]
+
+
+def _find_result(given: Compared) -> ScoredResult:
+    """A result that is given, or a stored one by its id.
+
+    Raises:
+        ValidationError: it is neither.
+        StoreError: no run has this id.
+    """
+    if not isinstance(given, str):
+        if not hasattr(given, "score_records") or not hasattr(given, "variants"):
+            raise ValidationError(
+                f"compare takes names of variants, results, or ids of maps, got {type(given).__name__}."
+            )
+        return given
+    found: ScoredResult = render_view("stored_map", given)
+    return found
+
+
+def _name_results(results: Sequence[ScoredResult]) -> list[Named]:
+    """Results by the names of their ensembles, or where these are alike, by their time."""
+    for each in results:
+        if each.variants:
+            raise ValidationError(
+                f"A result with variants ({', '.join(each.variants)}) is no single side: compare two of its variants "
+                "by name, or results without variants."
+            )
+    names = [getattr(each.ensemble, "name", None) or "" for each in results]
+    if len({each.run_id for each in results}) < len(results):
+        raise ValidationError("A result can't be compared with itself.")
+    if not all(names) or len(set(names)) < len(names):
+        started = [None if each.trace is None else each.trace.started_at for each in results]
+        is_in_order = None not in started and started == sorted(started, key=str)
+        names = ["the earlier map", "the later map"] if is_in_order else ["the later map", "the earlier map"]
+    return [(name, list_runs(each, is_alone=False)) for name, each in zip(names, results, strict=True)]
+
+
+def _list_sides(result: ScoredResult) -> dict[str, list[ScoredRun]]:
+    """The runs of each variant, by its short name; of all of them, by an empty one."""
+    names, runs = _name_variants(result), list_runs(result)
+    if not names:
+        return {"": runs}
+    return {short: [each for each in runs if each.variant == full] for full, short in names.items()}
+
+
+def _find_variant(result: ScoredResult, name: str) -> Named:
+    """A variant by its name or its short name.
+
+    Raises:
+        ValidationError: there is no such variant.
+    """
+    names = _name_variants(result)
+    full = name if name in names else next((full for full, short in names.items() if short == name), None)
+    if full is None:
+        raise ValidationError(f"No variant is called {name!r}.{did_you_mean(name, [*names, *names.values()])}")
+    return names[full], _list_sides(result)[names[full]]
+
+
+def _name_variants(result: ScoredResult) -> dict[str, str]:
+    """What a sentence calls each variant, by its name; by place, where names are texts that go (T6a)."""
+    names = result.variants or ()
+    if not result.shows_texts:
+        return {name: f"variant {place}" for place, name in enumerate(names)}
+    return dict(zip(names, map(mask, shorten_names(names)), strict=True))
+
+
+def shorten_names(names: Sequence[str]) -> list[str]:
+    """Names of variants, as short as is unambiguous: ``style=kindly`` is ``kindly`` beside ``style=tersely``.
+
+    Args:
+        names: of all variants; those that `--vary` makes say what each was given.
+    """
+    split = [[part.partition("=")[::2] for part in name.split(", ")] for name in names]
+    keys = [[key for key, _ in parts] for parts in split]
+    if not names or any(each != keys[0] for each in keys) or any("=" not in name for name in names):
+        return list(names)
+    varied = [place for place in range(len(keys[0])) if len({parts[place] for parts in split}) > 1]
+    short = [", ".join(parts[place][1] for place in varied) for parts in split]
+    cut = [each if len(each) <= _LONGEST_NAME else f"{each[: _LONGEST_NAME - 1]}…" for each in short]
+    for found in (cut, short):
+        if all(found) and len(set(found)) == len(names):
+            return found
+    return list(names)
+
+
+# --- The runs of a result, as evaluation knows them -------------------------------------------------------------------
+
+
+def list_runs(result: ScoredResult, *, is_alone: bool = True) -> list[ScoredRun]:
+    """The runs of a result with their scores.
+
+    Args:
+        result: of a map.
+        is_alone: rows are compared with those of the same map, by place; else with those of another one, by their
+            labels and inputs.
+    """
+    scores: dict[str, dict[str, ScoreRecord]] = {}
+    for record in result.score_records:
+        if record.span_id is None:
+            scores.setdefault(record.run_id, {})[record.name] = record
+    places: Counter[Hashable] = Counter()
+    made = []
+    for row in result:
+        group = (row.variant, row.repeat)
+        key: Hashable = None if is_alone else _make_key(row, shows_texts=result.shows_texts)
+        places[group, key] += 1
+        is_spent = not row.reused or row.spending is not None
+        spending = result.get_spending(row)
+        made.append(
+            ScoredRun(
+                variant=row.variant or "",
+                row=(key, places[group, key]),
+                repeat=row.repeat or 1,
+                ending=_find_ending(row),
+                scores=scores.get(row.run_id or "", {}),
+                cost=None if spending.cost is None or not is_spent else float(spending.cost),
+                duration_ms=spending.duration_ms if is_spent else None,
+            )
+        )
+    return made
+
+
+def _find_ending(row: Any) -> Ending:
+    if row.is_done:
+        return Ending.DONE
+    if isinstance(row.error, BudgetExceededError):  # of an executor's row, that had not begun yet
+        return Ending.INCOMPLETE
+    return Ending.FAILED if row.status == RunStatus.FAILED.value else Ending.INCOMPLETE
+
+
+def _make_key(row: Any, *, shows_texts: bool) -> Hashable:
+    """What makes a row of one map that of another, be it stored: its label and its inputs, as far as they are kept.
+
+    Inputs are compared as prompts have them, since a file of rows has the number 7 where a list had the text "7".
+    """
+    kept = {name: _write_input(value) if shows_texts else None for name, value in row.inputs.items()}
+    return row.row, mask(json.dumps(kept, sort_keys=True))
+
+
+def _write_input(value: Any) -> str | None:
+    kept = to_kept_value(value)
+    if kept is None or isinstance(kept, str):
+        return kept
+    if isinstance(kept, float):  # a column of whole numbers with a gap is one of floats
+        return None if kept != kept else f"{kept:.0f}" if kept.is_integer() else repr(kept)
+    return json.dumps(kept, sort_keys=True, default=str)

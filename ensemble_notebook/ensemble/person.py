@@ -1,0 +1,273 @@
+"""Asks the person at the place where a run was begun: in its timeline, or by ``input`` (W13, C35, E45).
+
+A question arises on the run's event loop. The timeline answers it from whatever thread receives its messages. A prompt
+needs the main thread, which waits for the run and looks for questions now and then, or has the run on its own loop.
+Knows nothing of how a question is drawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.review import (
+    NOBODY_HERE,
+    NOBODY_TO_ASK,
+    ReviewDecision,
+    ReviewRequest,
+    Verdict,
+)
+from ensemble_notebook.domain.events import Event, ReviewAnswered, ReviewRequested
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.engine.review_queue import SharedReviewer
+from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
+from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text, describe_question, describe_timeout
+from ensemble_notebook.errors import make_readable
+
+# A page says that it is there when it has opened the timeline, which may be about to happen.
+PATIENCE_S: Final = 2.0
+
+
+def find_person() -> Person | None:
+    """The person who begins a run here, and waits for it; None where nobody can be asked.
+
+    That is in a cell of a kernel whose frontend allows input, or at a terminal; never on another thread than the main
+    one, which alone can be interrupted at a prompt, nor in a process that another Python process has started.
+    """
+    if threading.current_thread() is not threading.main_thread() or multiprocessing.parent_process() is not None:
+        return None
+    has_reader: bool | None = render_view("reader", None) if "IPython" in sys.modules else None
+    if has_reader is None:  # no kernel
+        has_reader = is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    return Person(has_timeline=False, has_console=True) if has_reader else None
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream is there, and a terminal."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):  # none, or closed
+        return False
+
+
+def find_waiting_person(handler: object) -> Person | None:
+    """The person whom a review handler asks; None for any other."""
+    inner = handler.handler if isinstance(handler, SharedReviewer) else handler
+    return inner if isinstance(inner, Person) else None
+
+
+class Person:
+    """The review handler of one run and of those inside. Also a listener, to know which span a question is drawn as.
+
+    Where nobody can be asked after all (no page, no input), a question is not waited for: its `on_timeout` decides at
+    once, and the run says so.
+
+    Args:
+        has_timeline: a timeline is going to be shown, whose buttons may work.
+        has_console: somebody waits in `attend`, so that there can be a prompt.
+        is_asked: False where the ensemble has a handler of its own, which is asked instead.
+
+    Attributes:
+        is_person: for `name_reviewer`.
+        reviewer: itself, for runs that ask one after the other.
+        wants_tokens: replies are not streamed for it.
+        event_types: it hears of these alone.
+    """
+
+    wants_tokens: Final = False
+    event_types: Final = (ReviewRequested, ReviewAnswered)
+    is_person: Final = True
+
+    def __init__(self, *, has_timeline: bool, has_console: bool, is_asked: bool = True) -> None:
+        self.is_asked = is_asked
+        self._has_timeline = has_timeline
+        self._has_console = has_console
+        self.reviewer: Final = SharedReviewer(self)
+        self._is_heard = False
+        self._has_told = False
+        self._summon: Callable[[], object] | None = None
+        self._lock = threading.Lock()
+        self._question: _Question | None = None
+        self._spans: dict[str, ReviewRequest] = {}
+        self._early: tuple[str, ReviewDecision] | None = None
+
+    async def ask(self, request: ReviewRequest) -> ReviewDecision:
+        """The decision of the person at the cell.
+
+        Raises:
+            TimeoutError: nobody can be asked.
+        """
+        question = _Question(request)
+        if not (self._has_console or self._has_timeline):
+            question.give_up()
+        self._question = question
+        if self._summon is not None:
+            self._summon()
+        try:
+            return await asyncio.wrap_future(question.answer)
+        finally:
+            self._question = None
+            question.withdraw()
+
+    __call__ = ask
+
+    # --- The timeline -------------------------------------------------------------------------------------------------
+
+    def hear(self) -> None:
+        """A page has sent something while the cell was busy: its buttons do work."""
+        self._is_heard = True
+
+    def on_event(self, event: Event) -> None:
+        """Note which span a request belongs to; say it where nobody could be asked, once."""
+        if isinstance(event, ReviewAnswered) and event.by == NOBODY_TO_ASK and not self._has_told:
+            self._has_told = True
+            request = self._spans.get(event.span_id)
+            about = "" if request is None else f"{describe_question(request)} "
+            then = "" if request is None else f" So {describe_timeout(request)}."
+            sys.stdout.write(make_readable(f"{about}{NOBODY_HERE[0].upper()}{NOBODY_HERE[1:]}.{then}\n"))
+        if isinstance(event, ReviewRequested):
+            with self._lock:
+                self._spans[event.span_id] = event.request
+                early, self._early = self._early, None
+            if early is not None:
+                self.answer(*early)
+
+    def answer(self, span_id: str, decision: ReviewDecision) -> None:
+        """Take an answer from the timeline. One to a question that is over changes nothing."""
+        with self._lock:
+            request = self._spans.get(span_id)
+            if request is None:  # the timeline has heard of it before this listener
+                self._early = (span_id, decision)
+                return
+        question = self._question
+        if question is not None and question.request is request and decision.verdict in request.verdicts:
+            question.settle(decision)
+
+    def text_of(self, span_id: str) -> str | None:
+        """All of what is asked, secrets masked, so that it can be edited; None once it is not asked any more."""
+        request, question = self._spans.get(span_id), self._question
+        return mask(request.text) if question is not None and question.request is request else None
+
+    # --- The prompt ---------------------------------------------------------------------------------------------------
+
+    def attend(self, guard: InterruptGuard, paused: Callable[[], AbstractContextManager[None]]) -> None:
+        """Ask by ``input`` what the timeline can't; for the main thread, between two looks at the run.
+
+        Args:
+            guard: of the cell; an interrupt at the prompt stops the run.
+            paused: a context in which the display does not move.
+        """
+        question = self._question
+        if question is None or self._is_for_timeline(question):
+            return
+        try:
+            with paused(), question.at_prompt(guard):
+                decision = ask_in_text(question.request, input, print)
+        except KeyboardInterrupt:
+            return  # the run is being stopped, or the question was answered elsewhere, or is too late
+        except NOBODY_ERRORS:
+            question.give_up()
+        else:
+            question.settle(decision)
+
+    def attend_alone(self, on_interrupt: Callable[[], None]) -> None:
+        """As `attend`, for one who holds no guard, and on whose loop the run may be, which waits meanwhile.
+
+        Args:
+            on_interrupt: what an interrupt at the prompt does.
+        """
+        question = self._question
+        if question is None or threading.current_thread() is not threading.main_thread():
+            return
+        with InterruptGuard() as guard:
+            guard.call(on_interrupt)
+            with question.recalled_in_time(guard):
+                self.attend(guard, nullcontext)
+
+    def attend_on(self, loop: asyncio.AbstractEventLoop, on_interrupt: Callable[[], None]) -> None:
+        """Ask on this loop of the main thread, on which the run is, as soon as there is a question."""
+        self._summon = lambda: loop.call_soon_threadsafe(self.attend_alone, on_interrupt)
+
+    def leave(self) -> None:
+        """Nothing is asked on that loop any more."""
+        self._summon = None
+
+    def _is_for_timeline(self, question: _Question) -> bool:
+        return self._has_timeline and (self._is_heard or question.age_s < PATIENCE_S)
+
+
+class _Question:
+    """One request, on its way to a person."""
+
+    def __init__(self, request: ReviewRequest) -> None:
+        self.request = request
+        self.answer: Future[ReviewDecision] = Future()
+        self._asked_at = time.monotonic()
+        self._recall: Callable[[], None] | None = None
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was asked."""
+        return time.monotonic() - self._asked_at
+
+    def settle(self, decision: ReviewDecision) -> None:
+        """Take an answer, unless there has been one."""
+        with suppress(InvalidStateError):
+            self.answer.set_result(decision)
+
+    def give_up(self) -> None:
+        """Say that nobody can be asked; then `on_timeout` decides."""
+        with suppress(InvalidStateError):
+            self.answer.set_exception(TimeoutError(NOBODY_HERE))
+
+    def withdraw(self) -> None:
+        """End the question: it is answered, too late or no longer needed. A prompt that still shows it ends, too."""
+        self.answer.cancel()
+        recall = self._recall
+        if recall is not None:
+            recall()
+
+    @contextmanager
+    def recalled_in_time(self, guard: InterruptGuard) -> Iterator[None]:
+        """End the prompt inside this context when its time is over, since the loop that waits for it can't."""
+        if self.request.timeout is None:
+            yield
+            return
+        timer = threading.Timer(max(0.0, self.request.timeout - self.age_s), guard.recall)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @contextmanager
+    def at_prompt(self, guard: InterruptGuard) -> Iterator[None]:
+        """Ask inside this context, on the main thread, so that `withdraw` can end the prompt.
+
+        Raises:
+            KeyboardInterrupt: from inside; the prompt was interrupted, or the question withdrawn.
+        """
+        with guard.blocking():
+            self._recall = guard.recall
+            try:
+                if self.answer.done():
+                    raise KeyboardInterrupt
+                yield
+            finally:
+                self._recall = None
+
+
+def read_decision(verdict: Any, text: Any, for_all: Any = False) -> ReviewDecision | None:
+    """A decision as the timeline sends it; None for what is none."""
+    if verdict not in list(Verdict) or not isinstance(text, str):
+        return None
+    return ReviewDecision(verdict=Verdict(verdict), text=text, for_all=for_all is True)

@@ -1,0 +1,142 @@
+"""A run as a stream on the caller's loop: its events as they come, then its output (E80)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self
+
+from ensemble_notebook.domain.events import Event, LlmCallRetried, LlmCallStarted, LlmToken, TaskStarted, TurnStarted
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+from ensemble_notebook.ensemble.run_handle import RunHandle
+from ensemble_notebook.errors import EnsembleError, SuggestsNames
+
+
+class RunStream(SuggestsNames):
+    """A run whose events are read as they come, and whose output is there after the last one.
+
+    Made by `Ensemble.stream`, and entered by ``async with``. There is one reader: of the events, or of `text`. ::
+
+        async with ensemble.stream(topic="tides") as run:
+            async for piece in run.text():
+                print(piece, end="")
+        print(run.output.metrics.total_cost)
+
+    Leaving the block before the last event stops the run, and so does the cancellation of whoever reads. A run that
+    ended by itself raises its error when the block is left, as `Ensemble.run` does; `output` is there by then.
+
+    Args:
+        handle: of the run, which has not begun.
+
+    Attributes:
+        run_id: unique.
+    """
+
+    def __init__(self, handle: RunHandle) -> None:
+        self.run_id: str = handle.run_id
+        self._handle = handle
+        self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._driving: asyncio.Task[None] | None = None
+        self._is_read = False
+
+    @property
+    def output(self) -> EnsembleOutput | None:
+        """The output, once the run has ended, failed or been stopped; None until then."""
+        return self._handle.output
+
+    async def __aenter__(self) -> Self:
+        """Start the run on the current event loop."""
+        if self._driving is not None:
+            raise EnsembleError("This stream has been read already: call `ensemble.stream(...)` once for each run.")
+        self._driving = asyncio.ensure_future(self._handle.drive([self._queue.put_nowait]))
+        self._driving.add_done_callback(lambda _: self._queue.put_nowait(None))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop the run if it goes on, and wait until it has ended.
+
+        Raises:
+            EnsembleError: that of the run, where it has ended by itself and the block raises nothing.
+        """
+        assert self._driving is not None
+        if self._driving.done():
+            if error is None:
+                await self._handle
+            return
+        self._handle.cancel()
+        await asyncio.wait([self._driving])
+
+    def __aiter__(self) -> Self:
+        """The events that have not been read yet, until the last one."""
+        if self._driving is None:
+            raise EnsembleError("A stream is read inside its block: `async with ensemble.stream(...) as run:`.")
+        return self
+
+    async def __anext__(self) -> Event:
+        """The next event, once it has happened."""
+        event = None if self._is_read else await self._queue.get()
+        if event is None:
+            self._is_read = True
+            raise StopAsyncIteration
+        return event
+
+    async def text(self) -> AsyncIterator[str]:
+        """The words of the final task alone, in pieces as its model says them.
+
+        Together they are what it said, ending with `EnsembleOutput.raw`. A reply that follows another one, after a
+        tool call or a correction, begins on a new paragraph. Where nothing is streamed (a handler, a task taken over
+        from an earlier run, several tasks at the end), the text comes in one piece.
+        """
+        words = _Words(self._handle.final_task)
+        async for event in self:
+            if piece := words.read(event):
+                yield piece
+        if self.output is not None and (piece := words.read_reply(self.output.raw)):
+            yield piece
+
+    def __repr__(self) -> str:
+        """Id and status."""
+        return f"<RunStream {self._handle.name or self.run_id}: {self._handle.status.value}>"
+
+
+class _Words:
+    """Finds in the events of a run what its final task says.
+
+    A request that is tried again says its reply once more from the beginning, so what has been told of it is not told
+    again.
+
+    Args:
+        task: the name of the final task; None: no event is of interest.
+    """
+
+    def __init__(self, task: str | None) -> None:
+        self._task = task
+        self._spans: set[str] = set()  # the task's own, its turns and their calls; those of its peers are not in it
+        self._reply = ""
+        self._told = ""
+
+    def read(self, event: Event) -> str:
+        """What an event adds to the words; empty for most."""
+        if event.task != self._task or self._task is None:
+            return ""
+        is_own = event.parent_id in self._spans
+        if isinstance(event, TaskStarted) or (is_own and isinstance(event, TurnStarted | LlmCallStarted)):
+            self._spans.add(event.span_id)
+            self._reply = ""
+        elif event.span_id in self._spans:
+            if isinstance(event, LlmCallRetried):
+                self._reply = ""
+            elif isinstance(event, LlmToken):
+                return self.read_reply(self._reply + event.text)
+        return ""
+
+    def read_reply(self, reply: str) -> str:
+        """What a reply, as far as it is known, adds to the words."""
+        self._reply, told = reply, self._told
+        if told.startswith(reply):
+            return ""
+        self._told = reply
+        return reply[len(told) :] if reply.startswith(told) else f"\n\n{reply}"

@@ -1,0 +1,484 @@
+"""The verdict (V12): whether one variant is better than another, told in one honest sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ensemble_notebook.domain.seams.views import make_mime_bundle
+from ensemble_notebook.domain.wording import format_money, format_percent, pluralize
+from ensemble_notebook.errors import Pickled, ValidationError, make_readable
+from ensemble_notebook.evaluation import statistics
+from ensemble_notebook.evaluation.agreement import describe_judge
+from ensemble_notebook.evaluation.amounts import Scale, agree, format_p
+from ensemble_notebook.evaluation.gate import Gate, decide
+from ensemble_notebook.evaluation.scored_runs import (
+    Amounts,
+    Question,
+    ScoredRun,
+    Side,
+    is_number,
+    make_side,
+    take_means,
+)
+from ensemble_notebook.evaluation.summary import SideSummary, average_run, summarize_side
+from ensemble_notebook.trace.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    from ensemble_notebook.trace.analysis.row_table import RowFrame
+
+LEVEL: Final = 0.05
+POINTS: Final = 0.05
+"""The difference of shares that is to be settled, unless a person says another one."""
+_SAME: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How much one side has more than the other, paired over rows.
+
+    Attributes:
+        a, b: means over the rows that both have.
+        value: b less a.
+        interval: of it, 95%; None where there is none.
+    """
+
+    a: float
+    b: float
+    value: float
+    interval: statistics.Interval | None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as much b has as a; None where a has nothing."""
+        return self.b / self.a if self.a > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two sides compared.
+
+    Attributes:
+        a, b: the sides.
+        question: what is compared.
+        rows: that both sides have a score for. repeats: of each, at most.
+        differing: rows in which the sides differ.
+        difference: of the scores; None where there is no row.
+        spread: standard deviation of the row differences.
+        p: of the sign-flip test. adjusted_p: by Holm, where several are compared.
+        comparisons: how many are.
+        costs, durations: of runs, as differences; None where they are not known of all.
+        judge: what is to be said of the judge; None where there is none.
+        alone: rows that one of the sides alone has.
+        is_only_score: whether the sides have no other score, so that nobody asks which it is.
+        currency: of the costs.
+    """
+
+    a: Side
+    b: Side
+    question: Question
+    rows: int
+    repeats: int
+    differing: int
+    difference: Difference | None
+    spread: float
+    p: float
+    adjusted_p: float
+    comparisons: int = 1
+    costs: Difference | None
+    durations: Difference | None
+    judge: str | None
+    alone: int
+    is_only_score: bool
+    currency: str | None
+
+    @property
+    def interval(self) -> statistics.Interval | None:
+        """Of the difference, 95%; None where there is none."""
+        return None if self.difference is None else self.difference.interval
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval does not hold 0."""
+        return self.interval is not None and (self.interval[0] > 0 or self.interval[1] < 0)
+
+    @property
+    def is_different(self) -> bool:
+        """Whether a difference is claimed: the interval excludes 0, and p, by Holm, is at most 0.05."""
+        return self.excludes_zero and self.adjusted_p <= LEVEL
+
+    @property
+    def better(self) -> str | None:
+        """The name of the better side; None where none is claimed, or the score knows no better."""
+        if not self.is_different or self.question.higher_is_better is None or self.difference is None:
+            return None
+        return self.b.name if (self.difference.value > 0) is self.question.higher_is_better else self.a.name
+
+    @property
+    def size(self) -> str:
+        """What was compared: ``120 rows x 3 repeats``."""
+        return pluralize(self.rows, "row") + (f" x {self.repeats} repeats" if self.repeats > 1 else "")
+
+
+def compare_sides(
+    a: tuple[str, Sequence[ScoredRun]],
+    b: tuple[str, Sequence[ScoredRun]],
+    question: Question,
+    *,
+    is_only_score: bool = True,
+    currency: str | None = None,
+) -> Pair:
+    """Compare two sides, row by row.
+
+    Args:
+        a: name and runs of what is there before.
+        b: of what changes it.
+        question: what is compared.
+        is_only_score: as in `Pair`.
+        currency: of the costs.
+
+    Raises:
+        ValidationError: rows failed, and nothing says what they count as.
+    """
+    first, second = make_side(*a, question), make_side(*b, question)
+    paired = _pair(first.values, second.values)
+    differences = np.asarray([mine - theirs for theirs, mine, _ in paired])
+    counts = [count for *_, count in paired]
+    unit = math.lcm(*counts) if question.is_share and counts else None
+    p = statistics.measure_sign_flips(differences, unit)
+    return Pair(
+        a=first,
+        b=second,
+        question=question,
+        rows=len(paired),
+        repeats=max(counts, default=1),
+        differing=statistics.count_differing(differences),
+        difference=_subtract(paired, is_share=question.is_share),
+        spread=float(differences.std(ddof=1)) if len(differences) > 1 else 0.0,
+        p=p,
+        adjusted_p=p,
+        costs=_subtract_spent(first, second, "costs"),
+        durations=_subtract_spent(first, second, "durations"),
+        judge=describe_judge([*first.scored, *second.scored], question.score),
+        alone=len(first.rows ^ second.rows),
+        is_only_score=is_only_score,
+        currency=currency,
+    )
+
+
+def _pair(a: Amounts, b: Amounts) -> list[tuple[float, float, int]]:
+    """For each row of both: the means over the repeats that both have, and how many these are."""
+    found = []
+    for row in a.keys() & b.keys():
+        both = a[row].keys() & b[row].keys()
+        if both:
+            first, second = ({row: {each: side[row][each] for each in both}} for side in (a, b))
+            found.append((take_means(first)[row], take_means(second)[row], len(both)))
+    return sorted(found)  # the order of sets is that of hashes, and sums of floats depend on it
+
+
+def _subtract(paired: Sequence[tuple[float, float, int]], *, is_share: bool = False) -> Difference | None:
+    if not paired:
+        return None
+    a, b, _ = (np.asarray(each) for each in zip(*paired, strict=True))
+    differences = b - a
+    interval = statistics.find_difference_interval(differences, is_share=is_share)
+    return Difference(a=float(a.mean()), b=float(b.mean()), value=float(differences.mean()), interval=interval)
+
+
+def _subtract_spent(a: Side, b: Side, name: str) -> Difference | None:
+    """The difference of costs or times; None where they are not known of all runs."""
+    first, second = getattr(a, name), getattr(b, name)
+    if any(average_run(each, side.runs - side.incomplete) is None for each, side in ((first, a), (second, b))):
+        return None
+    return _subtract(_pair(first, second))
+
+
+def adjust(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """The same with their p adjusted by Holm, since several are compared."""
+    adjusted = statistics.adjust_by_holm([each.p for each in pairs])
+    return tuple(replace(each, adjusted_p=p, comparisons=len(pairs)) for each, p in zip(pairs, adjusted, strict=True))
+
+
+COMPARISONS: Final = Table(
+    "comparison of two sides; intervals are 95% each, not adjusted",
+    None,
+    (
+        Column("a", "string", "what is there before", "a.name", is_nullable=False),
+        Column("b", "string", "what changes it", "b.name", is_nullable=False),
+        Column("score", "string", "name of the score", "question.score", is_nullable=False),
+        Column("rows", "Int64", "that both sides have a score for", is_nullable=False),
+        Column("repeats", "Int64", "of each row, at most", is_nullable=False),
+        Column("mean_a", "Float64", "over these rows", lambda each: each.difference and each.difference.a),
+        Column("mean_b", "Float64", "likewise", lambda each: each.difference and each.difference.b),
+        Column("difference", "Float64", "b less a", lambda each: each.difference and each.difference.value),
+        Column("low", "Float64", "end of its interval", lambda each: each.interval and each.interval[0]),
+        Column("high", "Float64", "the other end", lambda each: each.interval and each.interval[1]),
+        Column("p", "Float64", "of the sign-flip test, not adjusted", is_nullable=False),
+        Column("adjusted_p", "Float64", "by Holm, where several are compared", is_nullable=False),
+        Column("is_different", "boolean", "a difference is claimed", is_nullable=False),
+        Column("cost_difference", "Float64", "of a run, b less a", lambda each: each.costs and each.costs.value),
+        Column("cost_low", "Float64", "end of its interval", lambda each: _get_end(each.costs, 0)),
+        Column("cost_high", "Float64", "the other end", lambda each: _get_end(each.costs, 1)),
+        Column("time_difference_ms", "Float64", "likewise", lambda each: each.durations and each.durations.value),
+        Column("time_low_ms", "Float64", "end of its interval", lambda each: _get_end(each.durations, 0)),
+        Column("time_high_ms", "Float64", "the other end", lambda each: _get_end(each.durations, 1)),
+    ),
+)
+
+
+def _get_end(difference: Difference | None, place: int) -> float | None:
+    return None if difference is None or difference.interval is None else difference.interval[place]
+
+
+class Comparison(Pickled):
+    """A verdict: what b changes from a, or several variants from one of them.
+
+    Attributes:
+        pairs: each comparison; there is one unless several variants are compared.
+        detect: the difference that is to be settled; None where nobody has said.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], detect: float | None = None) -> None:
+        self.pairs: tuple[Pair, ...] = adjust(pairs)
+        self.detect = detect
+
+    @property
+    def is_different(self) -> bool:
+        """Whether a difference is claimed; with several variants, any."""
+        return any(each.is_different for each in self.pairs)
+
+    @property
+    def better(self) -> str | None:
+        """The name of the better side; None where none is claimed.
+
+        Raises:
+            ValidationError: several variants are compared; `pairs` has each.
+        """
+        return self._get_only().better
+
+    @property
+    def difference(self) -> float | None:
+        """The mean of the row differences, b less a; None without rows.
+
+        Raises:
+            ValidationError: several variants are compared; `pairs` has each.
+        """
+        found = self._get_only().difference
+        return None if found is None else found.value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Of the difference, 95%; None where there is none.
+
+        Raises:
+            ValidationError: several variants are compared; `pairs` has each.
+        """
+        return self._get_only().interval
+
+    @property
+    def p(self) -> float:
+        """The p of the sign-flip test.
+
+        Raises:
+            ValidationError: several variants are compared; `pairs` has each.
+        """
+        return self._get_only().p
+
+    @cached_property
+    def frame(self) -> RowFrame:
+        """A row for each comparison: means, difference and interval, p, and the differences of cost and time."""
+        return COMPARISONS.to_frame(self.pairs)
+
+    @property
+    def sides(self) -> tuple[SideSummary, ...]:
+        """What each side comes to, the baseline first."""
+        found = {each.name: summarize_side(each, pair.question) for pair in self.pairs for each in (pair.a, pair.b)}
+        return tuple(found.values())
+
+    def not_worse(self, by: float) -> Gate:
+        """Whether b is not worse than a by more than this: true only where that is shown.
+
+        Args:
+            by: what it may be worse by; of a score that passes or fails, a share: 0.05 for 5 points.
+
+        Raises:
+            ValidationError: `by` is not more than 0, several variants are compared, or the score knows no better.
+        """
+        pair = self._get_only()
+        if not is_number(by) or by <= 0:
+            raise ValidationError(f"by must be a number above 0, the most that may be lost, got {by!r}.")
+        if pair.question.higher_is_better is None:
+            raise ValidationError(f"{pair.question.score!r} is a label, and no label is better than another.")
+        sign = 1 if pair.question.higher_is_better else -1
+        found = pair.difference
+        low, high = sorted(sign * end for end in pair.interval or (0.0, 0.0))
+        return decide(
+            mark=-by,
+            estimate=None if found is None else sign * found.value,
+            interval=None if pair.interval is None else (low, high),
+            rows=pair.rows,
+            spread=pair.spread,
+            least=lambda distance: statistics.Z * math.sqrt(2) / distance - 2 if pair.question.is_share else 2,
+            gaps=[gap for side in (pair.a, pair.b) if (gap := side.find_gap()) is not None],
+            because=describe_pair(pair, self.detect),
+        )
+
+    def _get_only(self) -> Pair:
+        if len(self.pairs) > 1:
+            raise ValidationError("Several variants are compared: ask about two of them, compare(A, B, score=NAME).")
+        return self.pairs[0]
+
+    def describe(self) -> str:
+        """The verdict, a sentence for each comparison, secrets masked."""
+        return "\n".join(make_readable(describe_pair(each, self.detect)) for each in self.pairs)
+
+    def __repr__(self) -> str:
+        """The sentence."""
+        return self.describe()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return make_mime_bundle("comparison", self)
+
+
+# --- The sentence -----------------------------------------------------------------------------------------------------
+
+
+def describe_pair(pair: Pair, detect: float | None = None) -> str:
+    """The verdict on two sides, in one sentence: what was found, how sure that is, and what it rests on.
+
+    Args:
+        pair: the comparison.
+        detect: the difference that is to be settled.
+    """
+    said = _tell_difference(pair) if pair.is_different else _tell_none(pair, detect)
+    return f"{'; '.join([said, *_list_notes(pair)])}."
+
+
+def _tell_difference(pair: Pair) -> str:
+    assert pair.difference is not None
+    assert pair.interval is not None
+    is_b_first = pair.better == pair.b.name if pair.better is not None else pair.difference.value > 0
+    first, second = (pair.b, pair.a) if is_b_first else (pair.a, pair.b)
+    size, (low, high) = abs(pair.difference.value), sorted(map(abs, pair.interval))
+    amount, low_text, high_text = Scale([size, low, high], pair.question.unit).write_all()
+    is_more = (pair.difference.value > 0) is is_b_first
+    holm = f" by Holm over {pair.comparisons} comparisons" if pair.comparisons > 1 else ""
+    judge = f", {pair.judge}" if pair.judge is not None and pair.judge.startswith("by") else ""
+    cost = _tell_cost(pair, first, "it")
+    said = f"{first.name} {_say_more(pair, amount, is_more=is_more)} than {second.name}"
+    if not is_more and pair.better is not None:
+        said += ", and less is better"
+    return (
+        f"{said}{judge} (95%: {low_text} to {high_text}; {pair.size}, p {format_p(pair.adjusted_p)}{holm})"
+        f"{f'; {cost}' if cost else ''}"
+    )
+
+
+def _say_more(pair: Pair, amount: str, *, is_more: bool) -> str:
+    question = pair.question
+    named = "" if pair.is_only_score else f" {question.score}"
+    if question.is_ is not None:
+        return f"gets {question.is_} {amount} {'more' if is_more else 'less'} often"
+    if question.is_share:
+        return f"passes{named} {amount} {'more' if is_more else 'less'} often"
+    return f"scores {amount} {'higher' if is_more else 'lower'}{f' on{named}' if named else ''}"
+
+
+def _tell_none(pair: Pair, detect: float | None) -> str:
+    names = f"{pair.a.name} and {pair.b.name}"
+    if pair.difference is None:
+        return f"Nothing to compare: no row has a score under both {names}"
+    about = "" if pair.comparisons == 1 and pair.is_only_score else f" between {names}"
+    if not pair.is_only_score:
+        about += f" in {pair.question.score}"
+    parts = [f"No difference{about} that {pair.size} can show"]
+    if pair.interval is None:
+        parts[0] += f" ({_say_without_interval(pair)})"
+    else:
+        low, high = Scale(pair.interval, pair.question.unit).write_signed()
+        parts[0] += f" ({low} to {high}{_say_p(pair)})"
+    if pair.judge is not None and pair.judge.startswith("by"):
+        parts[0] += f", {pair.judge}"
+    if pair.interval is not None and 0 < pair.differing < statistics.FEWEST_DIFFERING:
+        verb = "differs" if pair.differing == 1 else "differ"
+        parts.append(f"only {pluralize(pair.differing, 'row')} {verb}, and fewer than 6 can show nothing")
+    elif not pair.differing and pair.interval is not None:
+        parts.append("not one row differs")
+    parts += [each for each in (_tell_rows(pair, detect), _tell_cost(pair, pair.b, pair.b.name)) if each]
+    return "; ".join(parts)
+
+
+def _say_without_interval(pair: Pair) -> str:
+    assert pair.difference is not None
+    amount, *_ = Scale([pair.difference.value], pair.question.unit).write_signed()
+    if pair.rows == 1:
+        return f"{amount} in the only row, which gives no interval"
+    return "not one row differs" if not pair.differing else f"{amount} in every row alike, which gives no interval"
+
+
+def _say_p(pair: Pair) -> str:
+    """The p, where it alone or the interval alone would have claimed a difference."""
+    if not pair.excludes_zero and pair.adjusted_p > LEVEL:
+        return ""
+    return f"{', but' if pair.excludes_zero else ';'} p {format_p(pair.adjusted_p)}" + (
+        f" by Holm over {pair.comparisons} comparisons" if pair.comparisons > 1 else ""
+    )
+
+
+def _tell_rows(pair: Pair, detect: float | None) -> str:
+    """How many rows would settle it; empty where nobody can say."""
+    wanted = detect if detect is not None else POINTS if pair.question.is_share else None
+    if wanted is None or pair.spread <= statistics.ZERO:
+        return ""
+    (amount,) = Scale([wanted], pair.question.unit, is_round=True).write_all()
+    rows = statistics.find_rows_needed(pair.spread, wanted)
+    if rows <= pair.rows:
+        return f"a difference of {amount} would most likely have shown"
+    return f"about {rows:,} rows would settle a difference of {amount}"
+
+
+def _tell_cost(pair: Pair, side: Side, subject: str) -> str:
+    """What a side costs beside the other one; empty where it is not known, or about the same."""
+    if pair.costs is None or not (pair.costs.a or pair.costs.b):
+        return ""
+    mine, other = (pair.costs.b, pair.costs.a) if side is pair.b else (pair.costs.a, pair.costs.b)
+    if not other:
+        return f"{subject} costs {format_money(mine, pair.currency)} a run, the other nothing"
+    if not mine:
+        return f"{subject} costs nothing, the other {format_money(other, pair.currency)} a run"
+    ratio = mine / other
+    if abs(ratio - 1) < _SAME:
+        return ""
+    if ratio >= 2:
+        return (
+            f"{subject} costs {ratio:.2g} times as much"
+            if ratio < 10
+            else f"{subject} costs {ratio:,.0f} times as much"
+        )
+    return f"{subject} costs {format_percent(abs(ratio - 1))} {'more' if ratio > 1 else 'less'}"
+
+
+def _list_notes(pair: Pair) -> Iterator[str]:
+    """What a verdict rests on, and what it leaves out."""
+    if pair.judge is not None and not pair.judge.startswith("by"):
+        yield pair.judge
+    for side in (pair.a, pair.b):
+        if side.failed:
+            count = pair.question.name_failed()
+            yield f"{side.count(side.failed)} failed under {side.name} and {agree(count, side.failed)}"
+    for side in (pair.a, pair.b):
+        if side.incomplete:
+            verb = "was" if side.incomplete == 1 else "were"
+            left = agree("are left out", side.incomplete)
+            yield f"{side.count(side.incomplete)} never ran or {verb} cut short under {side.name} and {left}"
+        if side.unscored:
+            verb, left = ("has" if side.unscored == 1 else "have"), agree("are left out", side.unscored)
+            yield f"{side.count(side.unscored)} {verb} no score under {side.name} and {left}"
+    if pair.alone:
+        yield f"{pluralize(pair.alone, 'row')} in one of the two alone {agree('are left out', pair.alone)}"

@@ -1,0 +1,278 @@
+"""The scores of many runs, sorted for questions to them: by variant, row and repeat, with what counts how (V11)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Final, Literal, TypeAlias
+
+from ensemble_notebook.domain.outputs.score_record import Measure, ScoreRecord
+from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.errors import ValidationError, did_you_mean
+
+Amounts: TypeAlias = Mapping[Hashable, Mapping[int, float]]
+"""Amounts of the runs of one variant, by row and repeat."""
+
+LEAVE_OUT: Final = "leave out"
+UNNAMED: Final = "score"
+"""What a score is called where all rows failed, so that no scorer has said it."""
+Failed: TypeAlias = float | Literal["leave out"] | None
+"""What a row that failed counts as, where the score is a number."""
+
+_MOST_UNSCORED: Final = 0.05
+_WORDS: Final[Mapping[Measure, str]] = {"passed": "pass or fail", "value": "a number", "label": "a label"}
+
+
+class Ending(Enum):
+    """How a run ended, as far as scores go."""
+
+    DONE = auto()
+    FAILED = auto()
+    """With an error of its own."""
+    INCOMPLETE = auto()
+    """It never ran, or was cut short: by Stop, a budget, a timeout of the map."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredRun:
+    """One run of one row under one variant, and what is said of it.
+
+    Attributes:
+        variant: its name; empty where there are none.
+        row: the same for what is compared: the label and the inputs.
+        repeat: from 1.
+        ending: how it ended.
+        scores: the current ones, by name.
+        cost: of the work, without that of scoring; None where it is not known, or another run has paid.
+        duration_ms: its own; None likewise.
+    """
+
+    variant: str
+    row: Hashable
+    repeat: int = 1
+    ending: Ending = Ending.DONE
+    scores: Mapping[str, ScoreRecord] = field(default_factory=dict)
+    cost: float | None = None
+    duration_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of a score.
+
+    Attributes:
+        score: its name.
+        measure: what kind of score it is; a label that is asked for is one that passes or fails.
+        is_: the label that counts as passed; None where the score is no label.
+        failed: what a row that failed counts as, where the score is a number.
+        higher_is_better: whether more of it is better; None where that has no meaning, as for labels.
+    """
+
+    score: str
+    measure: Measure
+    is_: str | None = None
+    failed: Failed = None
+    higher_is_better: bool | None = True
+
+    @property
+    def is_share(self) -> bool:
+        """Whether its values are shares of one."""
+        return self.measure == "passed"
+
+    @property
+    def unit(self) -> Literal["points", ""]:
+        """Of a difference."""
+        return "points" if self.is_share else ""
+
+    def read(self, run: ScoredRun) -> float | None:
+        """What a run counts as; None where it is left out."""
+        if run.ending is Ending.INCOMPLETE:
+            return None
+        if run.ending is Ending.FAILED:
+            return 0.0 if self.is_share else None if isinstance(self.failed, str) else self.failed
+        record = run.scores.get(self.score)
+        if record is None or record.measure is None:
+            return None
+        if self.is_ is not None:
+            return float(record.label == self.is_)
+        value = record.passed if self.is_share else record.value
+        return None if value is None or not math.isfinite(value) else float(value)
+
+    def name_failed(self) -> str:
+        """What became of rows that failed, after "7 rows failed under tersely and"."""
+        if self.is_share:
+            return "count as not passed" if self.is_ is None else f"count as not {self.is_}"
+        return "are left out" if self.failed == LEAVE_OUT else f"count as {self.failed:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One variant, or one result, under a question.
+
+    Attributes:
+        name: as a person reads it.
+        values: of the runs that count.
+        costs, durations: of the runs where they are known.
+        rows: all of them.
+        runs: how many there are.
+        repeats: of each row, at most.
+        failed, incomplete, unscored: how many runs are such.
+        scored: the runs.
+    """
+
+    name: str
+    values: Amounts
+    costs: Amounts
+    durations: Amounts
+    rows: frozenset[Hashable]
+    repeats: int
+    failed: int
+    incomplete: int
+    unscored: int
+    scored: Sequence[ScoredRun]
+
+    @property
+    def runs(self) -> int:
+        """How many there are."""
+        return len(self.scored)
+
+    def count(self, number: int) -> str:
+        """A number of runs in words: as rows, where each ran once."""
+        return pluralize(number, "row" if self.repeats == 1 else "run")
+
+    def find_gap(self) -> str | None:
+        """Why nothing can be promised of it: it is not complete, or too many runs have no score; None: nothing."""
+        if self.incomplete:
+            verb = "was" if self.incomplete == 1 else "were"
+            return f"not complete: {self.count(self.incomplete)} never ran or {verb} cut short"
+        if self.unscored > _MOST_UNSCORED * self.runs:
+            return f"{self.unscored:,} of {self.count(self.runs)} have no score, and more than 5% may not"
+        return None
+
+
+def take_means(amounts: Amounts) -> dict[Hashable, float]:
+    """The mean over the repeats of each row."""
+    return {row: sum(repeats.values()) / len(repeats) for row, repeats in amounts.items() if repeats}
+
+
+def make_side(name: str, runs: Sequence[ScoredRun], question: Question) -> Side:
+    """Sort the runs of one variant.
+
+    Raises:
+        ValidationError: rows failed, and nothing says what they count as.
+    """
+    endings = Counter(each.ending for each in runs)
+    if endings[Ending.FAILED] and not question.is_share and question.failed is None:
+        raise ValidationError(
+            f"{pluralize(endings[Ending.FAILED], 'run')} failed under {name or 'this ensemble'}, and "
+            f"{question.score!r} is a number: say what they count as with failed=0 or another number, or "
+            f"failed={LEAVE_OUT!r}."
+        )
+    values, costs, durations = (defaultdict[Hashable, dict[int, float]](dict) for _ in range(3))
+    unscored = 0
+    for each in runs:
+        value = question.read(each)
+        unscored += value is None and each.ending is Ending.DONE
+        for amounts, amount in ((values, value), (costs, each.cost), (durations, each.duration_ms)):
+            if amount is not None:
+                amounts[each.row][each.repeat] = amount
+    repeats = Counter(each.row for each in runs)
+    return Side(
+        name=name,
+        values=values,
+        costs=costs,
+        durations=durations,
+        rows=frozenset(repeats),
+        repeats=max(repeats.values(), default=1),
+        failed=endings[Ending.FAILED],
+        incomplete=endings[Ending.INCOMPLETE],
+        unscored=unscored,
+        scored=runs,
+    )
+
+
+def ask(runs: Sequence[ScoredRun], score: str | None, is_: str | None = None, failed: Failed = None) -> Question:
+    """Make a question of what a person asks for.
+
+    Args:
+        runs: all that it is about.
+        score: name of it; None: the only one.
+        is_: the label that counts as passed.
+        failed: as in `Question`.
+
+    Raises:
+        ValidationError: there is no such score, its values are of several kinds, or a label is asked for as a number.
+    """
+    names = list_scores(runs)
+    if failed is not None and failed != LEAVE_OUT and not is_number(failed):
+        raise ValidationError(f"failed must be a number or {LEAVE_OUT!r}, got {failed!r}.")
+    name = score if score is not None else _choose(names, runs)
+    records = [each.scores[name] for each in runs if name in each.scores]
+    if not records and any(each.ending is Ending.DONE for each in runs):
+        raise ValidationError(f"No score is called {name!r}.{did_you_mean(name, names) or ' There are none yet.'}")
+    measure = find_measure(name, records)
+    higher = all(each.higher_is_better for each in records)
+    if measure != "label":
+        if is_ is not None:
+            raise ValidationError(f"is_ asks for a label, and {name!r} is {_WORDS[measure]}.")
+        return Question(score=name, measure=measure, failed=failed, higher_is_better=higher)
+    labels = list_labels(records)
+    if is_ not in labels:
+        known = " or ".join(f"is_={each!r}" for each in labels[:5])
+        raise ValidationError(
+            f"{name!r} is a label: say which one counts, {known}."
+            if is_ is None
+            else f"No run has the label {is_!r} for {name!r}.{did_you_mean(is_, labels)}"
+        )
+    return Question(score=name, measure="passed", is_=is_, higher_is_better=None)
+
+
+def list_scores(runs: Iterable[ScoredRun]) -> list[str]:
+    """The names of all scores, in order."""
+    return list(dict.fromkeys(name for each in runs for name in each.scores))
+
+
+def list_labels(records: Iterable[ScoreRecord]) -> list[str]:
+    """All labels, in order of appearance."""
+    return list(dict.fromkeys(each.label for each in records if each.label is not None))
+
+
+def find_measure(name: str, records: Iterable[ScoreRecord]) -> Measure:
+    """What kind of score it is; one that passes or fails where nobody has said anything.
+
+    Raises:
+        ValidationError: it is of several kinds.
+    """
+    kinds = Counter(each.measure for each in records if each.measure is not None)
+    if len(kinds) > 1:
+        told = ", ".join(f"{_WORDS[kind]} in {pluralize(count, 'run')}" for kind, count in kinds.items())
+        raise ValidationError(f"{name!r} mixes kinds of scores, so it can't be summed up: it is {told}.")
+    return next(iter(kinds), "passed")
+
+
+def _choose(names: Sequence[str], runs: Sequence[ScoredRun]) -> str:
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        if runs and all(each.ending is not Ending.DONE for each in runs):
+            return UNNAMED
+        raise ValidationError(
+            "There are no scores yet: add some with result.score(SCORER), or map(rows, score=SCORER)."
+        )
+    raise ValidationError(f"There are several scores: say which with score=, {_list(names)}.")
+
+
+def _list(names: Sequence[str]) -> str:
+    *first, last = map(repr, names)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def is_number(value: Any) -> bool:
+    """Whether a person's argument is a number that can be counted with; a bool is none."""
+    try:
+        return not isinstance(value, bool) and math.isfinite(value)
+    except TypeError:
+        return False

@@ -1,0 +1,230 @@
+"""What each variant comes to: its mean with an interval, what failed, what it cost (V11)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.evaluation import statistics
+from ensemble_notebook.evaluation.amounts import Scale, agree
+from ensemble_notebook.evaluation.gate import Gate, decide
+from ensemble_notebook.evaluation.scored_runs import (
+    UNNAMED,
+    Amounts,
+    Ending,
+    Failed,
+    Question,
+    ScoredRun,
+    Side,
+    ask,
+    find_measure,
+    is_number,
+    list_labels,
+    list_scores,
+    make_side,
+    take_means,
+)
+from ensemble_notebook.trace.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    from ensemble_notebook.trace.analysis.row_table import RowFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideSummary:
+    """What one side comes to, under one score.
+
+    Attributes:
+        variant: its name.
+        score: of what; a label with the word that counts, as ``tone=praise``.
+        rows: that count. repeats: of each, at most.
+        failed, incomplete, unscored: runs that failed; that never ran or were cut short; that have no score.
+        mean: over rows; None where none counts.
+        interval: of the mean, 95%; None where there is none.
+        cost: of a run, on average; None where it is not known of all.
+        duration_ms: likewise.
+        passing: by how it is called, the shares of V11 with k repeats.
+    """
+
+    variant: str
+    score: str
+    rows: int
+    repeats: int
+    failed: int
+    incomplete: int
+    unscored: int
+    mean: float | None
+    interval: statistics.Interval | None
+    cost: float | None
+    duration_ms: float | None
+    passing: Mapping[str, float | None]
+
+
+SUMMARY: Final = Table(
+    "variant and score",
+    None,
+    (
+        Column("variant", "string", "its name", lambda each: each.variant or None),
+        Column("score", "string", "name of the score; of a label, with the word that counts", is_nullable=False),
+        Column("rows", "Int64", "that count", is_nullable=False),
+        Column("repeats", "Int64", "of each row, at most", is_nullable=False),
+        Column("failed", "Int64", "runs that failed", is_nullable=False),
+        Column("incomplete", "Int64", "runs that never ran or were cut short; they are left out", is_nullable=False),
+        Column("unscored", "Int64", "runs without a score; they are left out", is_nullable=False),
+        Column("mean", "Float64", "over rows; of what passes, a share of one"),
+        Column("low", "Float64", "end of the mean's 95% interval", lambda each: each.interval and each.interval[0]),
+        Column("high", "Float64", "the other end", lambda each: each.interval and each.interval[1]),
+        Column("cost", "Float64", "of a run on average, in currency, without scoring; NA if not known of all"),
+        Column("duration_ms", "Float64", "of a run, on average; NA if not known of all"),
+    ),
+)
+
+
+def summarize_side(side: Side, question: Question, k: int | None = None) -> SideSummary:
+    """Sum up one side.
+
+    Args:
+        side: its runs.
+        question: what is summed up.
+        k: repeats of which one, or all, are to pass; None: nothing is said of that.
+    """
+    means = np.asarray(list(take_means(side.values).values()))
+    mean = float(means.mean()) if len(means) else None
+    if mean is None:
+        interval = None
+    elif question.is_share:
+        interval = statistics.find_share_interval(mean, len(means))
+    else:
+        interval = statistics.find_mean_interval(means)
+    return SideSummary(
+        variant=side.name,
+        score=question.score if question.is_ is None else f"{question.score}={question.is_}",
+        rows=len(means),
+        repeats=side.repeats,
+        failed=side.failed,
+        incomplete=side.incomplete,
+        unscored=side.unscored,
+        mean=mean,
+        interval=interval,
+        cost=average_run(side.costs, side.runs - side.incomplete),
+        duration_ms=average_run(side.durations, side.runs - side.incomplete),
+        passing={} if k is None else dict(_find_passing(side.values, k, is_share=question.is_share)),
+    )
+
+
+def average_run(amounts: Amounts, runs: int) -> float | None:
+    """The mean over runs; None where it is not known of all."""
+    known = [amount for repeats in amounts.values() for amount in repeats.values()]
+    return fmean(known) if known and len(known) >= runs else None
+
+
+def _find_passing(values: Amounts, k: int, *, is_share: bool) -> Iterator[tuple[str, float | None]]:
+    """The shares with k repeats, averaged over the rows that have as many."""
+    rows = [(sum(map(round, each.values())), len(each)) for each in values.values() if len(each) >= k and is_share]
+    for name, find in (("pass@", statistics.find_pass_at), ("pass^", statistics.find_pass_each)):
+        yield f"{name}{k}", fmean(find(k, passed, repeats) for passed, repeats in rows) if rows else None
+
+
+def summarize(sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: Failed = None) -> RowFrame:
+    """A table of all variants and scores.
+
+    Args:
+        sides: the runs of each variant, by its name.
+        k: as in `summarize_side`.
+        failed: what a row that failed counts as, where the score is a number.
+
+    Raises:
+        ValidationError: `k` is no number of repeats, or rows failed, and nothing says what they count as.
+    """
+    runs = [each for side in sides.values() for each in side]
+    most = max((make_side("", each, _ANY).repeats for each in sides.values()), default=1)
+    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= most):
+        raise ValidationError(f"k must be a whole number from 1 to {most}, the repeats of a row, got {k!r}.")
+    found = [
+        summarize_side(make_side(name, each, question), question, k)
+        for question in list_questions(runs, failed)
+        for name, each in sides.items()
+    ]
+    frame = SUMMARY.to_frame(found)
+    for column in found[0].passing if found else ():
+        values: list[Any] = [math.nan if each.passing[column] is None else each.passing[column] for each in found]
+        frame[column] = values
+        frame[column] = frame[column].astype("Float64")
+    return frame if any(sides) else frame.drop(columns="variant")
+
+
+_ANY: Final = Question(score="", measure="passed")
+
+
+def list_questions(runs: Sequence[ScoredRun], failed: Failed) -> Iterator[Question]:
+    """What can be asked of these runs: each score, a label word by word.
+
+    Args:
+        runs: all that there are.
+        failed: what a row that failed counts as, where the score is a number.
+
+    Raises:
+        ValidationError: a score is of several kinds.
+    """
+    is_lost = any(runs) and not any(each.ending is Ending.DONE for each in runs)  # nobody has said how it is called
+    for name in list_scores(runs) or ([UNNAMED] if is_lost else []):
+        records = [each.scores[name] for each in runs if name in each.scores]
+        labels: Sequence[str | None] = list_labels(records) if find_measure(name, records) == "label" else [None]
+        for label in labels:
+            yield ask(runs, name, label, failed)
+
+
+def pass_mark(side: Side, question: Question, at_least: Any) -> Gate:
+    """Whether the mean of a score is at least so much: true only where its whole interval is.
+
+    Args:
+        side: the runs.
+        question: what is asked.
+        at_least: the mark; of a score that passes or fails, a share of one.
+
+    Raises:
+        ValidationError: the mark is no number, or no share where one is asked for.
+    """
+    if not is_number(at_least) or (question.is_share and not 0 < at_least < 1):
+        wanted = "a share between 0 and 1, as 0.9" if question.is_share else "a number"
+        raise ValidationError(f"at_least must be {wanted}, got {at_least!r}.")
+    found = summarize_side(side, question)
+    means = np.asarray(list(take_means(side.values).values()))
+    return decide(
+        mark=at_least,
+        estimate=found.mean,
+        interval=found.interval,
+        rows=found.rows,
+        spread=float(means.std(ddof=1)) if len(means) > 1 else 0.0,
+        least=lambda _: statistics.Z**2 * at_least / (1 - at_least) if question.is_share else 2,
+        gaps=[] if (gap := side.find_gap()) is None else [gap],
+        because=describe_side(found, question),
+    )
+
+
+def describe_side(found: SideSummary, question: Question) -> str:
+    """What a side comes to, in a sentence: ``accuracy 93% (95%: 85 to 97; 100 rows).``, and what it leaves out."""
+    parts = []
+    if found.mean is None:
+        parts.append(f"{found.score} of no row")
+    else:
+        scale = Scale([found.mean, *(found.interval or ())], unit="%" if question.is_share else "")
+        mean, *ends = scale.write_all()
+        size = pluralize(found.rows, "row") + (f" x {found.repeats} repeats" if found.repeats > 1 else "")
+        told = f"95%: {ends[0]} to {ends[1]}; {size}" if ends else f"{size}, which give no interval"
+        parts.append(f"{found.score} {mean} ({told})")
+    noun = "row" if found.repeats == 1 else "run"
+    if found.failed:
+        parts.append(f"{pluralize(found.failed, noun)} failed and {agree(question.name_failed(), found.failed)}")
+    if found.unscored:
+        verb, left = ("has" if found.unscored == 1 else "have"), agree("are left out", found.unscored)
+        parts.append(f"{pluralize(found.unscored, noun)} {verb} no score and {left}")
+    name = f"{found.variant}: " if found.variant else ""
+    return f"{name}{'; '.join(parts)}."

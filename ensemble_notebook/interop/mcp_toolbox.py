@@ -1,0 +1,431 @@
+"""Tools of MCP servers: a toolbox for the notebook, and its one session in a run (E83).
+
+By the official `mcp` package, which is imported when a session is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import IO, Any, Final
+
+from ensemble_notebook.domain.definitions.definition import is_seconds
+from ensemble_notebook.domain.definitions.tool import Ask, SourcedTool, ToolResult, ToolSource
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.errors import (
+    EnsembleError,
+    MissingPackageError,
+    ValidationError,
+    did_you_mean,
+    summarize_error,
+)
+
+LONGEST_RESULT: Final = 100_000
+_PYTHONS: Final = ("python", "python3")
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
+_LONGEST_WORDS: Final = 300
+_CONNECTION_CLOSED: Final = -32000
+"""The code of an error of `mcp` for a server that is gone."""
+
+
+def mcp_tools(
+    server: str | Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    timeout: float = 60.0,
+    reuse: bool = False,
+) -> McpToolbox:
+    """Make a toolbox of the tools of an MCP server, for the `tools` of an agent or task.
+
+    ::
+
+        calculator = mcp_tools("python calculator.py")
+        Agent(role="Clerk", goal="Count", tools=[calculator.only("add", "mul")])
+
+    The server is started, or connected to, once for a run: when the first agent that holds it begins. Nothing is
+    started here.
+
+    Args:
+        server: the command that starts it, as a text or a list of arguments, or its address, ``http://.../mcp``.
+            ``python`` is the Python of this process.
+        env: more variables for its environment, which has few of this process's own (the path and the home folder).
+        cwd: the folder to start it in; None: that of this process.
+        timeout: seconds that it has to start, and for each call.
+        reuse: whether `run(reuse=True)` may take over what a task has come to with these tools.
+
+    Raises:
+        MissingPackageError: `mcp` is not installed, or too old; says which line installs it.
+        ValidationError: there is no command and no address.
+    """
+    command = _read_command(server)
+    _require_package()
+    if not is_seconds(timeout):
+        raise ValidationError(f"The timeout of mcp_tools must be seconds > 0, got {timeout!r}.")
+    connection = McpConnection(command, dict(env or {}), cwd, float(timeout))
+    return McpToolbox(connection, (), reuse=reuse)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class McpConnection:
+    """How a server is reached, and how long it may take.
+
+    Attributes:
+        command: that starts it; of one that runs already, its address alone.
+        env: more variables for its environment.
+        cwd: the folder that it is started in.
+        timeout_s: for its start and each call.
+    """
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str | None
+    timeout_s: float
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is an address, and nothing is started."""
+        return bool(re.match(r"https?://", self.command[0]))
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"the MCP server {mask(shlex.join(self.command))!r}"
+
+
+class McpToolbox(ToolSource):
+    """The tools of an MCP server, or some of them; made by `mcp_tools`.
+
+    Attributes:
+        connection: how the server is reached. Toolboxes of one connection share a session.
+        names: of the tools that it takes, as the server calls them; empty for all.
+        reuse: whether what a task has come to with them may be taken over.
+    """
+
+    def __init__(self, connection: McpConnection, names: tuple[str, ...], *, reuse: bool) -> None:
+        self.connection: McpConnection = connection
+        self.names = names
+        self.reuse = reuse
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return self.connection.label
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """As models see them; empty where only the server knows them."""
+        return tuple(map(_to_tool_name, self.names))
+
+    def only(self, *names: str) -> McpToolbox:
+        """Take some of its tools alone; whether the server has them is known once it runs.
+
+        Args:
+            *names: of the tools, as the server calls them.
+        """
+        given: tuple[object, ...] = names
+        if not given or not all(isinstance(each, str) and each for each in given):
+            raise ValidationError("only() takes the names of tools: calculator.only('add', 'mul').")
+        return McpToolbox(self.connection, tuple(dict.fromkeys(names)), reuse=self.reuse)
+
+    def make_session(self) -> McpSession:
+        """Make the session of a run, which is not open yet."""
+        return McpSession(self.connection)
+
+    def select(self, tools: Sequence[SourcedTool]) -> tuple[SourcedTool, ...]:
+        """Select its tools among all that the server has.
+
+        Args:
+            tools: all of them.
+
+        Raises:
+            EnsembleError: the server has no tool of one of its names.
+        """
+        by_name = {each.source_name: each for each in tools}
+        for name in self.names:
+            if name not in by_name:
+                there = ", ".join(by_name) or "none"
+                hint = did_you_mean(name, by_name)
+                raise EnsembleError(f"{self._start_sentence()} has no tool {name!r}.{hint} Its tools: {there}.")
+        return tuple(by_name[name] for name in self.names) if self.names else tuple(tools)
+
+    def _start_sentence(self) -> str:
+        return f"T{self.label[1:]}"
+
+    def __repr__(self) -> str:
+        """The command or address, and the tools."""
+        some = f".only({', '.join(map(repr, self.names))})" if self.names else ""
+        return f"<McpToolbox {mask(shlex.join(self.connection.command))}{some}>"
+
+
+class McpSession:
+    """One session with a server, on the loop on which it was opened. It lives in a task of its own.
+
+    Args:
+        connection: how the server is reached.
+    """
+
+    def __init__(self, connection: McpConnection) -> None:
+        self._connection = connection
+        self._client: Any = None
+        self._life: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._asks: list[Ask] = []  # of the calls under way: a server does not say for which one it asks
+        self._errors: IO[str] | None = None
+
+    @property
+    def notice(self) -> str:
+        """What is being done while it is opened."""
+        verb = "Connecting to" if self._connection.is_remote else "Starting"
+        return f"{verb} {self._connection.label} ..."
+
+    async def open(self) -> tuple[SourcedTool, ...]:
+        """Start or reach the server, and list its tools.
+
+        Raises:
+            EnsembleError: it does not start, does not answer in time, or its tools can't be told apart.
+        """
+        ready: asyncio.Future[tuple[SourcedTool, ...]] = asyncio.get_running_loop().create_future()
+        self._life = asyncio.ensure_future(self._live(ready))
+        try:
+            async with asyncio.timeout(self._connection.timeout_s):
+                return await asyncio.shield(ready)
+        except TimeoutError:
+            self._life.cancel()
+            limit = f"within {self._connection.timeout_s:g} s"
+            raise EnsembleError(f"{self._name()} did not answer {limit}.{self._quote_errors()}") from None
+        except asyncio.CancelledError:
+            self._life.cancel()
+            raise
+
+    async def close(self) -> None:
+        """End the session, and the server if it was started for it."""
+        self._closing.set()
+        if self._life is not None:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([self._life])
+
+    def request_close(self) -> None:
+        """The same, without waiting for it; on its own loop."""
+        self._closing.set()
+
+    async def _live(self, ready: asyncio.Future[tuple[SourcedTool, ...]]) -> None:
+        """The whole life of the connection, which must end in the task in which it began."""
+        try:
+            async with self._connect() as client:
+                self._client = client
+                tools = await self._list_tools(client)
+                if not ready.done():
+                    ready.set_result(tools)
+                await self._closing.wait()
+        except Exception as error:  # noqa: BLE001 - whatever ends the connection is told to whoever waits for it
+            if not ready.done():
+                ready.set_exception(EnsembleError(self._explain(error, "could not be opened")))
+        finally:
+            self._client = None
+            if not ready.done():
+                ready.cancel()
+            if self._errors is not None:
+                self._errors.close()
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncIterator[Any]:
+        from mcp import Client, StdioServerParameters, stdio_client
+
+        connection = self._connection
+        if connection.is_remote:
+            server: Any = connection.command[0]
+        else:
+            command, *arguments = connection.command
+            # What it says of itself is kept apart, for the message when it ends.
+            self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+            parameters = StdioServerParameters(
+                command=sys.executable if command in _PYTHONS else command,
+                args=arguments,
+                env=dict(connection.env),
+                cwd=connection.cwd,
+                encoding_error_handler="replace",
+            )
+            server = stdio_client(parameters, errlog=self._errors)
+        answer: Any = self._answer_question
+        # The handshake that all servers know: in the newer one a server has no way to ask while a tool runs.
+        async with Client(server, mode="legacy", elicitation_callback=answer) as client:
+            yield client
+
+    async def _list_tools(self, client: Any) -> tuple[SourcedTool, ...]:
+        listed: list[Any] = []
+        cursor = None
+        while True:
+            page = await client.list_tools(cursor=cursor)
+            listed += page.tools
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        by_name: dict[str, str] = {}
+        for each in listed:
+            name = _to_tool_name(each.name)
+            if name in by_name:
+                twice = repr(each.name) if by_name[name] == each.name else f"{by_name[name]!r} and {each.name!r}"
+                raise EnsembleError(f"{self._name()} offers two tools that are called alike: {twice}.")
+            by_name[name] = each.name
+        return tuple(self._make_tool(each) for each in listed)
+
+    def _make_tool(self, listed: Any) -> SourcedTool:
+        async def call(arguments: dict[str, Any], ask: Ask) -> ToolResult:
+            return await self._call(listed.name, arguments, ask)
+
+        return SourcedTool(
+            name=_to_tool_name(listed.name),
+            source_name=listed.name,
+            description=listed.description or listed.title or "",
+            parameters=listed.input_schema or {"type": "object", "properties": {}},
+            call=call,
+        )
+
+    async def _call(self, name: str, arguments: dict[str, Any], ask: Ask) -> ToolResult:
+        """One call of a tool; what goes wrong with the server is told to the model, too, with its name."""
+        if self._client is None:
+            return ToolResult.failure(f"{self._name()} has ended.{self._quote_errors()}")
+        self._asks.append(ask)
+        try:
+            result = await self._client.call_tool(name, arguments, read_timeout_seconds=self._connection.timeout_s)
+        except Exception as error:  # noqa: BLE001 - from the protocol or the transport, whatever they raise
+            is_gone = getattr(getattr(error, "error", None), "code", None) == _CONNECTION_CLOSED
+            what = f"has ended in a call of {name!r}" if is_gone else f"did not do the call of {name!r}"
+            return ToolResult.failure(self._explain(error, what, quotes=is_gone))
+        finally:
+            self._asks.remove(ask)
+        text = _write_content(result.content, result.structured_content)
+        return ToolResult.failure(text) if result.is_error else ToolResult.ok(text, result.structured_content)
+
+    async def _answer_question(self, _: Any, params: Any) -> Any:
+        """Put a question of the server to the person; each field of the form that it wants is a question."""
+        from mcp.types import ElicitResult
+
+        if not self._asks:
+            return ElicitResult(action="decline")
+        ask, start = self._asks[-1], f"{self._name()} asks: {params.message}"
+        if getattr(params, "requested_schema", None) is None:
+            answer = await ask(f"{start}\n{getattr(params, 'url', '')}\nAnswer 'yes' once that is done.")
+            return ElicitResult(action="accept" if _is_yes(answer) else "decline")
+        content: dict[str, Any] = {}
+        for name, schema in params.requested_schema.get("properties", {}).items():
+            answer = await ask(f"{start}\n{_describe_field(name, schema)}")
+            value = None if answer is None else _read_field(answer, schema)
+            if value is None:
+                return ElicitResult(action="decline")
+            content[name] = value
+        return ElicitResult(action="accept", content=content)
+
+    def _name(self) -> str:
+        return f"T{self._connection.label[1:]}"
+
+    def _explain(self, error: BaseException, what: str, *, quotes: bool = True) -> str:
+        """Say what went wrong with the server, whatever the depth that it comes from."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, EnsembleError):
+            return str(error)
+        said = self._quote_errors() if quotes else ""
+        return f"{self._name()} {what}: {(str(error) or summarize_error(error)).rstrip('.')}.{said}"
+
+    def _quote_errors(self) -> str:
+        """The last line that it has written to its standard error, which often says why it ended."""
+        if self._errors is None or self._errors.closed:
+            return ""
+        self._errors.seek(0)
+        lines = self._errors.read().strip().splitlines()
+        return f" It said last: {mask(lines[-1][:_LONGEST_WORDS])}" if lines else ""
+
+
+def _read_command(server: object) -> tuple[str, ...]:
+    """The command or address of a server, as arguments.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    if isinstance(server, str):
+        text = server.strip()
+        try:
+            found = [text] if re.match(r"https?://", text) else shlex.split(text)
+        except ValueError as error:
+            raise ValidationError(f"mcp_tools can't read the command {server!r}: {error}.") from error
+    elif isinstance(server, list | tuple) and all(isinstance(each, str) for each in server):
+        found = list(server)
+    else:
+        raise ValidationError(f"mcp_tools takes a command or an address, got {type(server).__name__}.")
+    if not found or not found[0]:
+        raise ValidationError("mcp_tools takes the command that starts a server, or its address, and got none.")
+    return tuple(found)
+
+
+def _require_package() -> None:
+    try:
+        number = version("mcp")
+    except PackageNotFoundError:
+        raise MissingPackageError("Tools of MCP servers need mcp", extra="mcp") from None
+    if int(number.partition(".")[0]) < 2:
+        raise MissingPackageError(f"Tools of MCP servers need mcp 2.3 or later, and {number} is here", extra="mcp")
+
+
+def _to_tool_name(name: str) -> str:
+    """A name that every provider takes: letters, digits and underscores (E1)."""
+    return _NO_NAME.sub("_", name)
+
+
+def _write_content(content: Sequence[Any], structured: Any) -> str:
+    """What a model should read of a result: text is text, other parts are named; without parts, the value as JSON."""
+    text = "\n".join(_write_part(each) for each in content)
+    if not text and structured is not None:
+        text = json.dumps(structured, ensure_ascii=False)
+    if len(text) <= LONGEST_RESULT:
+        return text
+    left = f"\n... ({len(text):,} characters in all; the rest is left out. Ask for less at a time.)"
+    return text[:LONGEST_RESULT] + left
+
+
+def _write_part(part: Any) -> str:
+    if part.type == "text":
+        return str(part.text)
+    if part.type == "resource":
+        resource = part.resource
+        return str(getattr(resource, "text", None) or f"[{resource.mime_type or 'data'} at {resource.uri}]")
+    if part.type == "resource_link":
+        return f"[{part.name}: {part.uri}]"
+    size = len(getattr(part, "data", "")) * 3 // 4
+    return f"[{part.mime_type}, {size:,} bytes, not shown]"
+
+
+def _describe_field(name: str, schema: Mapping[str, Any]) -> str:
+    """One field of a form, as a person is asked for it."""
+    words = schema.get("description") or schema.get("title") or name
+    choices = schema.get("enum") or ("yes, no" if schema.get("type") == "boolean" else "")
+    told = ", ".join(map(str, choices)) if isinstance(choices, list) else choices
+    return f"{words} ({told})" if told else str(words)
+
+
+def _is_yes(answer: str | None) -> bool:
+    return answer is not None and answer.strip().casefold() in ("yes", "y", "true", "1", "ok")
+
+
+def _read_field(answer: str, schema: Mapping[str, Any]) -> Any:
+    """The value of a field in an answer; None where it is none of its type."""
+    text, kind = answer.strip(), schema.get("type")
+    if kind == "boolean":
+        return _is_yes(text)
+    if kind in ("integer", "number"):
+        with suppress(ValueError):
+            return int(text) if kind == "integer" else float(text)
+        return None
+    choices = schema.get("enum")
+    if choices:
+        return next((each for each in choices if str(each).casefold() == text.casefold()), None)
+    return text

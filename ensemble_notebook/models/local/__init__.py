@@ -1,1 +1,0 @@
-"""The embedded model: its server in this process, and its weights."""

@@ -1,0 +1,166 @@
+"""Specs of models behind the OpenAI protocol: ``openai:NAME``, ``openai:NAME@URL``, and mappings with an address."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Self
+from urllib.parse import urlsplit
+
+from ensemble_notebook.domain.outputs.secrets import mask, protect
+from ensemble_notebook.domain.seams.chat_port import ChatPort
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.models.model_spec import (
+    ModelIdentity,
+    ModelParameters,
+    ModelSpec,
+    Notice,
+    Opener,
+    ServedModel,
+    SpecForm,
+    make_spec_error,
+)
+from ensemble_notebook.models.openai.endpoint import NO_KEY, Endpoint, find_base_url_of_environment
+
+_KEY_VARIABLE: Final = "OPENAI_API_KEY"
+_OPENAI_NAME: Final = re.compile(r"(?:gpt|chatgpt|o\d)\b", re.IGNORECASE)
+# Where well-known servers listen that speak the same protocol.
+_KNOWN_SERVERS: Final = {
+    "ollama": "http://localhost:11434/v1",
+    "lmstudio": "http://localhost:1234/v1",
+    "vllm": "http://localhost:8000/v1",
+    "llamacpp": "http://localhost:8080/v1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAISpec(ModelSpec):
+    """A model behind the OpenAI protocol.
+
+    Attributes:
+        name: on the server.
+        base_url: None for the address of the standard environment variables, else of OpenAI.
+        api_key_env: the variable with the key; None for ``OPENAI_API_KEY``.
+    """
+
+    words: ClassVar = ("openai",)
+    forms: ClassVar = ("openai:NAME", "openai:NAME@URL")
+    examples: ClassVar = ("openai:gpt-4o-mini",)
+
+    name: str
+    base_url: str | None = None
+    api_key_env: str | None = None
+
+    @classmethod
+    def read(cls, word: str, rest: str | None) -> Self | None:
+        """Read ``openai:NAME`` and ``openai:NAME@URL``."""
+        if rest is None:
+            return None
+        name, at, url = rest.partition("@")
+        if not name:
+            raise make_spec_error(f"'{word}:' needs the name of a model after the colon, as in 'openai:gpt-4o-mini'.")
+        return cls(name.strip(), check_url(url.strip(), before=f"{word}:{name}@") if at else None)
+
+    @classmethod
+    def guess(cls, text: str) -> str | None:
+        """Know OpenAI's models, and other servers that speak its protocol, by their names."""
+        word, _, rest = text.partition(":")
+        if server := _KNOWN_SERVERS.get(re.sub(r"[-._]", "", word.lower())):
+            return f"For {word} write 'openai:{rest or 'NAME'}@{server}'."
+        return f"Did you mean 'openai:{text}'?" if _OPENAI_NAME.match(text) else None
+
+    @property
+    def text(self) -> str:
+        """As it is written; the variable of the key is no part of it."""
+        return f"openai:{self.name}" if self.base_url is None else f"openai:{self.name}@{self.base_url}"
+
+    @property
+    def key_variable(self) -> str:
+        """The variable that is looked at."""
+        return self.api_key_env or _KEY_VARIABLE
+
+    def with_key_variable(self, variable: str) -> Self:
+        """Copy it with another variable."""
+        return replace(self, api_key_env=variable)
+
+    def resolve(self) -> Endpoint:
+        """Find address and key, from the spec and the standard environment variables.
+
+        Raises:
+            ValidationError: the key's variable is not set.
+        """
+        base_url, variable = self.base_url or find_base_url_of_environment(), self.key_variable
+        if key := os.environ.get(variable, "").strip():
+            protect(key)
+            return Endpoint(self.name, base_url, variable, key)
+        if base_url is not None and self.api_key_env is None:
+            return Endpoint(self.name, base_url, None, NO_KEY)
+        raise make_spec_error(
+            f"The model 'openai:{self.name}' needs a key in the environment variable {variable}, which is not set. Set "
+            f"it before you start Jupyter, or run: import os, getpass; os.environ['{variable}'] = getpass.getpass(). "
+            f"The model 'local' needs no key."
+        )
+
+    def check(self) -> None:
+        """Check whether the key is there."""
+        self.resolve()
+
+    def identify(self, parameters: ModelParameters) -> ModelIdentity:
+        """Tell OpenAI, or the host of another server, whose prices nobody knows (T3)."""
+        endpoint = self.resolve()
+        return ModelIdentity(endpoint.name, endpoint.provider, parameters.max_tokens)
+
+    async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:
+        """Make its port; one pool of connections for each endpoint."""
+        from ensemble_notebook.models.openai.connections import Connections
+
+        endpoint = self.resolve()
+        # The variable also where a server without keys turns out to want one.
+        variable = endpoint.key_variable or _KEY_VARIABLE
+        served = ServedModel(
+            endpoint=endpoint, make_connections=lambda: Connections(endpoint.url), key_variable=variable
+        )
+        return await opener.open_served(served, parameters, notice)
+
+    @classmethod
+    def describe(cls) -> tuple[SpecForm, ...]:
+        """Say which address and key there are."""
+        plain, with_url = cls.forms
+        try:
+            endpoint = cls("NAME").resolve()
+        except ValidationError as error:
+            found = SpecForm(spec=plain, meaning="a model of OpenAI", is_ready=False, note=str(error))
+        else:
+            key = f"key in {endpoint.key_variable}" if endpoint.key_variable else "without a key"
+            meaning = f"a model at {mask(endpoint.base_url or 'OpenAI')}"
+            found = SpecForm(spec=plain, meaning=meaning, is_ready=True, note=key)
+        servers = "Ollama, vLLM, LM Studio, llama.cpp, ..."
+        other = SpecForm(spec=with_url, meaning="a model of any OpenAI-compatible server", is_ready=True, note=servers)
+        return found, other
+
+
+def check_url(url: str, *, before: str = "", item: str | None = None) -> str:
+    """Give back an address without the slash at its end.
+
+    Args:
+        url: the address.
+        before: what stands before it in a text, for the hint.
+        item: the field of a mapping that it stands in.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        has_host = False
+        parts = None
+    if parts is None or parts.scheme not in ("http", "https") or not has_host:
+        hint = f" Did you mean '{before}http://{url}'?" if re.match(r"[\w.-]+(:\d+)?(/|$)", url) else ""
+        message = f"{url!r} is no address of a server: it must begin with http:// or https://.{hint}"
+        raise make_spec_error(message, item)
+    if parts.query or parts.fragment:
+        raise make_spec_error(f"The address of a server ends with its path, as in http://host/v1; got {url!r}.", item)
+    return url.rstrip("/")

@@ -1,0 +1,350 @@
+"""The rows of a map as its events tell them: what each was given, what came of it, and their table (V10)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus, SpanStatus
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.map_design import MapDesign, PlannedRow
+from ensemble_notebook.errors import (
+    BudgetExceededError,
+    TaskExecutionError,
+    add_origin,
+    find_http_status,
+    find_origin,
+    summarize_error,
+)
+from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowSpending, make_input_values, sum_spending
+from ensemble_notebook.trace.codec.event_codec import to_plain
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.clean_text import clean_text
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.tables.shared_columns import HTTP_STATUS
+from ensemble_notebook.trace.tables.table import Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_DONE: Final = frozenset({"completed", "completed_with_warnings", "exited_early"})
+_NO_TURN: Final = "the map ended before its turn"
+_TEXT: Final = ""
+"""The name of an output that has no fields."""
+
+
+@dataclass(slots=True, kw_only=True)
+class MapRow:
+    """One run of a row of a map.
+
+    Attributes:
+        planned: what it was given.
+        map_run_id: of the map.
+        status: a `RunStatus` value; ``"skipped"`` where it has no run, ``"pending"`` where that may still come.
+        run_id: of its own run; None where it has none.
+        error: what it failed with; None where it did not.
+        reason: why it was skipped.
+        outputs: of the tasks of its run that were completed, by name, in order; each with those of its items.
+        spending: what it took; of a row that was taken over, then.
+        is_left: nobody could be asked in it, so it is not done.
+    """
+
+    planned: PlannedRow
+    map_run_id: str
+    status: str
+    run_id: str | None = None
+    error: BaseException | None = None
+    reason: str = ""
+    outputs: dict[str, TaskOutput] = field(default_factory=dict)
+    spending: RowSpending = NOTHING_SPENT
+    is_left: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is completed."""
+        return self.status in _DONE and not self.is_left
+
+    @property
+    def final(self) -> TaskOutput | None:
+        """The output of its final task; None where it is not completed."""
+        return [*self.outputs.values()][-1] if self.outputs and self.is_done else None
+
+    @property
+    def is_reused(self) -> bool:
+        """Whether nothing of it was run in this map."""
+        if self.planned.earlier is not None:
+            return True
+        parts = [part for each in self.outputs.values() for part in each.item_outputs or (each,)]
+        return self.is_done and bool(parts) and all(each.reused for each in parts)
+
+    @property
+    def error_text(self) -> str | None:
+        """What it failed with, or why it was skipped; None where it was done."""
+        if self.error is None:
+            return clean_text(self.reason) or None
+        return clean_text(add_origin(summarize_error(self.error), self.error))
+
+    @property
+    def error_type(self) -> str | None:
+        """Class of what it failed with, not of the error that says which task it was; None where it did not fail."""
+        error = self.error
+        while isinstance(error, TaskExecutionError) and error.__cause__ is not None:
+            error = error.__cause__
+        return None if error is None else type(error).__name__
+
+
+def get_design(fold: TraceFold) -> MapDesign:
+    """The design of a map; of one in a file of an older version, what its tasks are called."""
+    plan = fold.plan
+    if plan is None or not fold.task_noun.is_run:
+        return MapDesign(rows=())
+    return plan.design or MapDesign(rows=tuple(PlannedRow(name=each.name, row=each.name) for each in plan.tasks))
+
+
+def list_map_rows(fold: TraceFold, events: Iterable[ev.Event]) -> list[MapRow]:
+    """The rows of a map, in order, as far as it has come; none of another run.
+
+    Args:
+        fold: of these events.
+        events: of the whole run.
+    """
+    with fold.lock:
+        design = get_design(fold)
+        if not design.rows:
+            return []
+        reader = _RowReader(fold, design)
+        for event in events:
+            reader.add(event)
+        return reader.finish()
+
+
+class _RowReader:
+    """Reads what became of each row from the events of the map."""
+
+    def __init__(self, fold: TraceFold, design: MapDesign) -> None:
+        self._fold = fold
+        pending = SpanStatus.PENDING if fold.status is RunStatus.RUNNING else SpanStatus.SKIPPED
+        self._rows = {
+            each.name: MapRow(planned=each, map_run_id=fold.run_id, status=pending.value) for each in design.rows
+        }
+        self._spans = {each.span_id: each.name for each in fold.spans.values() if each.is_own_task}
+        self._items: dict[str, dict[str, TaskOutput]] = {}
+
+    def add(self, event: ev.Event) -> None:
+        if isinstance(event, ev.TaskCompleted):
+            self._add_output(event)
+        elif isinstance(event, ev.NestedRunStarted) and (row := self._find_row(event.parent_id)) is not None:
+            row.run_id, row.status = event.nested_run_id, RunStatus.RUNNING.value
+        elif isinstance(event, ev.NestedRunEnded) and (row := self._find_row(event.parent_id)) is not None:
+            row.status = (event.run_status or RunStatus.INTERRUPTED).value
+            row.error = event.error
+        elif isinstance(event, ev.TaskFailed) and (row := self._find_row(event.span_id)) is not None:
+            self._fail(row, event)
+        elif isinstance(event, ev.TaskSkipped) and (row := self._find_row(event.span_id)) is not None:
+            self._skip(row, event)
+
+    def _find_row(self, span_id: str | None) -> MapRow | None:
+        return self._rows.get(self._spans.get(span_id or "", ""))
+
+    def _fail(self, row: MapRow, event: ev.TaskFailed) -> None:
+        """The row has failed: its error says which task it was; that of its run, which came before, is the cause."""
+        if row.run_id is None:
+            row.status = (RunStatus.FAILED if event.status is SpanStatus.ERROR else RunStatus.INTERRUPTED).value
+        if event.status is SpanStatus.ERROR:
+            row.error = _join_errors(event.error, row.error)
+
+    def _skip(self, row: MapRow, event: ev.TaskSkipped) -> None:
+        """The row never ran, or did not end: the budget was used up, or nobody could be asked."""
+        if row.run_id is None:
+            row.reason = event.reason
+        elif row.status != RunStatus.BUDGET_EXCEEDED:
+            row.is_left = True
+        elif self._fold.budget is not None:
+            limit = next((each for each in self._fold.budget.limits if each in event.reason), "")
+            row.error = BudgetExceededError(event.reason, budget=self._fold.budget, limit=limit)
+
+    def _add_output(self, event: ev.TaskCompleted) -> None:
+        span = self._fold.spans.get(event.span_id)
+        if span is None or span.row is None or span.parent is None:
+            return
+        if span.item_of is not None:
+            self._items.setdefault(span.parent.span_id, {})[span.name] = event.output
+        elif span.parent.kind in (SpanKind.NESTED, SpanKind.PHASE) and (row := self._rows.get(span.row)) is not None:
+            row.outputs.pop(span.name, None)  # one that was sent back is done again, and comes last
+            row.outputs[span.name] = self._add_items(event.output, span)
+
+    def _add_items(self, output: TaskOutput, span: Span) -> TaskOutput:
+        items = self._items.get(span.span_id)
+        if items is None:
+            return output
+        return replace(output, item_outputs=tuple(items[name] for name in sorted(items, key=_get_place)))
+
+    def finish(self) -> list[MapRow]:
+        spent = sum_spending(self._fold, self._rows.keys())
+        finals = {each.name: each.output for each in self._fold.spans.values() if each.is_own_task}
+        for name, row in self._rows.items():
+            row.spending = spent.get(name, NOTHING_SPENT)
+            if row.status == RunStatus.RUNNING and self._fold.status is not RunStatus.RUNNING:
+                row.status = RunStatus.INTERRUPTED.value
+            if row.status == SpanStatus.SKIPPED and not row.reason:
+                row.reason = _NO_TURN
+            if row.is_done:
+                _put_last(row.outputs, finals.get(name))
+            if row.planned.earlier is not None:
+                _take_over(row)
+        return [*self._rows.values()]
+
+
+def _join_errors(error: BaseException, cause: BaseException | None) -> BaseException:
+    """The error of a row, with that of its run as the cause, where a file has told of both."""
+    if isinstance(error, TaskExecutionError) or type(error).__name__ not in _TASK_ERRORS or cause is None:
+        return error
+    made = TaskExecutionError(str(error), task_description="", agent_role="")
+    made.__cause__ = cause
+    vars(made)["origin"] = find_origin(error)
+    return made
+
+
+_TASK_ERRORS: Final = frozenset({"TaskExecutionError", "PhaseExecutionError", "ParallelExecutionError"})
+
+
+def _put_last(outputs: dict[str, TaskOutput], text: str | None) -> None:
+    """Put the output of the final task last: the text of the row is its text."""
+    final = next((name for name in reversed(outputs) if clean_text(outputs[name].raw) == text), None)
+    if final is not None:
+        outputs[final] = outputs.pop(final)
+
+
+def _take_over(row: MapRow) -> None:
+    earlier = row.planned.earlier
+    assert earlier is not None
+    row.status, row.run_id, row.reason = earlier.status, earlier.own_run_id, ""
+    row.outputs = {} if earlier.output is None else {earlier.output.name: earlier.output}
+    row.spending = RowSpending(
+        input_tokens=earlier.input_tokens,
+        output_tokens=earlier.output_tokens,
+        cost=earlier.cost,
+        duration_ms=earlier.duration_ms,
+    )
+
+
+def _get_place(name: str) -> int:
+    """The place of an item, from its name: ``find[3]``."""
+    found = re.search(r"\[(\d+)\]$", name)
+    return int(found[1]) if found else 0
+
+
+# --- Their table -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TabledRow:
+    """A row of the table.
+
+    Attributes:
+        row: what it is of.
+        inputs, outputs: as JSON has them, by name; the text of an output without fields has an empty name.
+        currency: of its cost.
+    """
+
+    row: MapRow
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, Any]
+    currency: str | None
+
+
+def _spread(prefix: str, meaning: str, value: Any = None) -> Column:
+    """What stands for many columns, which `spread_columns` puts in its place."""
+    return Column(f"{prefix}_NAME", "object", meaning, value or (lambda _: None))
+
+
+MAP_ROWS: Final = Table(
+    "run of a row of a map, in the order of the rows; none of other runs",
+    None,
+    (
+        Column("map_run_id", "string", "of the map", "row.map_run_id", is_nullable=False),
+        Column(
+            "run_id",
+            "string",
+            "of the row's own run; in `spans` of the map, that run is the span of this id",
+            "row.run_id",
+        ),
+        Column("variant", "category", "that it ran under", "row.planned.variant"),
+        Column("row", "category", "label of the row, as the map calls it", lambda each: each.row.planned.row or None),
+        Column("repeat", "Int64", "number of the repeat, from 1", "row.planned.repeat"),
+        Column("status", "category", "how its run ended; skipped where it has none", "row.status", is_nullable=False),
+        Column("error_type", "category", "class of what it failed with", "row.error_type"),
+        Column("error", "string", "what it failed with, or why it was skipped", "row.error_text"),
+        replace(HTTP_STATUS, value=lambda each: None if each.row.error is None else find_http_status(each.row.error)),
+        Column("input_tokens", "Int64", "cached ones included; known part", "row.spending.input_tokens"),
+        Column("output_tokens", "Int64", "reasoning ones included; known part", "row.spending.output_tokens"),
+        Column("cost", "Float64", "known part, in currency", "row.spending.cost"),
+        Column("currency", "category", "of the cost"),
+        Column("duration_ms", "Float64", "the time that was its own", "row.spending.duration_ms"),
+        Column("reused", "boolean", "an earlier map or run has done it", "row.is_reused", is_nullable=False),
+        _spread("input", "what it was given: a column for each input, with its name", "inputs"),
+        _spread(
+            "output", "what came of it: a column for each field of a typed output, else `output`, the text", "outputs"
+        ),
+        _spread("score", "its scores: a column for each, with its name"),
+    ),
+)
+_SPREAD: Final = ("input_NAME", "output_NAME", "score_NAME")
+
+
+def list_tabled_rows(fold: TraceFold, events: Iterable[ev.Event]) -> list[TabledRow]:
+    """The rows of a map for its table; none of another run."""
+    design, keeps_texts = get_design(fold), fold.capture_mode is not CaptureMode.METADATA
+    return [
+        TabledRow(
+            row=each,
+            inputs=to_plain(each.planned.inputs) if keeps_texts else dict.fromkeys(each.planned.inputs),
+            outputs=_read_outputs(each, design) if keeps_texts else {_TEXT: None},
+            currency=None if each.spending.cost is None else fold.currency,
+        )
+        for each in list_map_rows(fold, events)
+    ]
+
+
+def _read_outputs(row: MapRow, design: MapDesign) -> Mapping[str, Any]:
+    if not design.fields:
+        return {_TEXT: None if row.final is None else clean_text(row.final.raw)}
+    plain = None if row.final is None else to_plain(row.final.parsed_output)
+    values = plain if isinstance(plain, Mapping) else {}
+    return {name: values.get(name) for name in design.fields}
+
+
+def spread_columns(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
+    """The table with a column for each input, output and score, in place of the one that stands for them.
+
+    Args:
+        frame: of `MAP_ROWS`, of one map or many.
+        scores: of the same runs, as `SCORES` has them.
+    """
+    import pandas as pd
+
+    columns = {}
+    for prefix in ("input", "output"):
+        values = frame[f"{prefix}_NAME"].tolist()
+        names = dict.fromkeys(name for each in values if each is not None for name in each)
+        for name in names:
+            column = f"{prefix}_{name}" if name else prefix
+            columns[column] = make_input_values([None if each is None else each.get(name) for each in values])
+    whole = scores[scores.span_id.isna() & scores.run_id.isin(frame.run_id)]
+    whole = whole.drop_duplicates(["run_id", "name"], keep="last")
+    for name, group in whole.groupby("name", sort=False, observed=True):
+        by_run = _pick_measure(group.set_index("run_id"))
+        columns[f"score_{name!s}"] = frame.run_id.map(by_run).astype(by_run.dtype).array
+    return pd.concat([frame.drop(columns=[*_SPREAD]), pd.DataFrame(columns, index=frame.index)], axis=1)
+
+
+def _pick_measure(scores: pd.DataFrame) -> pd.Series[Any]:
+    """The values of one score: whether it passed, else numbers, else words."""
+    if scores.label.notna().any():
+        return scores.label.where(scores.label.notna(), scores.value.astype("string"))
+    is_pass = scores.passed.notna().any() and (scores.passed.notna() | scores.value.isna()).all()
+    return scores.passed if is_pass else scores.value

@@ -1,0 +1,41 @@
+// In a view of two runs: how much more each task took in the second one, in words beside its bars (W17).
+
+import { AXIS_HEIGHT } from "../layout/sizes";
+import { type TimeWindow, toPixel } from "../layout/time-scale";
+import type { View } from "../view/view";
+import type { Row } from "../wire/rows";
+
+const GAP_PX = 8;
+const CHARACTER_PX = 6;
+const PADDING_PX = 16;
+
+/**
+ * What a row says of the difference, and where: behind its bars where there is room, else before them. The last words are
+ * left out first; where not even the first fit beside the bars, they stand at the right edge.
+ */
+export function placeDelta({ delta, start_ms: from, end_ms: to }: Row, window: TimeWindow, width: number): { text: string; left: number } | null {
+  if (!delta || from == null || to == null) return null;
+  const [start, end] = [toPixel(window, width, from), toPixel(window, width, to)];
+  if (end < 0 || start > width) return null;
+  const parts = delta.split(" · ");
+  for (let count = parts.length; count > 0; count -= 1) {
+    const text = parts.slice(0, count).join(" · ");
+    const size = text.length * CHARACTER_PX + PADDING_PX + GAP_PX;
+    if (end + size <= width) return { text, left: end + GAP_PX };
+    if (start - size >= 0) return { text, left: start - size };
+    if (count === 1) return { text, left: Math.max(0, width - size) };
+  }
+  return null;
+}
+
+export function DeltaChips({ view }: { view: View; change: number }) {
+  if (view.isTableShown.value) return null;
+  const top = view.scrollTop.value;
+  const [{ value: window }, { value: width }] = [view.window, view.width];
+  const chips = view.layout.value.between(top, top + view.viewport.value).flatMap(({ row, y, height }) => {
+    const place = placeDelta(row, window, width);
+    return place ? [<span key={row.span_id} class="et-delta" style={{ left: `${place.left}px`, top: `${y - top + height / 2}px` }}>{place.text}</span>] : [];
+  });
+  // The treegrid says the same to readers.
+  return chips.length > 0 ? <div class="et-deltas" aria-hidden="true" style={{ top: `${AXIS_HEIGHT}px` }}>{chips}</div> : null;
+}

@@ -1,0 +1,45 @@
+// The spans of a run as a table: which columns it has, and the rows in the order that a person chose. Pure.
+
+import type { Store } from "../store/store";
+import { durationOf, hasCost } from "../wire/predicates";
+import type { Row } from "../wire/rows";
+import { STATUS_NAMES } from "../wire/words";
+import { kindTitle, titleOf } from "../wording/labels";
+
+export type ColumnKey = "name" | "kind" | "status" | "agent" | "start" | "duration" | "input" | "output" | "cost";
+
+export interface Order {
+  readonly column: ColumnKey;
+  readonly isDescending: boolean;
+}
+
+type Value = string | number | null | undefined;
+
+/** What a column sorts by; unknown values come last, whichever way it is sorted. */
+const VALUES: Record<ColumnKey, (row: Row, store: Store) => Value> = {
+  name: (row, store) => titleOf(store, row),
+  kind: (row) => kindTitle(row.kind),
+  status: (row) => STATUS_NAMES[row.status],
+  agent: (row) => row.agent,
+  start: (row) => row.start_ms,
+  duration: durationOf,
+  input: (row) => row.input_tokens || null,
+  output: (row) => row.output_tokens || null,
+  cost: (row) => (hasCost(row) ? row.cost : null),
+};
+
+export function sortRows(store: Store, rows: readonly Row[], { column, isDescending }: Order): Row[] {
+  const valueOf = VALUES[column];
+  const sign = isDescending ? -1 : 1;
+  const keyed = rows.map((row) => ({ row, value: valueOf(row, store) ?? null }));
+  // Sorting is stable, so equal values stay in the order in which the spans appeared.
+  keyed.sort((a, b) => {
+    if (a.value === null || b.value === null) return Number(a.value === null) - Number(b.value === null);
+    if (typeof a.value === "string" || typeof b.value === "string") return sign * compareTexts(String(a.value), String(b.value));
+    return sign * (a.value - b.value);
+  });
+  return keyed.map(({ row }) => row);
+}
+
+const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+const compareTexts = (a: string, b: string): number => collator.compare(a, b);

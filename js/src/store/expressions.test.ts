@@ -1,0 +1,18 @@
+// Holds W7 and W27: what is copied gives the sums of a task, where all that is selected are tasks of the run.
+
+import { expect, it } from "vitest";
+import { row, ROWS, stored } from "../testing/runs";
+import { spanExpression, spansExpression } from "./expressions";
+
+const inside = [
+  row({ span_id: "d", kind: "delegation", parent_id: "u", start_ms: 0 }),
+  row({ span_id: "w", kind: "task", parent_id: "d", start_ms: 0 }),
+];
+const store = stored({ rows: [...ROWS, ...inside] });
+
+it("takes tasks of the run from the frame that has their sums, and all else from the spans", () => {
+  expect(spanExpression(store, "t")).toBe('report.frames.tasks.loc["t"]');
+  expect(spansExpression(store, ["t", "g"])).toBe('report.frames.tasks.loc[["t", "g"]]');
+  expect(spansExpression(store, ["t", "l"])).toBe('report.frames.spans.loc[["t", "l"]]');
+  expect(["p", "l", "w"].map((span) => spanExpression(store, span))).toEqual(["p", "l", "w"].map((span) => `report.frames.spans.loc["${span}"]`));
+});

@@ -1,0 +1,85 @@
+"""Small things that a view has to get right at rest: what is where on the screen (W2, W3, W6, W10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from playwright.sync_api import expect
+
+from ensemble_notebook.notebook.picture.static_picture import make_last_bundle
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.browser.built_view import open_view, served_view, wait_for_picture
+from tests.browser.lab import photograph
+from tests.browser.scenes import run_report, show_saved
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+# How many pixels of the chart are red.
+_COUNT_RED: Final = """(canvas) => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let red = 0;
+  for (let k = 0; k < data.length; k += 4) {
+    if (data[k + 3] > 200 && data[k] > 150 && data[k + 1] < 80 && data[k + 2] < 80) red += 1;
+  }
+  return red;
+}"""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with served_view() as address:
+        yield address
+
+
+def show(page: Page, address: str, *, width: int = 900) -> Locator:
+    open_view(page, address, "at=0", width=width, height=900)
+    show_saved(page, run_report())
+    wait_for_picture(page)
+    return page.locator(".ensemble-timeline")
+
+
+def test_w6_the_chip_of_errors_leads_to_the_error_whatever_tab_was_read_last(page: Page, address: str) -> None:
+    view = show(page, address)
+    view.locator(".et-row", has_text="draft").first.click()
+    view.get_by_role("tab", name="Raw").click()
+    view.locator(".et-chip[data-hue=error]").click()
+    expect(view.get_by_role("tab", name="Summary")).to_have_attribute("aria-selected", "true")
+    expect(view.locator(".et-panel")).to_contain_text("the ledger is closed: Acme")
+
+
+def test_w10_what_failed_stays_red_in_forced_colours(page: Page, address: str) -> None:
+    page.emulate_media(forced_colors="active")
+    view = show(page, address)
+    assert view.locator(".et-canvas").evaluate(_COUNT_RED) > 10
+    photograph("forced-colours", view)
+
+
+@pytest.mark.parametrize("width", [900, 480])
+def test_w9_a_tooltip_lies_over_no_search_and_no_help(page: Page, address: str, width: int) -> None:
+    view = show(page, address, width=width)
+    view.get_by_label("Search the run").fill("tool:look_up")
+    expect(view.locator(".et-found")).to_contain_text("1 of")
+    page.keyboard.press("Enter")
+    tip = view.locator(".et-tooltip").bounding_box()
+    toolbar = view.locator(".et-toolbar").bounding_box()
+    assert tip is not None
+    assert toolbar is not None
+    assert tip["y"] >= toolbar["y"] + toolbar["height"]
+    view.locator(".et-gutter").press("?")
+    expect(view.locator(".et-keys")).to_be_visible()
+    expect(view.locator(".et-tooltip")).to_have_count(0)
+
+
+def test_w14_a_static_picture_has_names_and_bars_in_sight_in_a_narrow_window(page: Page) -> None:
+    html = make_last_bundle(TimelineMessages(copy(run_report().fold)))["text/html"]
+    page.set_viewport_size({"width": 480, "height": 700})
+    page.set_content(f"<body style='margin:8px;font:13px sans-serif'>{html}</body>")
+    ends = page.locator("tbody tr td:nth-child(2)").evaluate_all(
+        "(cells) => cells.map((c) => c.getBoundingClientRect().right)"
+    )
+    assert max(ends) <= 480
+    assert "outputs of 8 tasks, and of 2 inside them" in page.inner_text("body")

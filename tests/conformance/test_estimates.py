@@ -1,0 +1,147 @@
+"""V14: an estimate says what is likely, by what earlier runs have taken, and what is the most."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from ensemble_notebook import Agent, Budget, Ensemble, Phase, Task, ValidationError
+from tests.support.openai_server import OpenAIServer
+from tests.support.store import wait_for_store
+
+RATES = {"input_rate": 0.001, "output_rate": 0.002}
+
+
+def ask(llm: Any, **fields: Any) -> Ensemble:
+    task = Task.of("Say {word}", name="say")
+    return Ensemble(tasks=[task], llm=llm, **{"cost": RATES, "name": "asking", **fields})
+
+
+def search(query: str) -> str:
+    """Search."""
+    return query
+
+
+def test_v14_without_earlier_runs_a_reply_is_assumed_and_that_is_said(store_path: Path) -> None:
+    found = ask("openai:m@http://127.0.0.1:9/v1").estimate(word="tea")
+    assert found.assumed_reply == found.output_tokens.likely == 250
+    assert found.llm_calls.likely == 1
+    assert found.cost is not None
+    assert found.cost.low < found.cost.likely < found.cost.high
+    assert found.cost.likely == (found.input_tokens.likely + 2 * 250) * Decimal("0.001")
+    assert str(found).endswith(
+        "if every reply were as long as the model allows); a reply is assumed to have 250 tokens"
+    )
+    assert json.loads(json.dumps(found.to_dict()))["total"]["likely_cost"] == str(found.cost.likely)
+
+
+def test_v14_replies_are_likely_as_long_as_those_of_the_last_runs(
+    server: OpenAIServer, llm: str, store_path: Path
+) -> None:
+    server.script("x" * 400, "x" * 800, "y" * 4000)
+    ask(llm).run(word="tea")
+    ask(llm).run(word="rye")
+    Ensemble(tasks=[Task.of("Say it", name="say")], llm=llm, name="another").run()
+    wait_for_store()
+    found = ask(llm).estimate(word="tea")
+    assert (found.output_tokens.likely, found.assumed_reply) == (150, None)
+    assert "assumed" not in str(found)
+    assert ask(llm, name=None).estimate(word="tea").assumed_reply == 250
+
+
+def test_v14_rows_of_a_map_tell_as_well_and_so_do_tasks_of_phases(
+    server: OpenAIServer, llm: str, store_path: Path
+) -> None:
+    server.script(*["x" * 400] * 5)
+    ask(llm).map([{"word": "tea"}, {"word": "rye"}], repeat=2)
+    phased = Ensemble(
+        phases=[Phase(name="first", tasks=[Task.of("Say", name="say")])], llm=llm, name="phased", cost=RATES
+    )
+    phased.run()
+    wait_for_store()
+    assert ask(llm).estimate(word="tea").output_tokens.likely == 100
+    assert phased.estimate().output_tokens.likely == 100
+
+
+def test_v14_what_is_read_by_another_task_is_as_long_as_it_was(
+    server: OpenAIServer, llm: str, store_path: Path
+) -> None:
+    def make() -> Ensemble:
+        first = Task.of("Say", name="say")
+        return Ensemble(tasks=[first, Task.of("End", name="end", context=[first])], llm=llm, name="two", cost=RATES)
+
+    before = make().estimate().tasks[1].input_tokens.likely
+    server.script("x" * 4000, "y")
+    make().run()
+    wait_for_store()
+    assert make().estimate().tasks[1].input_tokens.likely - before == 1000 - 250
+
+
+def test_v14_tools_likely_take_two_replies_and_a_fallback_none() -> None:
+    spare = Agent(role="Spare", goal="Help")
+    cook = Agent(role="Cook", goal="Cook", tools=[search])
+    tasks = [Task.of("Look", name="look", agent=cook), Task.of("Say", name="say", fallback=spare)]
+    found = Ensemble(tasks=tasks, llm="openai:m@http://127.0.0.1:9/v1", cost=RATES).estimate()
+    assert [each.llm_calls.likely for each in found.tasks] == [2, 1]
+    assert found.driver is found.tasks[0]
+    assert f"; most of that for 'look', up to {found.tasks[0].llm_calls.high} calls)" in str(found)
+
+
+def test_v14_a_budget_caps_both() -> None:
+    found = ask("openai:m@http://127.0.0.1:9/v1", budget=Budget(max_cost=0.25)).estimate(word="tea")
+    assert found.capped_cost is not None
+    assert (found.capped_cost.likely, found.capped_cost.high) == (Decimal("0.25"), Decimal("0.25"))
+    roomy = ask("openai:m@http://127.0.0.1:9/v1", budget=Budget(max_cost=2)).estimate(word="tea")
+    assert "(at most $2.00, which is the budget" in str(roomy)
+
+
+CELL = "tasks:\n  say: Say {{word}}\nllm: {llm}\ncost: {{input_rate: 0.0001, output_rate: 0.0001}}\n"
+
+
+@pytest.fixture
+def shell() -> Any:
+    made = InteractiveShell()
+    made.run_line_magic("load_ext", "ensemble_notebook")
+    made.user_ns["rows"] = [{"word": "tea"}] * 60
+    return made
+
+
+def test_v14_a_cell_asks_where_three_times_the_likely_cost_is_more(
+    shell: Any, server: OpenAIServer, llm: str, store_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = CELL.format(llm=llm)
+    with pytest.raises(ValidationError) as caught:
+        shell.run_cell_magic("ensemble", "--map rows -o said", body)
+    told = str(caught.value)
+    assert "60 runs, one for each row of rows, cost about $" in told
+    assert "(at most $" in told
+    assert "3 times the likely cost is more than confirm_cost ($1.00)" in told
+    assert server.requests == []
+    shell.run_line_magic("config", "EnsembleMagics.confirm_cost = None")
+    shell.run_cell_magic("ensemble", "-i word=tea -o said", body)
+    shell.run_line_magic("config", "EnsembleMagics.confirm_cost = 3.0")
+    wait_for_store()
+    shell.run_cell_magic("ensemble", "--map rows -o said", body)  # replies are short, as is known now
+    assert len(shell.user_ns["said"]) == 60
+    capsys.readouterr()
+    shell.run_cell_magic("ensemble", "--map rows -o said --budget '$1' --dry-run", body)
+    told = capsys.readouterr().out
+    assert "Estimate: model calls: 60; tokens: " in told
+    assert "cost: about $" in told
+    assert "which is the budget; most of that for 'say', up to 60 calls)" in told
+
+
+def test_v14_prompts_of_many_rows_are_as_long_as_they_are_on_average(shell: Any, llm: str, store_path: Path) -> None:
+    words = ["x" * 4000, *["x"] * 99]
+    shell.user_ns["rows"] = [{"word": each} for each in words]
+    shell.run_line_magic("config", "EnsembleMagics.confirm_cost = 4.5")
+    shell.run_cell_magic("ensemble", "--map rows --dry-run", CELL.format(llm=llm))
+    with pytest.raises(ValidationError, match="100 runs") as caught:
+        shell.run_cell_magic("ensemble", "--map rows", CELL.format(llm=llm))
+    likely = float(str(caught.value).partition("about $")[2].partition(" ")[0])
+    assert likely < 100 * 0.0001 * (250 + 200) + 0.2

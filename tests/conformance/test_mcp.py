@@ -1,0 +1,338 @@
+"""Tools of MCP servers (E83): real servers over stdio and HTTP, and some that do it wrongly."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from langchain_core.tools import StructuredTool
+
+from ensemble_notebook import (
+    Agent,
+    Ensemble,
+    EnsembleOutput,
+    MissingPackageError,
+    Reply,
+    ReviewDecision,
+    ReviewRequest,
+    RunStatus,
+    ScriptedChatModel,
+    Task,
+    TaskExecutionError,
+    ToolCallCompleted,
+    ToolUse,
+    ValidationError,
+    mcp_tools,
+)
+from ensemble_notebook.interop import mcp_toolbox
+from ensemble_notebook.testing import find_violations
+
+SERVERS = Path(__file__).parents[1] / "support" / "mcp_servers"
+CALCULATOR = ["python", str(SERVERS / "calculator.py")]
+
+
+def odd(how: str, **settings: Any) -> Any:
+    return mcp_tools(["python", str(SERVERS / "odd.py"), how], **settings)
+
+
+def clerk(tools: Any, *replies: object, **fields: Any) -> Ensemble:
+    """An agent with these tools, whose model does this and then says "done"."""
+    llm = ScriptedChatModel(replies=[*replies, "done"])
+    agent = Agent(role="Clerk", goal="Count", tools=tools, llm=llm)
+    return Ensemble(tasks=[Task.of("Count", name="count", agent=agent)], llm=llm, **fields)
+
+
+def told(ensemble: Ensemble) -> list[str]:
+    """What the model was told of its calls."""
+    return [each.content for each in ensemble.llm.calls[-1].messages if each.type == "tool"]
+
+
+def startups(output: EnsembleOutput) -> list[str]:
+    return [name for name in output.frames.spans.query("kind == 'wait'").name if "MCP" in name]
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """A calculator that is served over HTTP."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, CALCULATOR[1], str(port)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as served:
+        assert served.stderr is not None
+        for line in served.stderr:
+            if "running on" in line:
+                break
+        yield f"http://127.0.0.1:{port}/mcp"
+        served.terminate()
+
+
+# --- A server in a run ------------------------------------------------------------------------------------------------
+
+
+def test_e83_a_server_is_started_once_and_ends_with_the_run() -> None:
+    calculator = mcp_tools(CALCULATOR)
+    who = ToolUse("who_am_i", {})
+    llm = ScriptedChatModel.match({"Count": [ToolUse("add", {"a": 2, "b": 3}), who, "five"]})
+    agents = [Agent(role=role, goal="Count", tools=[calculator], llm=llm) for role in ("A", "B")]
+    tasks = [Task.of("Count", name=agent.role, agent=agent) for agent in agents]
+    output = Ensemble(tasks=tasks, workflow="parallel").run()
+    pids = {each.content for call in llm.calls for each in call.messages if "process" in str(each.content)}
+    assert len(pids) == 1
+    assert len(startups(output)) == 1
+    assert not psutil.pid_exists(int(pids.pop().split()[1]))
+    assert find_violations(output.trace) == []
+
+
+def test_e83_a_server_over_http(address: str) -> None:
+    ensemble = clerk([mcp_tools(address)], ToolUse("mul", {"a": 6, "b": 7}))
+    output = ensemble.run()
+    assert told(ensemble) == ["42.0"]
+    assert startups(output) == [f"Connecting to the MCP server '{address}'"]
+
+
+def test_e83_a_result_is_text_for_the_model_and_a_value_for_programs() -> None:
+    ensemble = clerk([mcp_tools(CALCULATOR).only("add", "divide")], *[ToolUse("add", {"a": 2, "b": 3})])
+    output = ensemble.run()
+    assert told(ensemble) == ["5.0"]
+    (done,) = (each for each in output.events if isinstance(each, ToolCallCompleted))
+    assert done.structured_output == {"result": 5.0}
+    assert ensemble.llm.calls[0].tools == ("add", "divide")
+
+
+def test_e83_parts_that_are_no_text_are_named() -> None:
+    ensemble = clerk(odd("parts"), ToolUse("tell", {}))
+    ensemble.run()
+    assert told(ensemble) == ["two\nlines\n[image/png, 6 bytes, not shown]\n[atlas: file:///atlas]\na page"]
+
+
+def test_e83_an_error_of_the_server_is_one_of_the_tool() -> None:
+    ensemble = clerk([mcp_tools(CALCULATOR)], ToolUse("divide", {"a": 1, "b": 0}))
+    output = ensemble.run()
+    assert told(ensemble)[0].startswith("Error: Error executing tool divide")
+    assert output.frames.tool_calls.outcome.tolist() == ["failure"]
+
+
+def test_e83_pages_are_read_and_names_are_made_fit() -> None:
+    ensemble = clerk(odd("pages"), ToolUse("tell_more", {}))
+    ensemble.run()
+    assert ensemble.llm.calls[0].tools == ("tell", "ask", "tell_more")
+    assert told(ensemble) == ["told"]
+
+
+def test_e83_the_runs_inside_share_the_session() -> None:
+    calculator = mcp_tools(CALCULATOR)
+    inner = clerk([calculator], ToolUse("who_am_i", {}))
+    outer = clerk([calculator, inner.as_tool("helper", "Helps")], ToolUse("who_am_i", {}), ToolUse("helper", {}))
+    output = outer.run()
+    assert told(outer)[0] == told(inner)[0]
+    assert len(startups(output)) == 1
+
+
+def test_e83_the_rows_of_a_map_share_the_session() -> None:
+    llm = ScriptedChatModel.match({"Count": [ToolUse("who_am_i", {}), "done"]})
+    agent = Agent(role="Clerk", goal="Count", tools=mcp_tools(CALCULATOR), llm=llm)
+    result = Ensemble(tasks=[Task.of("Count {n}", agent=agent)]).map([{"n": n} for n in range(3)])
+    assert result.frame.status.tolist() == ["completed"] * 3
+    assert len({str(each.content) for call in llm.calls for each in call.messages if each.type == "tool"}) == 1
+
+
+def test_e83_a_server_ends_with_a_stopped_run() -> None:
+    ensemble = clerk([mcp_tools(CALCULATOR)], ToolUse("who_am_i", {}), Reply("never", delay=600))
+    handle = ensemble.start()
+    while len(ensemble.llm.calls) < 2:
+        assert not handle.is_done
+        time.sleep(0.02)
+    process = psutil.Process(int(told(ensemble)[0].split()[1]))
+    handle.cancel()
+    process.wait(timeout=30)
+
+
+def test_e83_a_server_ends_with_the_kernel() -> None:
+    code = (
+        "import os, time\n"
+        "from ensemble_notebook import *\n"
+        "llm = ScriptedChatModel(replies=[ToolUse('who_am_i', {}), Reply('never', delay=600)])\n"
+        f"agent = Agent(role='Clerk', goal='Count', tools=mcp_tools({CALCULATOR!r}), llm=llm)\n"
+        "Ensemble(tasks=[Task.of('Count', agent=agent)]).start()\n"
+        "while len(llm.calls) < 2: time.sleep(0.05)\n"
+        "print(llm.calls[1].messages[-1].content, flush=True)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    pid = int(done.stdout.split()[1])
+    if psutil.pid_exists(pid):
+        psutil.Process(pid).wait(timeout=30)
+
+
+def test_e83_on_the_callers_loop_too() -> None:
+    ensemble = clerk([mcp_tools(CALCULATOR)], ToolUse("add", {"a": 2, "b": 3}))
+
+    async def main() -> int:
+        await ensemble.arun()
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(main()) == 1
+    assert told(ensemble) == ["5.0"]
+
+
+def test_e83_a_replay_answers_for_the_tools(tmp_path: Path) -> None:
+    file = tmp_path / "count.yaml"
+    clerk([mcp_tools(CALCULATOR)], ToolUse("who_am_i", {})).run(record=file)
+    replayed = clerk([mcp_tools(CALCULATOR)]).run(replay=file)
+    assert replayed.raw == "done"
+    assert replayed.frames.tool_calls.result.iloc[0] in file.read_text()
+
+
+# --- Questions --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("said, result", [("2", "3.14"), ("two", "not rounded: decline")])
+def test_e83_a_question_of_the_server_goes_to_the_person(said: str, result: str) -> None:
+    asked: list[ReviewRequest] = []
+
+    def answer(request: ReviewRequest) -> ReviewDecision:
+        asked.append(request)
+        return ReviewDecision.edit(said)
+
+    use = ToolUse("round_it", {"value": 3.14159})
+    ensemble = clerk([mcp_tools(CALCULATOR)], use, review_handler=answer)
+    ensemble.run()
+    assert told(ensemble) == [result]
+    (request,) = asked
+    assert (request.subject, request.tool, request.task) == ("question", "round_it", "count")
+    assert "asks: How many digits do you want?\nDigits" in request.text
+
+
+def test_e83_where_nobody_is_there_a_question_is_declined() -> None:
+    ensemble = clerk([mcp_tools(CALCULATOR)], ToolUse("round_it", {"value": 3.14159}))
+    ensemble.run()
+    assert told(ensemble) == ["not rounded: decline"]
+
+
+def test_e83_a_server_that_wants_the_model_is_refused() -> None:
+    ensemble = clerk([mcp_tools(CALCULATOR)], ToolUse("think", {}))
+    ensemble.run()
+    assert "Sampling not supported" in told(ensemble)[0]
+    assert len(ensemble.llm.calls) == 2
+
+
+# --- Servers that do it wrongly ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tools, said",
+    [
+        (odd("hang", timeout=1), "did not answer within 1 s"),
+        (odd("rubbish", timeout=1), "did not answer within 1 s"),
+        (odd("alike"), "two tools that are called alike: 'tell'"),
+        (odd("pages").only("tel"), "has no tool 'tel'. Did you mean 'tell'? Its tools: tell, ask, tell.more"),
+        ([odd("fine"), odd("silent")], "the name 'tell' stands twice among its tools"),
+        (mcp_tools(["python", "-c", "exit('no licence')"]), "opened: Connection closed. It said last: no licence"),
+        (mcp_tools("no-such-command --now"), "could not be opened: [Errno 2] No such file or directory"),
+        (mcp_tools("http://127.0.0.1:9/mcp"), "The MCP server 'http://127.0.0.1:9/mcp' could not be opened"),
+    ],
+)
+def test_e83_a_server_that_can_not_be_opened_costs_no_model_call(tools: Any, said: str) -> None:
+    ensemble = clerk(tools)
+    with pytest.raises(TaskExecutionError) as caught:
+        ensemble.run()
+    assert said in str(caught.value)
+    assert ensemble.llm.calls == ()
+
+
+@pytest.mark.parametrize(
+    "tools, use, said",
+    [
+        (odd("silent", timeout=1), ToolUse("tell", {}), "did not do the call of 'tell': "),
+        (odd("malformed"), ToolUse("tell", {}), "did not do the call of 'tell': "),
+        (mcp_tools(CALCULATOR), ToolUse("die", {}), "ended in a call of 'die': Connection closed. It said last: out"),
+    ],
+)
+def test_e83_what_goes_wrong_in_a_call_is_told_with_the_server(tools: Any, use: ToolUse, said: str) -> None:
+    ensemble = clerk(tools, use)
+    output = ensemble.run()
+    assert output.status is RunStatus.COMPLETED
+    assert told(ensemble)[0].startswith("Error: The MCP server 'python ")
+    assert said in told(ensemble)[0]
+
+
+def test_e83_of_a_huge_result_the_beginning_is_told() -> None:
+    ensemble = clerk(odd("huge"), ToolUse("tell", {}))
+    output = ensemble.run()
+    assert output.status is RunStatus.COMPLETED
+    assert len(told(ensemble)[0]) < mcp_toolbox.LONGEST_RESULT + 200
+    assert "20,000,000 characters in all; the rest is left out" in told(ensemble)[0]
+
+
+# --- Declared ---------------------------------------------------------------------------------------------------------
+
+
+def test_e83_nothing_is_started_before_a_run(tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    toolbox = mcp_tools(["python", "-c", f"open({str(mark)!r}, 'w')"])
+    ensemble = clerk([toolbox])
+    ensemble.validate()
+    assert "the MCP server 'python -c" in str(
+        ensemble.trace_agents() if hasattr(ensemble, "trace_agents") else toolbox.label
+    )
+    assert ensemble.plan().total_tasks == 1
+    assert ensemble.estimate().llm_calls.low == 1
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda: mcp_tools(""), "got none"),
+        (lambda: mcp_tools(3), "got int"),  # type: ignore[arg-type]
+        (lambda: mcp_tools("python 'open"), "No closing quotation"),
+        (lambda: mcp_tools("python server.py", timeout=0), "timeout of mcp_tools must be seconds > 0, got 0"),
+        (lambda: mcp_tools("python server.py").only(), "names of tools"),
+        (lambda: Task.of("Count", handler=mcp_tools("python server.py")), "has its tools for agents"),
+    ],
+)
+def test_e83_a_wrong_toolbox_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        make()
+
+
+def test_e83_without_the_package_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_toolbox, "version", lambda _: "1.30.0")
+    with pytest.raises(MissingPackageError, match=re.escape("pip install 'ensemble-notebook[mcp]'")):
+        mcp_tools("python server.py")
+
+
+@pytest.mark.usefixtures("store_path")
+@pytest.mark.parametrize("reuse", [False, True])
+def test_e83_reuse_takes_a_task_over_only_where_the_toolbox_says_so(reuse: bool) -> None:
+    def make() -> Ensemble:
+        return clerk(mcp_tools(CALCULATOR, reuse=reuse), ToolUse("add", {"a": 2, "b": 3}))
+
+    make().run(reuse=True)
+    again = make().run(reuse=True)
+    assert again["count"].reused is reuse
+    if not reuse:
+        assert "may answer otherwise by now" in again.frames.tasks.reuse_reason.iloc[0]
+
+
+def test_e83_text_blocks_of_langchains_adapter_are_text() -> None:
+    blocks = [{"type": "text", "text": "5", "id": "lc_1"}, {"type": "text", "text": "6", "id": "lc_2"}]
+
+    async def add(a: int) -> Any:
+        return blocks, None
+
+    facts: dict[str, Any] = {"response_format": "content_and_artifact", "coroutine": add}
+    tool = StructuredTool.from_function(name="add", description="Add", **facts)
+    ensemble = clerk([tool], ToolUse("add", {"a": 2}))
+    ensemble.run()
+    assert told(ensemble) == ["5\n6"]

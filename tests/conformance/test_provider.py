@@ -1,0 +1,141 @@
+"""Models of other providers by name (E82), through LangChain's classes, against a server that speaks their protocol."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.chat_models import base
+
+from ensemble_notebook import Agent, Ensemble, LlmToken, Task, TaskExecutionError, ValidationError
+from ensemble_notebook.models.provider_spec import PROVIDERS
+from tests.support.anthropic_server import AnthropicServer
+from tests.support.openai_server import Answer
+
+NAME = "claude-3-5-haiku-20241022"
+SPEC = f"anthropic:{NAME}"
+KEY = "a-key-of-this-test-alone"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnthropicServer]:
+    """The provider, at which LangChain's class looks by the usual variables."""
+    with AnthropicServer(default=Answer("Soup.", usage=(1000, 100), model=NAME)) as running:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        yield running
+
+
+def weigh(what: str) -> str:
+    """Weigh something."""
+    return f"{what} weighs 3 kg"
+
+
+def cook(llm: Any = SPEC, **fields: Any) -> Ensemble:
+    agent = Agent(role="Cook", goal="Please", tools=[weigh])
+    return Ensemble(tasks=[Task.of("Cook", name="cook", agent=agent, **fields)], llm=llm)
+
+
+def test_e82_a_run_with_tools_is_priced_and_traced(server: AnthropicServer) -> None:
+    server.script(Answer("Let me see.", calls=[("weigh", {"what": "a leek"})], model=NAME), Answer("Soup.", model=NAME))
+    output = cook({"model": SPEC, "temperature": 0.5, "max_tokens": 50}).run()
+    assert (output.raw, output["cook"].tool_call_count) == ("Soup.", 1)
+    calls = output.frames.llm_calls
+    assert set(zip(calls.model, calls.provider, strict=True)) == {(NAME, "anthropic")}
+    assert output.metrics.cost is not None
+    assert output.metrics.cost > 0
+    first, second = server.requests
+    assert (first.body["model"], first.body["temperature"], first.body["max_tokens"]) == (NAME, 0.5, 50)
+    assert KEY in first.headers["Authorization"]
+    assert "a leek weighs 3 kg" in str(second.messages[-1]["content"])
+    assert output.warnings == ()
+
+
+def test_e82_a_reply_is_streamed(server: AnthropicServer) -> None:
+    pieces: list[str] = []
+
+    def hear(event: Any) -> None:
+        if isinstance(event, LlmToken):
+            pieces.append(event.text)
+
+    server.script(Answer("Soup with leek.", model=NAME))
+    assert cook().start(listeners=[hear]).result(30).raw == "Soup with leek."
+    assert server.requests[0].is_streamed
+    assert [each for each in pieces if each] == ["Soup", " with", " leek."]
+
+
+def test_e82_a_typed_reply_is_corrected(server: AnthropicServer) -> None:
+    server.script(Answer("Soup", model=NAME), Answer('{"dish": "soup"}', model=NAME))
+    assert cook(output_type={"dish": "str"}).run().parsed_output == {"dish": "soup"}
+    assert len(server.requests) == 2
+
+
+def test_e82_plan_and_estimate_know_it(server: AnthropicServer) -> None:
+    estimate = cook().estimate()
+    assert estimate.cost is not None
+    assert estimate.cost.high > 0
+    assert SPEC in str(cook().plan())
+    assert server.requests == []
+
+
+def test_e82_a_recording_answers_without_package_and_key(server: AnthropicServer, tmp_path: Path) -> None:
+    file = tmp_path / "cook.yaml"
+    server.script(Answer(f"Soup, says {KEY}.", model=NAME))
+    cook().run(record=file)
+    text = file.read_text()
+    assert f'llm: "{SPEC}"' in text
+    assert KEY not in text
+    assert cook().run(replay=file).raw.startswith("Soup, says ")
+    assert len(server.requests) == 1
+
+
+def test_e82_the_engine_tries_again_and_not_the_client(server: AnthropicServer) -> None:
+    server.script(Answer.status(529, code="overloaded_error"), Answer("Soup.", model=NAME))
+    output = cook().run()
+    assert output.raw == "Soup."
+    assert output.frames.attempts.status.tolist() == ["error", "ok"]
+    assert len(server.requests) == 2
+
+
+def test_e82_a_refusal_names_the_variable_of_the_key(server: AnthropicServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.script(Answer.status(401, code="authentication_error"))
+    with pytest.raises(TaskExecutionError, match="did not accept the key in ANTHROPIC_API_KEY"):
+        cook().run()
+    monkeypatch.setenv("MY_KEY", "another-key-of-this-test")
+    cook({"model": SPEC, "api_key_env": "MY_KEY"}).run()
+    assert "another-key-of-this-test" in server.requests[-1].headers["Authorization"]
+
+
+def test_e82_a_key_that_is_not_set_is_told_before_anything_runs(
+    server: AnthropicServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(ValidationError, match=f"The model '{SPEC}' needs a key in the environment variable ANTHROPIC"):
+        cook().run()
+    assert server.requests == []
+
+
+def test_e82_a_provider_that_is_not_installed_is_told_with_the_line_that_installs_it() -> None:
+    with pytest.raises(ValidationError) as caught:
+        cook("mistralai:mistral-large").run()
+    assert "pip install 'ensemble-notebook[providers]' langchain-mistralai" in str(caught.value)
+
+
+def test_e82_nothing_is_imported_until_a_model_is_opened() -> None:
+    code = (
+        "import sys\nfrom ensemble_notebook import Ensemble, Task\n"
+        f"Ensemble(tasks=[Task.of('Cook')], llm={SPEC!r}).plan()\n"
+        "assert not {'langchain', 'langchain_anthropic', 'anthropic'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_e82_every_provider_of_langchain_is_known() -> None:
+    """`openai` and `ollama` are ours. One that a new version brings gets its line in the table."""
+    known = {name: module.partition(".")[0] for name, (module, *_) in base._BUILTIN_PROVIDERS.items()}
+    packages = {name: each.package.replace("-", "_") for name, each in PROVIDERS.items()}
+    assert packages == {name: module for name, module in known.items() if name not in ("openai", "ollama")}

@@ -1,0 +1,204 @@
+"""V11, V12 and V13: what scores come to, which variant is better, and whether that is shown."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from ensemble_notebook import (
+    Budget,
+    Ensemble,
+    EnsembleError,
+    EnsembleOutput,
+    MapResult,
+    Task,
+    TaskInput,
+    ValidationError,
+)
+from tests.support.store import wait_for_store
+
+ROWS = [{"word": number} for number in range(60)]
+STYLES = {"style=kindly": {"style": "kindly"}, "style=tersely": {"style": "tersely"}}
+
+
+def answer(given: TaskInput) -> str:
+    """Right in nine of ten rows where it is to be kind, in half of them else, and fails in a few of these."""
+    chance = random.Random(given.description).random()
+    if "tersely" in given.description and chance > 0.9:
+        raise ValueError("no words left")
+    return "right" if chance < (0.9 if "kindly" in given.description else 0.5) else "wrong"
+
+
+def is_right(output: EnsembleOutput) -> bool:
+    return output.raw == "right"
+
+
+def make_ensemble(style: str = "{style}", name: str = "sayer", **fields: object) -> Ensemble:
+    task = Task.of(f"Say {{word}}, {style}", name="say", handler=answer)
+    return Ensemble(tasks=[task], name=name, **fields)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def result() -> MapResult:
+    return make_ensemble().variants(STYLES, score=is_right).map(ROWS)
+
+
+def always(output: EnsembleOutput) -> bool:
+    return True
+
+
+def test_v11_a_summary_has_a_row_for_each_variant_and_counts_failed_rows_as_not_passed(result: MapResult) -> None:
+    frame = result.summary()
+    assert list(frame.columns) == [
+        *("variant", "score", "rows", "repeats", "failed", "incomplete", "unscored"),
+        *("mean", "low", "high", "cost", "duration_ms"),
+    ]
+    kindly, tersely = frame.to_dict("records")
+    assert (kindly["variant"], kindly["rows"], kindly["failed"]) == ("kindly", 60, 0)
+    assert (tersely["variant"], tersely["rows"]) == ("tersely", 60)
+    right = sum(each.raw == "right" for each in result if each.variant == "style=tersely")
+    assert tersely["failed"] > 0
+    assert tersely["mean"] == pytest.approx(right / 60)
+    assert tersely["low"] < tersely["mean"] < tersely["high"]
+
+
+def test_v11_rows_that_a_budget_cut_short_are_no_bad_score() -> None:
+    ensemble = Ensemble(tasks=[Task.of("Say {word}")], llm="scripted", budget=Budget(max_llm_calls=30))
+    result = ensemble.map(ROWS, concurrency=1, score=always)
+    (found,) = result.summary().to_dict("records")
+    assert (found["rows"], found["failed"], found["mean"]) == (30, 0, 1.0)
+    assert found["incomplete"] == 30
+    gate = result.passes("always", at_least=0.5)
+    assert not gate
+    assert repr(gate).startswith("not complete: 30 rows never ran or were cut short; always 100% (95%: 89 to 100;")
+
+
+def test_v11_rows_of_an_executor_that_a_budget_cut_short_are_no_bad_score_either() -> None:
+    ensemble = Ensemble(tasks=[Task.of("Say {word}")], llm="scripted", budget=Budget(max_llm_calls=30))
+    with ThreadPoolExecutor(2) as pool:
+        result = ensemble.map(ROWS, executor=pool, score=always)
+    (found,) = result.summary().to_dict("records")
+    assert (found["rows"], found["failed"], found["incomplete"], found["mean"]) == (30, 0, 30, 1.0)
+
+
+def test_v11_rows_that_the_end_of_a_map_cut_short_are_incomplete_and_a_row_with_its_own_error_has_failed() -> None:
+    with pytest.raises(EnsembleError) as caught:
+        make_ensemble("tersely").map(ROWS, on_error="raise", concurrency=1, score=is_right)
+    result = caught.value.output
+    assert isinstance(result, MapResult)
+    (found,) = result.summary().to_dict("records")
+    done = sum(each.is_done for each in result)
+    assert (found["rows"], found["failed"], found["incomplete"]) == (done + 1, 1, 60 - done - 1)
+    assert result.passes("is_right", at_least=0.1).status == "not complete"
+
+
+def test_v12_a_comparison_is_one_sentence_with_the_better_variant_first(result: MapResult) -> None:
+    found = result.compare("tersely", "style=kindly", score="is_right")
+    assert repr(found).startswith("kindly passes ")
+    assert " points more often than tersely (95%: " in repr(found)
+    assert "failed under tersely and count as not passed." in repr(found)
+    assert (found.is_different, found.better) == (True, "kindly")
+    assert found.interval is not None
+    assert found.interval[0] > 0
+    assert found.p <= 0.05
+    assert repr(result.compare()) == repr(result.compare("style=kindly", "style=tersely"))
+    assert repr(result.compare(baseline="tersely")) == repr(found)
+    assert "<table" in found._repr_mimebundle_()["text/html"]
+
+
+def test_v12_results_of_two_maps_are_paired_by_label_and_inputs(result: MapResult) -> None:
+    old, new = (
+        make_ensemble(style, name).map(rows, score=is_right)
+        for style, name, rows in (("tersely", "old", ROWS), ("kindly", "new", [*reversed(ROWS[10:]), {"word": 99}]))
+    )
+    with pytest.raises(ValidationError, match="compare two of its variants"):
+        new.compare(result)
+    by_place = repr(new.compare(old))
+    assert "in one of the two alone are left out" in by_place
+    frames = [pd.DataFrame(rows, index=[each["word"] for each in rows]) for rows in (ROWS, [*reversed(ROWS[10:])])]
+    old, new = (
+        make_ensemble(style, name).map(rows, score=is_right)
+        for style, name, rows in zip(("tersely", "kindly"), ("old", "new"), frames, strict=True)
+    )
+    found = repr(new.compare(old, new))
+    assert found.startswith("new passes ")
+    assert "; 50 rows, p " in found
+    assert "; 10 rows in one of the two alone are left out." in found
+    assert repr(new.compare(old)) == found
+    with pytest.raises(ValidationError, match="can't be compared with itself"):
+        new.compare(new)
+
+
+def test_v12_a_stored_map_is_compared_by_its_id_and_its_rows_are_found_again(store_path: Path) -> None:
+    rows = [{"word": number, "said": f"{number}", "at": pd.Timestamp("2026-01-02")} for number in range(30)]
+    old = make_ensemble("tersely", "old").map(rows, score=is_right)
+    new = make_ensemble("kindly", "new").map(rows, score=is_right)
+    wait_for_store()
+    assert old.run_id is not None
+    live, stored = new.compare(old), new.compare(old.run_id, new)
+    assert repr(stored) == repr(live)
+    assert stored.pairs[0].rows == 30
+    with pytest.raises(EnsembleError, match="no-such-id"):
+        new.compare("no-such-id")
+
+
+def test_v12_what_is_not_there_is_refused_with_the_nearest(result: MapResult) -> None:
+    for said, ask in (
+        ("No variant is called 'kindyl'.*'kindly'", lambda: result.compare("tersely", "kindyl")),
+        ("No score is called 'is_rigth'. Did you mean 'is_right'", lambda: result.compare(score="is_rigth")),
+        ("compare takes two: names of variants", lambda: result.compare("tersely")),
+        ("is_ asks for a label", lambda: result.compare(is_="praise")),
+        ("detect must be a number above 0", lambda: result.compare(detect=0)),
+        ("by must be a number above 0", lambda: result.compare("tersely", "kindly").not_worse(0)),
+        ("There are 2 variants: say which", lambda: result.passes("is_right", at_least=0.9)),
+        ("at_least must be a share between 0 and 1", lambda: result.passes("is_right", 90, variant="kindly")),
+        ("k must be a whole number from 1 to 1", lambda: result.summary(k=2)),
+        ("No score is called 'label'", lambda: result.agreement("is_right", "label")),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            ask()
+    with pytest.raises(ValidationError, match="There are no scores yet"):
+        make_ensemble().variants(STYLES).map(ROWS).compare()
+
+
+def test_v13_a_gate_gives_one_of_three_answers_and_is_true_for_the_first_alone(result: MapResult) -> None:
+    better = result.compare("tersely", "kindly").not_worse(by=0.05)
+    worse = result.compare("kindly", "tersely").not_worse(by=0.05)
+    unsure = result.passes("is_right", at_least=0.9, variant="kindly")
+    assert (bool(better), better.status) == (True, "shown")
+    assert (bool(worse), worse.status) == (False, "shown to be worse")
+    assert not unsure
+    assert unsure.status.startswith("not shown with 60 rows")
+    with pytest.raises(AssertionError, match="not shown with 60 rows"):
+        assert unsure, unsure
+
+
+@pytest.mark.parametrize(
+    "rows, right, answer", [(34, 34, "not shown with 34 rows (about 35 would)"), (35, 35, "shown")]
+)
+def test_v13_fewer_than_35_rows_cannot_show_nine_of_ten(rows: int, right: int, answer: str) -> None:
+    result = make_ensemble("kindly").map(ROWS[:rows], score=always)
+    assert result.passes("always", at_least=0.9).status == answer
+
+
+def test_v12_a_short_name_is_one_wherever_a_variant_is_asked_for() -> None:
+    styles = {f"style={name}": {"style": name} for name in ("kindly", "tersely")}
+    result = make_ensemble().variants(styles, score=is_right).map(ROWS)
+    labelled = result.annotate(0, True, variant="kindly")
+    assert labelled.frame.label.dropna().index.tolist() == [("style=kindly", 0)]
+    assert repr(result.diff("kindly", "tersely")) == repr(result.diff("style=kindly", "style=tersely"))
+    with pytest.raises(ValidationError, match="No variant is called 'kind'"):
+        result.diff("kind", "tersely")
+
+
+def test_v12_secrets_in_names_are_masked_and_short_names_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+    styles = {f"style={key}": {"style": "kindly"}, "style=tersely": {"style": "tersely"}}
+    result = make_ensemble().variants(styles, score=is_right).map(ROWS)
+    found = result.compare()
+    assert key not in repr(found) + found._repr_mimebundle_()["text/html"]
+    assert "passes" in repr(found)

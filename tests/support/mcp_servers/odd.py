@@ -1,0 +1,52 @@
+"""A server that speaks MCP by hand, so that it can do it wrongly. Its argument says how; it has one tool, `tell`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+TELL = {"name": "tell", "description": "Tell something.", "inputSchema": {"type": "object", "properties": {}}}
+HOW = sys.argv[1]
+
+
+def send(message: dict[str, Any]) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    """The result of a request; None is silence."""
+    if method == "initialize":
+        facts = {"capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
+        return {"protocolVersion": params["protocolVersion"], **facts}
+    if method == "tools/list":
+        cursor = params.get("cursor")
+        if HOW == "pages":
+            name = {None: "tell", "2": "ask", "3": "tell.more"}[cursor]
+            after = {None: {"nextCursor": "2"}, "2": {"nextCursor": "3"}, "3": {}}[cursor]
+            return {"tools": [{**TELL, "name": name}], **after}
+        return {"tools": [TELL, TELL] if HOW == "alike" else [TELL]}
+    if method == "tools/call":
+        if HOW == "silent":
+            return None
+        if HOW == "malformed":
+            return {"content": "no list at all"}
+        if HOW == "parts":
+            image = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
+            link = {"type": "resource_link", "name": "atlas", "uri": "file:///atlas"}
+            page = {"type": "resource", "resource": {"uri": "file:///page", "text": "a page"}}
+            return {"content": [{"type": "text", "text": "two"}, {"type": "text", "text": "lines"}, image, link, page]}
+        return {"content": [{"type": "text", "text": "x" * 20_000_000 if HOW == "huge" else "told"}]}
+    return {}
+
+
+if HOW == "hang":
+    time.sleep(600)
+for line in sys.stdin:
+    if HOW == "rubbish":
+        print("<html>no such page</html>", flush=True)
+        continue
+    asked = json.loads(line)
+    if "id" in asked and (result := answer(asked["method"], asked.get("params") or {})) is not None:
+        send({"id": asked["id"], "result": result})
