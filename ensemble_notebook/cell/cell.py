@@ -32,12 +32,12 @@ class Cell:
     Attributes:
         definition: everything but the objects behind dotted names, which are imported by `build` only.
         graph: of the definition.
-        inputs: the values of its template variables, first found of options, ``inputs:`` and the notebook (C7).
+        inputs: the values of its template variables, first found of options, ``inputs:`` and the notebook.
         variables: the names of its template variables, in order of appearance.
         missing: those without a value; empty unless it was read with ``needs_inputs=False``.
         notices: what a person should know before it runs.
-        continued: the output of the run that this one goes on with; None where it begins afresh (E55).
-        scorers: what scores its runs; None where nothing does (V4).
+        continued: the output of the run that this one goes on with; None where it begins afresh.
+        scorers: what scores its runs; None where nothing does.
         warnings: what is odd about the ensemble as a whole; a run says it by itself.
     """
 
@@ -57,11 +57,11 @@ class Cell:
 
     @property
     def plan(self) -> ExecutionPlan:
-        """What a run would do. Imports and calls nothing (C4)."""
+        """What a run would do. Imports and calls nothing."""
         return make_plan(self.graph, self.inputs, list_known_items(self.graph, self.inputs))
 
     def estimate(self, name: str | None = None) -> CostEstimate | None:
-        """What a run would take; None where nobody can tell without importing what the cell names (C4).
+        """What a run would take; None where nobody can tell without importing what the cell names.
 
         Args:
             name: of the variable that the output is bound to, which its earlier runs are remembered under.
@@ -78,7 +78,7 @@ class Cell:
             return None
 
     def build(self, namespace: Mapping[str, Any] | None = None) -> Ensemble:
-        """The ensemble that runs; the only place where a cell's dotted names are imported (C4).
+        """The ensemble that runs; the only place where a cell's dotted names are imported.
 
         Args:
             namespace: the notebook's variables; without it, those that the cell was read with.

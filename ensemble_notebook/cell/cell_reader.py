@@ -80,15 +80,15 @@ def read_cell(
         namespace: the notebook's variables; None where they are not known: then names are taken on trust.
         overrides: from the options: ``llm``, ``workflow``, ``max_concurrency``, ``error_strategy``, ``capture_mode``,
             ``budget`` (a text) and ``name`` stand in place of the cell's; ``inputs`` is a mapping that goes before
-            the cell's (C7).
+            the cell's.
         default_llm: the model where neither the cell nor the options name one.
-        continue_from: the variable that holds the output of the run that this one goes on with (E55).
+        continue_from: the variable that holds the output of the run that this one goes on with.
         needs_inputs: False where a cell is defined and not run: then variables may lack a value.
-        columns: of the rows that it is run for, which give values to the variables that are called like them (E72).
+        columns: of the rows that it is run for, which give values to the variables that are called like them.
         file: the text that the cell builds on: its keys hold where the body does not have them.
         line: the options as they were typed, to show what is wrong in them.
         only: the one task that is to run.
-        scores: what is to score its runs, each ``[NAME=]SCORER`` (V4).
+        scores: what is to score its runs, each ``[NAME=]SCORER``.
         expected: the column of what a run should come to.
         option_fault: what is wrong with the options; told before the mistakes of the body.
 

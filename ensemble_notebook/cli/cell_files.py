@@ -109,7 +109,7 @@ def _may_answer() -> bool:
 
 
 def ask(request: ReviewRequest) -> ReviewDecision:
-    """A review handler: asks whoever sits at the terminal; where nobody does, the review's `on_timeout` decides (E45).
+    """A review handler: asks whoever sits at the terminal; where nobody does, the review's `on_timeout` decides.
 
     Raises:
         TimeoutError: nobody does.

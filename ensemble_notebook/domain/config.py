@@ -18,12 +18,12 @@ class Config:
     Attributes:
         capture_mode: ``"metadata"`` (no text at all), ``"off"``, ``"standard"`` or ``"full"``, in any case; None: what
             the environment says.
-        max_table_chars: characters of a table in a prompt; rows that do not fit are left out, and said so (E47).
+        max_table_chars: characters of a table in a prompt; rows that do not fit are left out, and said so.
         langsmith: whether variables of the environment that switch on LangChain's tracing (``LANGSMITH_TRACING`` and
-            the like) have their effect in runs (E68).
-        store: where runs are remembered (T30): ``"auto"`` (the user data folder), ``"off"``, or the path of a file;
+            the like) have their effect in runs.
+        store: where runs are remembered: ``"auto"`` (the user data folder), ``"off"``, or the path of a file;
             None: what ``ENSEMBLE_NOTEBOOK_STORE`` says, else ``"auto"``.
-        store_max_days: runs that are older are forgotten (T32); None: never.
+        store_max_days: runs that are older are forgotten; None: never.
         store_max_mb: the most that the store may hold, in millions of bytes; the oldest runs are forgotten first. None:
             any size.
 

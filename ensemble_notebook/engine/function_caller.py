@@ -24,7 +24,7 @@ class FunctionCaller:
         self._threads: ThreadPool | None = None  # most runs call no sync function
 
     def call(self, label: str, function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]:
-        """The result of ``function(*args)``, awaited if it is awaitable; with the `RunContext` if it asks for it (E79).
+        """The result of ``function(*args)``, awaited if it is awaitable; with the `RunContext` if it asks for it.
 
         Raises:
             Exception: what the function raised; `SystemExit` and its like come wrapped in a `RuntimeError`.

@@ -54,9 +54,9 @@ class ReviewQueue:
     Args:
         handler: whoever is asked; None where nobody can be, and then the `on_timeout` of each gate decides at once.
         caller: calls it.
-        exit_early: called with the reason, also in words, when a review ends the run (E27).
+        exit_early: called with the reason, also in words, when a review ends the run.
         warn: says something about the run as a whole.
-        source: answers in place of all reviewers, where it is a recording (E42).
+        source: answers in place of all reviewers, where it is a recording.
         row: name of the row that the run is part of, in a map; None elsewhere.
 
     Attributes:
@@ -215,7 +215,7 @@ def _describe(request: ReviewRequest) -> str:
 
 
 def _check_decision(request: ReviewRequest, answer: Any) -> ReviewDecision:
-    """A decision that can be carried out; silence is none (E28)."""
+    """A decision that can be carried out; silence is none."""
     if isinstance(answer, ReviewDecision):
         _check_addresses(request, [name for name, _ in answer.addressed])
         return answer
@@ -226,7 +226,7 @@ def _check_decision(request: ReviewRequest, answer: Any) -> ReviewDecision:
 
 
 def _check_addresses(request: ReviewRequest, names: Sequence[str]) -> None:
-    """Feedback must be for tasks that are looked at (E46)."""
+    """Feedback must be for tasks that are looked at."""
     unknown = next((name for name in names if name not in request.tasks), None)
     if unknown is None:
         return

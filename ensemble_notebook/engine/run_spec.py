@@ -35,34 +35,34 @@ class RunSpec:
         graph: valid.
         plan: of the graph.
         bare_plan: the same without the values of inputs, where no view is told these and many runs have it in common;
-            None where views are told of `plan` (T6a).
-        items: those that are known by now, by index of the task that runs for them (E53).
+            None where views are told of `plan`.
+        items: those that are known by now, by index of the task that runs for them.
         agents: who takes part, for views.
-        streams: whether replies are streamed, because somebody watches (E17).
+        streams: whether replies are streamed, because somebody watches.
         memory: the store of all scopes; None where no task has any.
-        text_filter: takes the texts out of what is told of the run; None where they are kept (T6a).
+        text_filter: takes the texts out of what is told of the run; None where they are kept.
         pricing: what requests cost, for the budget.
         review_handler: whoever is asked; None where nobody can be.
         person: whom the runs inside ask that have no review handler of their own; None where nobody can be asked.
         row: name of the row that it is the run of, in a map; None elsewhere.
         replayed_from: the name of the recording that answers in place of models; None where models are asked.
-        conversations: that its tasks go on with, by their names: in turns (E55).
+        conversations: that its tasks go on with, by their names: in turns.
         continued_from: the run that they are of; None where none is gone on with.
-        path: what it and the runs around it are called, the outermost first (E54).
+        path: what it and the runs around it are called, the outermost first.
         resumed_from: the run that this one goes on with; None where it begins afresh.
         constraints, manager_prompt: of the manager of a hierarchical run; None where it has none.
         keeps_tasks: whether what tasks leave behind is kept for later runs, those inside included.
         task_keys: makes the keys under which finished tasks are kept; None where none of its own is.
-        is_reusing: whether what earlier runs have done serves in place of running it again (C34).
+        is_reusing: whether what earlier runs have done serves in place of running it again.
         only: the one task that the run is about, and what it builds on; None for all tasks.
         task_noun: what views call its tasks.
         versions: of what it was declared with; None where nobody has named them.
         variable: that its output is bound to in a notebook; None where nobody chose one.
-        revision: what its tasks are to do better, where it does a task that was sent back (E54); else None.
-        texts: in place of ours, by name, with the variables filled in (E77).
-        deps: for functions that take a `RunContext` (E79).
+        revision: what its tasks are to do better, where it does a task that was sent back; else None.
+        texts: in place of ours, by name, with the variables filled in.
+        deps: for functions that take a `RunContext`.
         timeout: seconds for all of it; None for no limit.
-        history: how much of earlier conversations is sent, where neither task nor agent says it (E78); None for all.
+        history: how much of earlier conversations is sent, where neither task nor agent says it; None for all.
     """
 
     graph: Graph
@@ -111,7 +111,7 @@ class RunSpec:
     timeout: float | None = None
 
     def find_history(self, task: Task, agent: Agent | None) -> str | None:
-        """How much of an earlier conversation a task sends: it says it, else its agent, else the run (E78)."""
+        """How much of an earlier conversation a task sends: it says it, else its agent, else the run."""
         return task.history or (None if agent is None else agent.history) or self.history
 
     def get_told_plan(self) -> ExecutionPlan:
@@ -132,7 +132,7 @@ class Revision:
             again only because something that it reads has changed, or because its handler failed.
         previous: what the task itself produced last; None where it has produced nothing.
         is_by_guardrail: whether a guardrail has sent it back, and neither a person nor a review.
-        round: where its phase is done again until a condition holds, why this is another round (E81); else None.
+        round: where its phase is done again until a condition holds, why this is another round; else None.
     """
 
     attempt: int = 1
@@ -171,7 +171,7 @@ FIRST_ATTEMPT: Final = Revision()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingOutput:
-    """An output that the task reads and that is not there (E32, E33): whose, and why in a few words."""
+    """An output that the task reads and that is not there: whose, and why in a few words."""
 
     name: str
     agent_role: str
@@ -191,9 +191,9 @@ class ResolvedTask:
         context: the outputs that the task reads and that are there, in the order of its ``context``.
         missing: those that are not there.
         revision: which attempt this is, and what it is to do better.
-        prompt: its own, in which all but its places is filled in (E77); None where it has none.
+        prompt: its own, in which all but its places is filled in; None where it has none.
         item_source: the output whose items it runs for; None where they come from elsewhere, or it runs once.
-        is_item: whether this is one item of a task (E53). item: the item.
+        is_item: whether this is one item of a task. item: the item.
         is_last: whether `ReviewPolicy.AFTER_LAST_TASK` means this one.
     """
 
@@ -212,7 +212,7 @@ class ResolvedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerRevision:
-    """What the tasks of an ensemble are told whose own task was sent back (E54).
+    """What the tasks of an ensemble are told whose own task was sent back.
 
     Attributes:
         revision: of that task.

@@ -154,7 +154,7 @@ class TaskGates:
         return (EngineTool(_HUMAN_INPUT, answer),)
 
     async def ask_for_tool(self, role: str, tool: str, question: str, span: SpanEmitter) -> str | None:
-        """The answer of the person to a question of a tool (E83); None where nobody answers, or nobody is there.
+        """The answer of the person to a question of a tool; None where nobody answers, or nobody is there.
 
         Raises:
             TaskAbandoned: the person left the run.
@@ -179,7 +179,7 @@ class TaskGates:
         return answer.decision.text or None
 
     def _find_gate(self, resolved: ResolvedTask, timing: ReviewTiming) -> Review | None:
-        """The gate before or after a task, be it that of the policy; one item of a task has none (E53)."""
+        """The gate before or after a task, be it that of the policy; one item of a task has none."""
         if resolved.is_item:
             return None
         if (review := _find_review(resolved.node, timing)) is not None or timing is not ReviewTiming.AFTER:

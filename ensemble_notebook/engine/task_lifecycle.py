@@ -28,7 +28,7 @@ class TaskEnding:
         abandonment: why it was not to go on. With an output, that is the one that it had before it was to be redone.
         error: what it failed with, or its cancellation; None where it did not fail.
         duration: how long the task has taken in all; set by `stop_timer`.
-        is_partial: the output is what a task leaves behind that did not come to its end (E53).
+        is_partial: the output is what a task leaves behind that did not come to its end.
     """
 
     output: TaskOutput | None = None
@@ -175,7 +175,7 @@ class PreviousOutputKept(Exception):  # noqa: N818 - no error
 
 
 class PartialOutputKept(Exception):  # noqa: N818 - no error
-    """Ends a task that runs for each item before all of them were done (E53). Its cause says why.
+    """Ends a task that runs for each item before all of them were done. Its cause says why.
 
     Attributes:
         output: what the items that are done put out.

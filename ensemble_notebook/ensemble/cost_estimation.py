@@ -75,7 +75,7 @@ def estimate(
         values: of the template variables; those without a value are left as they are.
         pricing: what requests cost.
         at: when it would run; list prices depend on the date.
-        items: those that are known by now (E53).
+        items: those that are known by now.
         replies: usual tokens of a reply, by the path of the task; see `find_usual_replies`.
     """
     resolved = AgentResolver(values).resolve_graph(graph)
@@ -110,7 +110,7 @@ def find_usual_replies(name: str | None, graph: Graph) -> Mapping[str, int]:
 def find_price_problems(
     ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing, at: datetime
 ) -> Iterator[Problem]:
-    """The models that `max_cost` rules out because nobody knows their price (E36)."""
+    """The models that `max_cost` rules out because nobody knows their price."""
     budget = ensemble.budget
     if budget is None or budget.max_cost is None or budget.allow_unknown_cost:
         return
@@ -218,7 +218,7 @@ class _Estimator:
         return one.times(count)
 
     def _find_rounds(self, node: TaskNode) -> Range[int]:
-        """How often the phase of a task is done (E81)."""
+        """How often the phase of a task is done."""
         most = None if node.phase is None else self._graph.phases[node.phase].phase.max_rounds
         return Range(1, most or 1)
 

@@ -101,7 +101,7 @@ class Ensemble(RunnableEnsemble):
         inputs: default values of template variables.
         texts: what a model is told of a reply that is not good enough, in place of ours: `PromptTexts`, or a mapping
             such as ``{"correction": "Again, please: {error}"}``.
-        deps: any object for tools, handlers and other functions that take a `RunContext`, as its ``deps`` (E79).
+        deps: any object for tools, handlers and other functions that take a `RunContext`, as its ``deps``.
         verbose: whether all prompts and replies are logged, at INFO.
         name: for views and the list of remembered runs.
 
@@ -186,29 +186,28 @@ class Ensemble(RunnableEnsemble):
 
         Args:
             inputs: values of template variables.
-            repeat: how often it runs, 1 to 1,000, as independent samples (V1); then the result is the `MapResult` of
+            repeat: how often it runs, 1 to 1,000, as independent samples; then the result is the `MapResult` of
                 one row. None: once.
             score: with `repeat`, as in `map`.
             expected: with `repeat`, as in `map`.
             timeout: seconds until the run is stopped.
-            record: file to which all model exchanges, tool results and review answers are written, secrets masked
-                (E42).
+            record: file to which all model exchanges, tool results and review answers are written, secrets masked.
             replay: a recorded file, from which models and tools answer; no model or tool is called.
             replay_tools: ``"live"``: a replay calls tools and reviewers all the same.
             pace: ``"recorded"``: a replay takes as long as the recorded run.
             reuse: run only what has changed since an earlier run, and what depends on it; all other tasks take over
-                their earlier output (C34).
+                their earlier output.
             only: a task or its name: run this task alone. The tasks that it depends on are reused where unchanged, and
                 run otherwise; all others are skipped.
             resume: an earlier run to continue: its output, its id or a prefix of that, its name, or ``"-1"`` for the
                 last run. What it has done is not done again. Its inputs are used unless others are given.
             continue_from: an earlier output, or the id of a remembered run, its name, or -1 for the last one; each task
                 continues the conversation of the task of the same name there. Or a list of messages, for the only task
-                that has an agent (E55).
+                that has an agent.
             history: how much of these conversations is sent: ``"20 turns"``, ``"8k tokens"``, ``"8k tokens,
-                summarised"``; None: all (E78).
+                summarised"``; None: all.
             deps: any object for tools, handlers and other functions that take a `RunContext`, as its ``deps``; None:
-                those of the ensemble (E79).
+                those of the ensemble.
             **variables: more values of template variables, as keywords.
 
         Raises:
@@ -274,7 +273,7 @@ class Ensemble(RunnableEnsemble):
         inputs: Inputs = None,
         /,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - the same word in all four ways to run (E4)
+        timeout: float | None = None,  # noqa: ASYNC109 - the same word in all four ways to run
         record: PathLike | None = None,
         replay: PathLike | None = None,
         replay_tools: ReplayTools = None,
@@ -377,7 +376,7 @@ class Ensemble(RunnableEnsemble):
         deps: object = None,
         **variables: Any,
     ) -> RunStream:
-        """Make a run whose events are read as they come, and whose output is there after the last one (E80).
+        """Make a run whose events are read as they come, and whose output is there after the last one.
 
         ::
 
@@ -479,7 +478,7 @@ class Ensemble(RunnableEnsemble):
         Args:
             rows: a DataFrame, or a list of mappings. Missing values (NaN, NA, NaT) become None, which is an empty text
                 in a prompt. The ensemble's `inputs` are used for columns that a row does not have.
-            score: what scores each row that is done (V4): a scorer, a list of them, or a dict of them by name. A scorer
+            score: what scores each row that is done: a scorer, a list of them, or a dict of them by name. A scorer
                 is a function with any of the parameters ``output``, ``inputs``, ``expected`` and ``run``, one of
                 `ensemble_notebook.scorers`, or an ensemble that judges. Its scores are columns of ``.frame``.
             expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
@@ -552,7 +551,7 @@ class Ensemble(RunnableEnsemble):
         return Variants(self, changes, score)
 
     def validate(self) -> tuple[str, ...]:
-        """Check the rules between the objects, and that every model is available here (E5).
+        """Check the rules between the objects, and that every model is available here.
 
         Returns:
             Warnings about what is unusual but can run.
@@ -624,7 +623,7 @@ class Ensemble(RunnableEnsemble):
         return text
 
     def as_tool(self, name: str, description: str) -> BaseTool:
-        """Make a tool that runs this ensemble, for the `tools` of an agent (E54).
+        """Make a tool that runs this ensemble, for the `tools` of an agent.
 
         It has a text parameter for each input without a value, and returns the text of the final task. Its run is
         nested in the agent's: the same budget, rate limits, timeout and capture mode hold, and its trace is below the

@@ -188,7 +188,7 @@ class EnsembleOutput(Pickled):
         raise FrozenInstanceError(f"cannot delete {name!r}: an EnsembleOutput is frozen")
 
     def get_pickled_state(self) -> dict[str, Any]:
-        """The state for pickling; models, tools and functions are replaced by descriptions (E63)."""
+        """The state for pickling; models, tools and functions are replaced by descriptions."""
         state = {name: value for name, value in vars(self).items() if name in _KEPT}
         if self._keeps_texts:
             return state
@@ -206,12 +206,12 @@ class EnsembleOutput(Pickled):
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The whole stream, in order, secrets masked (E69); every view is made from it."""
+        """The whole stream, in order, secrets masked; every view is made from it."""
         return tuple(mask_event(event) for event in self._events)
 
     @cached_property
     def inputs(self) -> Mapping[str, str]:
-        """The template variables of the run as text, secrets masked. Empty texts under `CaptureMode.METADATA` (T6a)."""
+        """The template variables of the run as text, secrets masked. Empty texts under `CaptureMode.METADATA`."""
         first = self._events[0]
         return mask_event(first).inputs if isinstance(first, RunStarted) else {}
 
@@ -248,7 +248,7 @@ class EnsembleOutput(Pickled):
         replace: bool = False,
         expected: str | None = None,
     ) -> EnsembleOutput:
-        """Score the run, without asking any model but a judge's own (V6).
+        """Score the run, without asking any model but a judge's own.
 
         This one stays as it is. The store keeps the scores, where it has the run. ::
 
@@ -281,7 +281,7 @@ class EnsembleOutput(Pickled):
         *,
         replace: bool = False,
     ) -> EnsembleOutput:
-        """Add what a person says of the run (V8). This one stays as it is; the store keeps the score.
+        """Add what a person says of the run. This one stays as it is; the store keeps the score.
 
         Args:
             value: a bool passes or fails it, a number scores, a text labels it.
@@ -306,7 +306,7 @@ class EnsembleOutput(Pickled):
 
     @property
     def shows_texts(self) -> bool:
-        """Whether views of it may show texts (T6a)."""
+        """Whether views of it may show texts."""
         return self._keeps_texts
 
     @property
@@ -325,7 +325,7 @@ class EnsembleOutput(Pickled):
         return self.trace.metrics
 
     def diff(self, other: EnsembleOutput | ExecutionTrace) -> RunDiff:
-        """Compare this run with another one (T22): spans by path, and the texts that changed.
+        """Compare this run with another one: spans by path, and the texts that changed.
 
         Args:
             other: an output or a trace of any run, finished or not.
@@ -342,7 +342,7 @@ class EnsembleOutput(Pickled):
         speedup: Mapping[str, float] | None = None,
         drop_waits: bool | str | Iterable[str] = False,
     ) -> Prediction:
-        """Predict how long the run would have taken under other conditions (T23).
+        """Predict how long the run would have taken under other conditions.
 
         Args:
             max_concurrency: the most tasks that run at the same time; None: as in the run.
@@ -362,7 +362,7 @@ class EnsembleOutput(Pickled):
     def task_outputs(self) -> tuple[TaskOutput, ...]:
         """Outputs of the completed tasks, in order of completion, each with its trace and metrics.
 
-        Of a hierarchical run, what the workers did, and the manager's last (E22).
+        Of a hierarchical run, what the workers did, and the manager's last.
         """
         return tuple(self._by_name.values())
 
@@ -411,7 +411,7 @@ class EnsembleOutput(Pickled):
         return first.capture_mode if isinstance(first, RunStarted) else CaptureMode.OFF
 
     def get_conversations(self, *, before: bool = False) -> Mapping[str, Messages]:
-        """The conversation of each task by its name, which `run(continue_from=...)` continues (E55).
+        """The conversation of each task by its name, which `run(continue_from=...)` continues.
 
         A task without an output, because it failed or was stopped, has the conversation that it started from.
 
@@ -427,7 +427,7 @@ class EnsembleOutput(Pickled):
         return sum(output.tool_call_count for output in self.completed_outputs)
 
     def export(self, path: PathLike) -> Path:
-        """Write the run to a file: .trace.json, .html, .svg or .parquet, by the end of the name (T13).
+        """Write the run to a file: .trace.json, .html, .svg or .parquet, by the end of the name.
 
         Args:
             path: of the file.
@@ -529,8 +529,8 @@ def make_run_error(
 ) -> BaseException | None:
     """The error that fits the end of a run, its cause set; None where `run` returns.
 
-    It returns where nothing failed, where somebody left early or the budget was used up, whatever had failed by then
-    (E27, E36), and always under PARTIAL, whose outcome is told by the status, FAILED included (E32, E34). An
+    It returns where nothing failed, where somebody left early or the budget was used up, whatever had failed by then,
+    and always under PARTIAL, whose outcome is told by the status, FAILED included. An
     interrupt and a timeout raise in any case.
     """
     if result.exit_reason is ExitReason.INTERRUPTED:

@@ -46,7 +46,7 @@ def check_runnable(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Gr
 
 
 def _find_problems_inside(graph: Graph, source: ChatSource) -> Iterator[Problem]:
-    """What keeps the ensembles that do tasks from running, found before the run around them begins (E54)."""
+    """What keeps the ensembles that do tasks from running, found before the run around them begins."""
     for node in graph.all_tasks:
         inner: Any = node.task.ensemble
         if inner is not None:
@@ -64,7 +64,7 @@ def make_pricing(ensemble: EnsembleDefinition) -> Pricing:
 
 
 def check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSettings) -> Iterator[str]:
-    """Say what keeps texts although the capture mode is metadata (T6a).
+    """Say what keeps texts although the capture mode is metadata.
 
     Raises:
         ValidationError: a recording would be nothing but texts, and so is what a run is resumed from.
@@ -83,7 +83,7 @@ def check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSetti
 
 
 def warn_of_tracing() -> Iterator[str]:
-    """Who has switched tracing on expects uploads, and would look for them in vain (E68)."""
+    """Who has switched tracing on expects uploads, and would look for them in vain."""
     variable = find_tracing_variable()
     if variable is not None and not config.langsmith:
         yield (
@@ -93,7 +93,7 @@ def warn_of_tracing() -> Iterator[str]:
 
 
 def _find_absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
-    """A problem for each object that a pickle has left out, and that nobody has put back (E63)."""
+    """A problem for each object that a pickle has left out, and that nobody has put back."""
     tasks = [node.task for node in (*graph.all_tasks, *graph.managed)]
     agents = [each for task in tasks for each in (task.agent, task.fallback)]
     for owner in dict.fromkeys((ensemble, *ensemble.agents, *tasks, *agents)):

@@ -313,7 +313,7 @@ class RunHandle(SuggestsNames):
                 await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
 
     def _finish_recording(self, driver: Driver) -> None:
-        """Tell the recording that the run has completed; what it could not write by now has been told (E42)."""
+        """Tell the recording that the run has completed; what it could not write by now has been told."""
         from ensemble_notebook.models.recording.recorder import RecordingSource
 
         source = self._source
@@ -326,7 +326,7 @@ class RunHandle(SuggestsNames):
                 self.output.add_warning(message)
 
     def _begin_remembering(self) -> RunWriter | None:
-        """Have the run written to the store; a nested one is written as a part of the run around it (E52)."""
+        """Have the run written to the store; a nested one is written as a part of the run around it."""
         if self._parent is None and not self._setting.is_row:  # one that runs in a worker is remembered at home
             cost, origin = self._ensemble.cost, self._setting.origin
             self._store_writer = begin_remembering(
@@ -363,7 +363,7 @@ class RunHandle(SuggestsNames):
             await finish_remembering(self._store_writer, self.output, limit_s)
 
     async def _export(self, limit_s: float) -> None:
-        """Hand the trace to the exporter, if there is one; failed runs have a trace, too (T6)."""
+        """Hand the trace to the exporter, if there is one; failed runs have a trace, too."""
         exporter, output = self._ensemble.trace_exporter, self.output
         if (
             output is None
@@ -384,7 +384,7 @@ class RunHandle(SuggestsNames):
             output.add_warning(warning)
 
     def _abandon(self, reason: ExitReason) -> None:
-        """End the run on this thread, since its loop is blocked; runs from now on get a new loop (E66)."""
+        """End the run on this thread, since its loop is blocked; runs from now on get a new loop."""
         assert self._thread is not None
         place = self._thread.find_place()
         replace_loop_thread(self._thread)
@@ -412,7 +412,7 @@ class RunHandle(SuggestsNames):
         """End the run in another way, from a thread of its own, where its loop does not answer although it is to end.
 
         Something that blocks in an async function, such as ``time.sleep``, holds the loop: no interrupt and no timeout
-        reaches the run through it (E66). The run is to end `after_s` from now, and has half a second more to do so.
+        reaches the run through it. The run is to end `after_s` from now, and has half a second more to do so.
         """
         end = self._get_end()
 

@@ -79,7 +79,7 @@ _TEXTLESS: Final = (
 
 
 def ask_person_here(setting: RunSettings) -> RunSettings:
-    """The settings of a run that is begun here: with the person who can be asked, if it names nobody else (E45)."""
+    """The settings of a run that is begun here: with the person who can be asked, if it names nobody else."""
     if setting.review_handler is not None or find_parent_run() is not None or (person := find_person()) is None:
         return setting
     return replace(setting, review_handler=person.reviewer)
@@ -88,7 +88,7 @@ def ask_person_here(setting: RunSettings) -> RunSettings:
 def make_source(setting: RunSettings) -> ChatSource:
     """Where the models of a run come from: the process's source, one that writes down what it sees, or a recording.
 
-    A nested run asks through the source of the run around it, so that one recording has both (E52).
+    A nested run asks through the source of the run around it, so that one recording has both.
     """
     from ensemble_notebook.models.model_source import get_default_source
 
@@ -140,7 +140,7 @@ def _find_path(ensemble: EnsembleDefinition, parent: ParentRun | None) -> tuple[
     """What this run and those around it are called, the outermost first.
 
     Raises:
-        ValidationError: they are nested too deep: one of them reaches itself (E54).
+        ValidationError: they are nested too deep: one of them reaches itself.
     """
     path = (*(() if parent is None else parent.path), describe_ensemble(ensemble))
     if len(path) > MAX_DEPTH + 1:
@@ -237,7 +237,7 @@ class PreparedEnsemble:
         self._plan: ExecutionPlan | None = None
 
     def _find_only_agent(self) -> str:
-        """The name of the only task that has an agent, which goes on with messages that were given (E55).
+        """The name of the only task that has an agent, which goes on with messages that were given.
 
         Raises:
             ValidationError: there is none, or there are several.
@@ -271,7 +271,7 @@ class PreparedEnsemble:
             )
 
     def _check_gates(self, parent: ParentRun | None) -> tuple[str, ...]:
-        """Say at which gates nobody can be asked, if that is known by now (E45).
+        """Say at which gates nobody can be asked, if that is known by now.
 
         Raises:
             ValidationError: a person would be shown texts, and no text is to be kept.
@@ -398,7 +398,7 @@ class PreparedEnsemble:
 
     @property
     def _is_plan_shared(self) -> bool:
-        """Whether no view can tell the plan of one run from that of another: no text of it is told (T6a)."""
+        """Whether no view can tell the plan of one run from that of another: no text of it is told."""
         is_plain = not self._has_resolved_agents and all(node.nested is None for node in self.graph.tasks)
         return self._capture_mode is CaptureMode.METADATA and is_plain
 
@@ -469,7 +469,7 @@ def _make_memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | No
 
 
 def _refuse_unused(ensemble: EnsembleDefinition, variables: Mapping[str, Any], used: Collection[str]) -> None:
-    """A keyword that no text uses is a misspelt one (E5), or a field. Where there are handlers, they may want any."""
+    """A keyword that no text uses is a misspelt one, or a field. Where there are handlers, they may want any."""
     unused = [name for name in variables if name not in used]
     if has_handlers(ensemble):
         unused = [name for name in unused if name in _FIELDS and _is_setting(variables[name])]

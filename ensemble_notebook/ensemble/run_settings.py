@@ -91,17 +91,17 @@ class RunSettings:
 
     Attributes:
         timeout: seconds; past them the run stops and raises. None for no limit.
-        record: file that every model exchange is written to (E42).
+        record: file that every model exchange is written to.
         replay: file that every model exchange is answered from, instead of any model.
         replay_tools: ``"live"`` where a replay calls tools, whose recorded answers it gives else.
         pace: ``"recorded"`` where a replay takes the time that it took.
-        reuse: whether what an earlier run has done serves in place of running it again (C34).
+        reuse: whether what an earlier run has done serves in place of running it again.
         only: the one task that the run is about, or its name; what it builds on is reused, or run; all else is skipped.
         resume: the run to go on with: an output of it, or its id, a beginning of that, its name, or -1 for the last.
         continue_from: the output of a run whose tasks' conversations those of the same names go on with, its id, or a
-            list of messages (E55).
-        history: how much of these conversations is sent (E78); None for all.
-        deps: for functions that take a `RunContext` (E79); None: those of the ensemble.
+            list of messages.
+        history: how much of these conversations is sent; None for all.
+        deps: for functions that take a `RunContext`; None: those of the ensemble.
         listeners: of this one run, beside the ensemble's own.
         review_handler: asked where the ensemble has none of its own.
         streams: whether replies are streamed in any case.

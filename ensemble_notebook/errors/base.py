@@ -69,7 +69,7 @@ _masks: Final[list[Callable[[str], str]]] = []
 
 
 def register_mask(mask: Callable[[str], str]) -> None:
-    """Have what errors say to people go through `mask` first (T7): what a secret is, is known above this module."""
+    """Have what errors say to people go through `mask` first: what a secret is, is known above this module."""
     _masks.append(mask)
 
 
@@ -81,7 +81,7 @@ def mask_text(text: str) -> str:
 
 
 def remove_control_characters(text: str) -> str:
-    """The text without control characters, so that nobody's words move the cursor or write a title (E71)."""
+    """The text without control characters, so that nobody's words move the cursor or write a title."""
     return _CONTROLS.sub("", text)
 
 
@@ -130,7 +130,7 @@ class _Readable(SuggestsNames, BaseException):
         super().__init__(*args)
 
     def __str__(self) -> str:
-        """Its words, without secrets and control characters (E69, E71)."""
+        """Its words, without secrets and control characters."""
         return make_readable(super().__str__())
 
     def __repr__(self) -> str:
@@ -138,7 +138,7 @@ class _Readable(SuggestsNames, BaseException):
         return mask_text(super().__repr__())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles with its facts and causes; see `errors.pickling` (E63)."""
+        """Pickles with its facts and causes; see `errors.pickling`."""
         (reduce,) = _reducers
         return reduce(self)
 
@@ -159,14 +159,14 @@ class EnsembleError(_Readable, Exception):
     """Base of every error of this package.
 
     Attributes:
-        output: the partial ``EnsembleOutput`` of the run that raised it; None where nothing had started (E32).
+        output: the partial ``EnsembleOutput`` of the run that raised it; None where nothing had started.
     """
 
     output: Any = None
     _is_rendered = False
 
     def _render_lines(self) -> list[str]:
-        """The short form for a cell: this error, its root cause, and where that came from (E48)."""
+        """The short form for a cell: this error, its root cause, and where that came from."""
         lines = [f"{type(self).__name__}: {summarize_error(self)}"]
         *_, root = iterate_causes(self)
         if summarize_error(root) not in lines[0]:
@@ -185,11 +185,11 @@ class EnsembleError(_Readable, Exception):
 
 
 class AbsentObjectError(EnsembleError, AttributeError):
-    """A pickle holds only a description of a model, tool or function, and the thing itself was asked for (E63)."""
+    """A pickle holds only a description of a model, tool or function, and the thing itself was asked for."""
 
 
 class RunInterrupted(_Readable, KeyboardInterrupt):
-    """A person stopped the run (E35). A `KeyboardInterrupt`, so that "Run All" stops here too.
+    """A person stopped the run. A `KeyboardInterrupt`, so that "Run All" stops here too.
 
     Attributes:
         output: the partial ``EnsembleOutput``.

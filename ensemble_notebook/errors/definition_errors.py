@@ -28,7 +28,7 @@ class Problem:
 
 
 class ValidationError(EnsembleError, ValueError):
-    """A definition can't run as written. Always found before any model is called (E4, E5).
+    """A definition can't run as written. Always found before any model is called.
 
     Attributes:
         problems: everything found, in the order of the definition; at least one.
@@ -45,7 +45,7 @@ class ValidationError(EnsembleError, ValueError):
 
 
 class CircularDependencyError(ValidationError):
-    """Tasks (by context) or phases (by after) wait for each other (E5).
+    """Tasks (by context) or phases (by after) wait for each other.
 
     Attributes:
         nodes: the names on exactly one cycle, in order, the first one not repeated.
@@ -69,7 +69,7 @@ _ITEM_HINT: Final = " A task with for_each runs for each item of a list, and fil
 
 
 class PromptTemplateError(EnsembleError, ValueError):
-    """``{variables}`` without a value (E6).
+    """``{variables}`` without a value.
 
     Attributes:
         missing_variables: all missing names over the whole ensemble, in order of appearance, once each.

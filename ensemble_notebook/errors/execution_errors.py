@@ -30,7 +30,7 @@ class TaskExecutionError(EnsembleError, RuntimeError):
 
 
 class ParallelExecutionError(TaskExecutionError):
-    """Under CONTINUE_ON_ERROR at least one task failed; everything that could run did (E32).
+    """Under CONTINUE_ON_ERROR at least one task failed; everything that could run did.
 
     Attributes:
         failed_task_causes: task name -> its exception, in order of failure.
@@ -42,7 +42,7 @@ class ParallelExecutionError(TaskExecutionError):
 
 
 class PhaseExecutionError(TaskExecutionError):
-    """At least one phase failed; unrelated phases finished, dependents were skipped (E26).
+    """At least one phase failed; unrelated phases finished, dependents were skipped.
 
     Attributes:
         failures: a tuple of ``Failure(name, agent_role, error)``, one per failed task, in order of failure.
@@ -54,7 +54,7 @@ class PhaseExecutionError(TaskExecutionError):
 
 
 class AgentExecutionError(EnsembleError, RuntimeError):
-    """The model of an agent could not answer, retries included (E14); the origin is the cause."""
+    """The model of an agent could not answer, retries included; the origin is the cause."""
 
     def __init__(self, message: str, *, agent_role: str, task_description: str) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class AgentExecutionError(EnsembleError, RuntimeError):
 
 
 class FallbackFailedError(EnsembleError, RuntimeError):
-    """A task's own worker failed, and then its fallback, too (E31). The cause is the fallback's error.
+    """A task's own worker failed, and then its fallback, too. The cause is the fallback's error.
 
     Attributes:
         first_error: what the task's own worker failed with, with its causes.
@@ -80,7 +80,7 @@ class FallbackFailedError(EnsembleError, RuntimeError):
 
 
 class ItemsFailedError(EnsembleError, RuntimeError):
-    """Items of a task failed that runs for each item of a list (E53). The cause is what the first of them failed with.
+    """Items of a task failed that runs for each item of a list. The cause is what the first of them failed with.
 
     Attributes:
         failures: one for each item that failed, in the order of the items.
@@ -94,7 +94,7 @@ class ItemsFailedError(EnsembleError, RuntimeError):
 
 
 class ScoringError(EnsembleError, RuntimeError):
-    """The score function failed for each run of variants; the runs are kept (E73). The cause is what it raised.
+    """The score function failed for each run of variants; the runs are kept. The cause is what it raised.
 
     Attributes:
         result: the whole `MapResult`; so is ``output``.
@@ -107,7 +107,7 @@ class ScoringError(EnsembleError, RuntimeError):
 
 
 class ToolExecutionError(EnsembleError, RuntimeError):
-    """A tool failed. A model is told, and the run goes on (E13); only a handler that reports a failure raises it."""
+    """A tool failed. A model is told, and the run goes on; only a handler that reports a failure raises it."""
 
     def __init__(self, message: str, *, tool_name: str, tool_input: str) -> None:
         super().__init__(message)
@@ -116,7 +116,7 @@ class ToolExecutionError(EnsembleError, RuntimeError):
 
 
 class MaxIterationsExceededError(EnsembleError, RuntimeError):
-    """An agent went on calling tools after it had been told twice to stop (E12).
+    """An agent went on calling tools after it had been told twice to stop.
 
     Attributes:
         max_iterations: the budget of executed tool calls.
@@ -155,7 +155,7 @@ class MaxIterationsExceededError(EnsembleError, RuntimeError):
 
 
 class DeadlineExceededError(EnsembleError, TimeoutError):
-    """A model request, a task or a run took longer than it was given (E4, E38, E67). Never retried (E30).
+    """A model request, a task or a run took longer than it was given. Never retried.
 
     Attributes:
         scope: ``"model request"``, ``"task"``, ``"run"`` or ``"condition"``.
@@ -171,7 +171,7 @@ class DeadlineExceededError(EnsembleError, TimeoutError):
 
 
 class ConstraintViolationError(EnsembleError, RuntimeError):
-    """The manager ended well, but a worker that was required never succeeded (E25).
+    """The manager ended well, but a worker that was required never succeeded.
 
     Attributes:
         violations: one sentence each.
@@ -187,7 +187,7 @@ class ConstraintViolationError(EnsembleError, RuntimeError):
 
 
 class OutputParsingError(EnsembleError, ValueError):
-    """No reply could be read as the task's `output_type`, corrections included (E16).
+    """No reply could be read as the task's `output_type`, corrections included.
 
     Attributes:
         raw_output: the last reply.
@@ -226,7 +226,7 @@ def _quote_beginning(text: str, who: str) -> str:
 
 
 class GuardrailViolationError(EnsembleError, RuntimeError):
-    """A guardrail stopped a task (E18).
+    """A guardrail stopped a task.
 
     Attributes:
         kind: ``"input"`` or ``"output"``.
@@ -240,7 +240,7 @@ class GuardrailViolationError(EnsembleError, RuntimeError):
 
 
 class RateLimitTimeoutError(EnsembleError, TimeoutError):
-    """A model request would have to wait longer for its rate limit than the limit allows (E37).
+    """A model request would have to wait longer for its rate limit than the limit allows.
 
     Attributes:
         rate_limit: the `RateLimit`.
@@ -257,7 +257,7 @@ class RateLimitTimeoutError(EnsembleError, TimeoutError):
 
 
 class BudgetExceededError(EnsembleError, RuntimeError):
-    """A model request does not fit into what the budget leaves (E36). Ends the run with a status, not with a raise.
+    """A model request does not fit into what the budget leaves. Ends the run with a status, not with a raise.
 
     Attributes:
         budget: the `Budget`.
@@ -271,7 +271,7 @@ class BudgetExceededError(EnsembleError, RuntimeError):
 
 
 class ReviewTimeoutError(EnsembleError, TimeoutError):
-    """Nobody answered a review in time, and its `on_timeout` is ``fail`` (E45).
+    """Nobody answered a review in time, and its `on_timeout` is ``fail``.
 
     Attributes:
         request: the `ReviewRequest`.
@@ -297,7 +297,7 @@ class ReviewRejectedError(EnsembleError, RuntimeError):
 
 
 class ReplayError(EnsembleError, LookupError):
-    """A recording has no answer to a model request, or is none (E42)."""
+    """A recording has no answer to a model request, or is none."""
 
 
 class MissingPackageError(EnsembleError, ImportError):
@@ -314,8 +314,8 @@ class MissingPackageError(EnsembleError, ImportError):
 
 
 class TraceFormatError(EnsembleError, ValueError):
-    """A file is no execution trace, or not a whole one (T12)."""
+    """A file is no execution trace, or not a whole one."""
 
 
 class StoreError(EnsembleError, OSError):
-    """What is asked of the run store is not there, or its file can't be read (T31)."""
+    """What is asked of the run store is not there, or its file can't be read."""

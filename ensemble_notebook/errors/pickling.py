@@ -36,7 +36,7 @@ from ensemble_notebook.errors.base import (
 )
 from ensemble_notebook.errors.origin import find_origin, iterate_causes
 
-# --- What stands in a pickle for a model, a tool, a function: its description, and an error for who asks more (E63) ---
+# --- What stands in a pickle for a model, a tool, a function: its description, and an error for who asks more ---
 
 
 class DescribedObject:
@@ -124,7 +124,7 @@ def describe_object(value: Any) -> str:
     return make_readable(kind)
 
 
-# --- Errors that are not ours: what a server said by them, how they are read back from files, and masked (E63, E69) ---
+# --- Errors that are not ours: what a server said by them, how they are read back from files, and masked ---
 
 
 _DEEPEST: Final = 100
@@ -202,7 +202,7 @@ def _read_http_status(error: BaseException) -> int | None:
 
 
 def mask_error(error: BaseException) -> BaseException:
-    """The same error with secrets masked in its text, and in the texts of all errors behind it (E69).
+    """The same error with secrets masked in its text, and in the texts of all errors behind it.
 
     Servers quote keys in their refusals. The text is changed in place, so that ``except`` and ``isinstance`` work as
     before; where a foreign class does not allow that, a stand-in of the same name takes its place in the chain.
@@ -271,7 +271,7 @@ def _text(error: BaseException) -> str:
         return type(error).__name__
 
 
-# --- Pickles of our objects: complete in what happened, without models, tools, functions and secrets (E63, E69) -------
+# --- Pickles of our objects: complete in what happened, without models, tools, functions and secrets -------
 
 
 _PROTOCOL: Final = pickle.HIGHEST_PROTOCOL

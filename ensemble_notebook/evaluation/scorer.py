@@ -98,7 +98,7 @@ class Scorer:
         function: to be called; None for a judge.
         judge: the ensemble that judges; None for a function.
         positional, keywords: names of the parameters of the function; ``*`` is the whole run, of a function of one
-            parameter with a name of its own (E73).
+            parameter with a name of its own.
         column: that a ready-made one needs.
         needs_expected: whether the function can't be called without `expected`.
         is_ready_made: whether it is one of `ensemble_notebook.scorers`.
@@ -262,7 +262,7 @@ def _list_bound(function: Any) -> set[str]:
 
 
 def _list_parameters(function: Callable[..., Any]) -> Iterable[Parameter]:
-    """The parameters that are given by name; one for the `RunContext` goes by its annotation (E79)."""
+    """The parameters that are given by name; one for the `RunContext` goes by its annotation."""
     try:
         return inspect.signature(give_context(function)).parameters.values()
     except (TypeError, ValueError):  # written in C, and says nothing of itself

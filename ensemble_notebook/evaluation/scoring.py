@@ -67,7 +67,7 @@ async def score_run(
     keeps_texts: bool = True,
     replaces: bool = False,
 ) -> None:
-    """Score one run. What a scorer raises is a record, and never ends anything (V3).
+    """Score one run. What a scorer raises is a record, and never ends anything.
 
     Args:
         scorers: one after the other.
@@ -76,7 +76,7 @@ async def score_run(
         calls: how they are called.
         readers: of the judges, by the name of the scorer.
         scoring: gets what came of it, one scorer at a time, so that a stop leaves what was scored by then.
-        keeps_texts: whether texts of errors may be kept (T6a).
+        keeps_texts: whether texts of errors may be kept.
         replaces: whether the scores take the place of earlier ones of their names.
 
     Raises:

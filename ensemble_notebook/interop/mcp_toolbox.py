@@ -377,7 +377,7 @@ def _require_package() -> None:
 
 
 def _to_tool_name(name: str) -> str:
-    """A name that every provider takes: letters, digits and underscores (E1)."""
+    """A name that every provider takes: letters, digits and underscores."""
     return _NO_NAME.sub("_", name)
 
 

@@ -95,7 +95,7 @@ class EntityMemory(SuggestsNames):
         return [entry for entry in found if _is_mentioned(query, entry.metadata.get(_ENTITY))][: max(0, limit)]
 
     def get_kind(self, scope: str, /) -> MemoryKind:
-        """Say which scope holds the facts; for other scopes, as the wrapped store (T11).
+        """Say which scope holds the facts; for other scopes, as the wrapped store.
 
         Args:
             scope: its name.

@@ -51,7 +51,7 @@ _MAX_QUERY_WORDS: Final = 200
 
 
 class FullTextStore(SuggestsNames, ABC):
-    """What both of our own stores do. Thread-safe; secrets are masked before they are kept (T7)."""
+    """What both of our own stores do. Thread-safe; secrets are masked before they are kept."""
 
     def __init__(self, max_entries: int | None, max_age: float | timedelta | None) -> None:
         self._retention = Retention.from_limits(max_entries, max_age)
@@ -145,7 +145,7 @@ def _make_entry(text: Any, moment: Any, metadata: Any) -> MemoryEntry:
     """Make an entry of a row.
 
     Raises:
-        EnsembleError: somebody has edited the file, and it is none (E71).
+        EnsembleError: somebody has edited the file, and it is none.
     """
     try:
         created_at, facts = datetime.fromisoformat(moment), json.loads(metadata)
@@ -241,7 +241,7 @@ class InMemoryStore(FullTextStore):
             yield self._connection
 
     def get_kind(self, _scope: str, /) -> MemoryKind:
-        """Say that it lasts no longer than the process (T11)."""
+        """Say that it lasts no longer than the process."""
         return "short_term"
 
     def __getstate__(self) -> tuple[Retention, bytes]:

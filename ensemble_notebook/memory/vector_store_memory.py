@@ -75,7 +75,7 @@ class VectorStoreMemory(SuggestsNames):
         return made
 
     async def store(self, scope: str, entry: MemoryEntry, /) -> None:
-        """As `MemoryStore.store`; secrets are masked (T7).
+        """As `MemoryStore.store`; secrets are masked.
 
         Raises:
             ValidationError: the store is read-only.

@@ -171,7 +171,7 @@ def _check_field(name: Any, value: Any) -> None:
 
 
 def _parse_name(name: str) -> ModelSpec:
-    """Read what names a model without an address: a spec, or a bare name, which OpenAI's server knows (E56)."""
+    """Read what names a model without an address: a spec, or a bare name, which OpenAI's server knows."""
     if _find_kind(name.partition(":")[0].strip()) is None:
         return OpenAISpec(name)
     try:

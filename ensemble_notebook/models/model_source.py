@@ -80,7 +80,7 @@ class ModelSource:
 
     @asynccontextmanager
     async def connections_held(self) -> AsyncIterator[None]:
-        """Keep connections open from request to request; when the last run of the process leaves, they close (E76)."""
+        """Keep connections open from request to request; when the last run of the process leaves, they close."""
         try:
             async with self._connections.held():
                 yield

@@ -61,7 +61,7 @@ class ServedModel:
         key_variable: where its key comes from, for advice.
         has_tool_support: whether it calls tools.
         has_schema_support: whether it holds its replies to a schema; None for what its address and name say.
-        place_count: how many connections of this process a request takes (E76).
+        place_count: how many connections of this process a request takes.
         settings: where the parameters of the spec say nothing, by langchain-openai's names.
     """
 
@@ -155,7 +155,7 @@ class ModelSpec(ABC):
 
     @abstractmethod
     def identify(self, parameters: ModelParameters) -> ModelIdentity:
-        """Tell who the model is, without opening anything: for prices and estimates (E36).
+        """Tell who the model is, without opening anything: for prices and estimates.
 
         Why not simply ask its port: that needs a running loop, a client, and perhaps a server to be started first.
 
@@ -178,7 +178,7 @@ def make_spec_error(message: str, item: str | None = None) -> ValidationError:
     return ValidationError(Problem(message, field="llm", item=item))
 
 
-# --- Parameters of a model beside its name: checked, and passed on as they are (E56) ----------------------------------
+# --- Parameters of a model beside its name: checked, and passed on as they are ----------------------------------
 #
 # Whoever makes the model passes them on under the same names, which are langchain-openai's.
 

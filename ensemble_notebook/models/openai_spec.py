@@ -107,7 +107,7 @@ class OpenAISpec(ModelSpec):
         self.resolve()
 
     def identify(self, parameters: ModelParameters) -> ModelIdentity:
-        """Tell OpenAI, or the host of another server, whose prices nobody knows (T3)."""
+        """Tell OpenAI, or the host of another server, whose prices nobody knows."""
         endpoint = self.resolve()
         return ModelIdentity(endpoint.name, endpoint.provider, parameters.max_tokens)
 

@@ -156,7 +156,7 @@ class ProviderSpec(ModelSpec):
         return ModelIdentity(self.name, self.provider, parameters.max_tokens)
 
     async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:
-        """Have LangChain make the model, without retries of its own, which nobody would see (E30)."""
+        """Have LangChain make the model, without retries of its own, which nobody would see."""
         self.check()
         notice(f"Loading {PROVIDERS[self.provider].package} for {self.name} ...")
         model = await asyncio.to_thread(self._make, parameters.settings)

@@ -114,7 +114,7 @@ def matches(pattern: str | re.Pattern[str]) -> ReadyScorer:
         ensemble.map(rows, score=scorers.matches("(?i)refund (of|for) [0-9]+"))
 
     Args:
-        pattern: it is searched for. A search that takes longer than a second fails the score, not the row (E67).
+        pattern: it is searched for. A search that takes longer than a second fails the score, not the row.
 
     Raises:
         ValidationError: it can't be read as one, or is too large.

@@ -64,7 +64,7 @@ class _OpenSpan:
         contains_failure: what fails in it does not fail what is around it, as in a tool call.
         is_fallback: a fallback agent has taken over.
         reply: the last text that a model gave in it. tool_calls: how many were executed in it. output: of a task.
-        worked_s: of a task: its own time (E50), of all its attempts that are over.
+        worked_s: of a task: its own time, of all its attempts that are over.
         startup_s: of a task: how long it has waited for a model to be made ready, in this attempt.
     """
 
@@ -247,7 +247,7 @@ class EventBuilder:
 
     @contextmanager
     def startup(self, subject: str) -> Iterator[None]:
-        """A model is loaded, fetched or started, for the task that we are in, if we are in one (E57)."""
+        """A model is loaded, fetched or started, for the task that we are in, if we are in one."""
         scope, began_s, around = self._child(self._run), self.now_s, tuple(self._scope.outwards())
 
         def end(status: SpanStatus) -> None:
@@ -551,7 +551,7 @@ class EventBuilder:
         error: BaseException | None = None,
         outcome: ToolOutcome = ToolOutcome.SUCCESS,
     ) -> Iterator[None]:
-        """A tool call; answers the oldest open request for this tool. The failure of a tool stops nothing (E13)."""
+        """A tool call; answers the oldest open request for this tool. The failure of a tool stops nothing."""
         asked = next((call for call in self._asked if call.name == name), None) or self._ask(name)
         self._asked.remove(asked)
         outcome = outcome if error is None else ToolOutcome.FAILURE

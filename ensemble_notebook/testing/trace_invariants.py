@@ -93,7 +93,7 @@ def _check_endings(trace: ExecutionTrace) -> Iterator[str]:
 
 
 def _find_cut_off(trace: ExecutionTrace) -> set[str]:
-    """What is inside nested runs that nobody waited for any more: it ends with these, without an event (E52)."""
+    """What is inside nested runs that nobody waited for any more: it ends with these, without an event."""
     inside = {event.span_id for event in trace.events if isinstance(event, ev.NestedRunEnded) and not event.run_status}
     for event in trace.events:
         if event.parent_id in inside:
@@ -135,7 +135,7 @@ def _check_times(spans: Mapping[str, Span]) -> Iterator[str]:
 
 
 def _check_durations(trace: ExecutionTrace) -> Iterator[str]:
-    """A task has one duration, which is no longer than the time in which it was not over (E50)."""
+    """A task has one duration, which is no longer than the time in which it was not over."""
     said = {event.span_id: event for event in trace.events if isinstance(event, ev.TaskCompleted)}
     for span in trace.spans:
         if span.own_ms is None:
@@ -227,7 +227,7 @@ def _check_sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[st
 
 
 def _check_reuse(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
-    """What was reused was not worked on: nothing is spent beneath it, and what it saved is in no sum (C34)."""
+    """What was reused was not worked on: nothing is spent beneath it, and what it saved is in no sum."""
     tasks = [span for span in spans.values() if span.kind is SpanKind.TASK]
     for task in tasks:
         if not task.reused and (task.saved_tokens, task.saved_cost, task.saved_ms) != (None, None, None):

@@ -14,7 +14,7 @@ VARIABLE: Final = "AGENTENSEMBLE_CAPTURE_MODE"
 
 
 def resolve_capture_mode(argument: CaptureMode | str | None = None) -> CaptureMode:
-    """The mode of a run: the argument, else ``config.capture_mode``, else the environment variable, else OFF (T6).
+    """The mode of a run: the argument, else ``config.capture_mode``, else the environment variable, else OFF.
 
     Case and surrounding space don't matter. What is no mode is told in one warning, and the next source is used.
     """

@@ -46,7 +46,7 @@ class ExecutionTrace(Pickled):
 
     Args:
         events: of one run, in order; copied.
-        cost: own rates; None: the public price list (T10).
+        cost: own rates; None: the public price list.
         prices: of the attempts, by span id, as they were when the trace was written; None: to be looked up.
         scores: of the run, or of the rows of a map, in the order in which they were given.
 
@@ -78,12 +78,12 @@ class ExecutionTrace(Pickled):
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The stream that everything else is made from, secrets masked (E69)."""
+        """The stream that everything else is made from, secrets masked."""
         return tuple(mask_event(event) for event in self._events)
 
     @cached_property
     def scores(self) -> tuple[ScoreRecord, ...]:
-        """The scores that count, in the order in which they were given; secrets masked (V9)."""
+        """The scores that count, in the order in which they were given; secrets masked."""
         from ensemble_notebook.trace.analysis.score_table import clean_scores
 
         return clean_scores(self._scores, keeps_texts=self.capture_mode is not CaptureMode.METADATA)
@@ -156,7 +156,7 @@ class ExecutionTrace(Pickled):
 
     @property
     def capture_mode(self) -> CaptureMode:
-        """How much was recorded (T6)."""
+        """How much was recorded."""
         return self.fold.capture_mode
 
     @property
@@ -182,7 +182,7 @@ class ExecutionTrace(Pickled):
 
     @property
     def metrics(self) -> Metrics:
-        """The sums over the leaves of the run (T2)."""
+        """The sums over the leaves of the run."""
         return self.fold.metrics
 
     @property
@@ -197,17 +197,17 @@ class ExecutionTrace(Pickled):
 
     @property
     def duration(self) -> timedelta | None:
-        """How long the run took on the monotonic clock (T4); None before the end."""
+        """How long the run took on the monotonic clock; None before the end."""
         return None if self.fold.run is None else self.fold.run.duration
 
     @property
     def tasks(self) -> tuple[TaskTrace, ...]:
-        """The tasks of the plan, in order of declaration, also those that never ran (T1); then reviewers."""
+        """The tasks of the plan, in order of declaration, also those that never ran; then reviewers."""
         return self._parts.tasks
 
     @property
     def phases(self) -> tuple[PhaseTrace, ...]:
-        """One per phase, in order of declaration; those that never ran included (T1). Empty for a flat run."""
+        """One per phase, in order of declaration; those that never ran included. Empty for a flat run."""
         return self._parts.phases
 
     def task(self, name: str) -> TaskTrace:
@@ -226,13 +226,13 @@ class ExecutionTrace(Pickled):
 
     @cached_property
     def frames(self) -> Frames:
-        """The trace as DataFrames (T20, T21)."""
+        """The trace as DataFrames."""
         from ensemble_notebook.trace.frames import Frames
 
         return Frames(self.fold, self._events, self.scores)
 
     def diff(self, other: ExecutionTrace | HasTrace) -> RunDiff:
-        """What changed from this run to the other one (T22): rows by path, and the texts that are not the same.
+        """What changed from this run to the other one: rows by path, and the texts that are not the same.
 
         Args:
             other: a trace, or an output; of any run, finished or not.
@@ -254,7 +254,7 @@ class ExecutionTrace(Pickled):
         speedup: Mapping[str, float] | None = None,
         drop_waits: bool | str | Iterable[str] = False,
     ) -> Prediction:
-        """Predict how long the run would have taken under other conditions (T23).
+        """Predict how long the run would have taken under other conditions.
 
         Its schedule is carried out again, with the same tasks, dependencies and durations but for what is changed.
 
@@ -276,7 +276,7 @@ class ExecutionTrace(Pickled):
 
     @property
     def plot(self) -> Plots:
-        """Ready figures, where Altair is installed: tokens, cost, waterfall, concurrency (T26)."""
+        """Ready figures, where Altair is installed: tokens, cost, waterfall, concurrency."""
         from ensemble_notebook.trace.plots import Plots
 
         return Plots(self.frames)
@@ -286,7 +286,7 @@ class ExecutionTrace(Pickled):
         return RunParts(self.fold)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON shape of the trace (T11): plain values, secrets masked."""
+        """The JSON shape of the trace: plain values, secrets masked."""
         from ensemble_notebook.trace.formats.trace_json import to_document
 
         return to_document(self.fold, self._events, self._parts, self.cost, self.scores)
@@ -308,7 +308,7 @@ class ExecutionTrace(Pickled):
         return write_trace_file(self.to_dict(), Path(path))
 
     def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write the trace to a file; the end of the name selects the format (T13).
+        """Write the trace to a file; the end of the name selects the format.
 
         ``.trace.json`` is what `save` writes, ``.html`` the timeline as one page that needs no network, ``.svg`` a
         picture, ``.parquet`` the table of spans (needs pyarrow).
@@ -330,7 +330,7 @@ class ExecutionTrace(Pickled):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ExecutionTrace:
-        """Read a trace that `save` or AgentEnsemble has written (T12).
+        """Read a trace that `save` or AgentEnsemble has written.
 
         Args:
             path: of the file.

@@ -64,12 +64,12 @@ def make_file_name(run_id: str) -> str:
 
 
 def export_trace(trace: ExecutionTrace, exporter: TraceExporter | Callable[[ExecutionTrace], Any] | None) -> str | None:
-    """Hand a trace to an exporter; without one, a trace of mode FULL goes to ``./traces/`` (T6).
+    """Hand a trace to an exporter; without one, a trace of mode FULL goes to ``./traces/``.
 
     Never raises: what an exporter raises is logged, since the run has its result all the same.
 
     Returns:
-        A warning for the run's output, where the exporter has failed (E70).
+        A warning for the run's output, where the exporter has failed.
     """
     if exporter is None:
         if trace.capture_mode is not CaptureMode.FULL:

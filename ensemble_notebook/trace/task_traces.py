@@ -45,7 +45,7 @@ class SpanView(SuggestsNames):
 
     @property
     def duration(self) -> timedelta | None:
-        """How long it took on the monotonic clock (T4); None before the end."""
+        """How long it took on the monotonic clock; None before the end."""
         return self.span.duration
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class ToolCallTrace(SpanView):
 
     Attributes:
         span: status, times, error.
-        parsed_input: the arguments as a dict, in mode FULL and where they are one; else None (T6).
+        parsed_input: the arguments as a dict, in mode FULL and where they are one; else None.
         delegation: what the call was for, where an agent asked another one by it.
     """
 
@@ -102,7 +102,7 @@ class LlmInteraction(SpanView):
         attempts: the physical requests behind it, with their usage and cost.
         tool_calls: in order.
         messages: in mode OFF what this interaction added: prompts, the reply, tool results; else the whole history
-            that was sent, the reply and the results (T6).
+            that was sent, the reply and the results.
     """
 
     span: Span
@@ -200,7 +200,7 @@ class TaskTrace(SpanView):
         span: its own span: status, times, agent, output, error.
         spans: its own and all beneath, in order of first appearance; without the work of workers.
         messages: prompts, replies and tool results, in order.
-        metrics: sums over its leaves, those of workers included (T2).
+        metrics: sums over its leaves, those of workers included.
         workers: the work that it delegated, in order of start.
         capture_mode: of the run.
     """
@@ -215,7 +215,7 @@ class TaskTrace(SpanView):
 
     @property
     def duration(self) -> timedelta | None:
-        """Its own time, in all its attempts (E50); None before the end, and for what never ran."""
+        """Its own time, in all its attempts; None before the end, and for what never ran."""
         return None if self.span.own_ms is None else timedelta(milliseconds=self.span.own_ms)
 
     @property
@@ -316,7 +316,7 @@ class PhaseTrace(SpanView):
         span: status, times, error, reason of a skip.
         status: how it ended; None before the end.
         tasks: in order of declaration.
-        metrics: sums over its leaves (T2).
+        metrics: sums over its leaves.
     """
 
     name: str
@@ -358,9 +358,9 @@ class RunParts:
     """The parts of one run, made from its fold.
 
     Attributes:
-        tasks: those of the plan, in order of declaration, those that never ran included (T1); then reviewers of phases,
+        tasks: those of the plan, in order of declaration, those that never ran included; then reviewers of phases,
             and items of tasks that run for each of a list.
-        phases: in order of declaration, those that never ran included (T1); empty for a flat run.
+        phases: in order of declaration, those that never ran included; empty for a flat run.
     """
 
     def __init__(self, fold: TraceFold) -> None:

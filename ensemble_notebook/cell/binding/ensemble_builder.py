@@ -51,7 +51,7 @@ class EnsembleBuilder:
     Args:
         top: the section of the cell.
         resolver: finds the names of the notebook.
-        values: of template variables, which are filled in when a run begins (E6).
+        values: of template variables, which are filled in when a run begins.
         report: gets every mistake and notice.
 
     Attributes:
@@ -129,7 +129,7 @@ class EnsembleBuilder:
         return self._definition_builder.make(Phase, section, fields)
 
     def _make_tasks(self, sections: list[Section], order: _TaskOrder) -> tuple[Task, ...]:
-        """Make the tasks of a group. In a chain, each reads the one before it unless it says otherwise (C1)."""
+        """Make the tasks of a group. In a chain, each reads the one before it unless it says otherwise."""
         made: list[Task] = []
         before: list[Task] = []
         beside: list[Task] = []
@@ -160,7 +160,7 @@ class EnsembleBuilder:
         return self._definition_builder.make(Task, section, fields)
 
     def _find_order(self, group: TaskGroup, owner: Section) -> _TaskOrder:
-        """Take the workflow of this section or of the cell; without one, the form of the tasks says it (C1)."""
+        """Take the workflow of this section or of the cell; without one, the form of the tasks says it."""
         given = next((each for each in (owner, self._top) if "workflow" in each.values), None)
         workflow = None if given is None else given.values["workflow"]
         for section in group.sections:
@@ -174,7 +174,7 @@ class EnsembleBuilder:
         return _TaskOrder(Workflow.PARALLEL if is_beside else Workflow.SEQUENTIAL, is_chain=True)
 
     def _explain_async(self, section: Section, group: TaskGroup, workflow: Any) -> None:
-        """Say what `async_execution` is read as (C3): here, what the graph allows runs at once."""
+        """Say what `async_execution` is read as: here, what the graph allows runs at once."""
         place = section.key_values[ASYNC_EXECUTION].key
         if not _is_async(section):
             self._report.add_notice(place, f"'{ASYNC_EXECUTION}: false' is how tasks of a chain run; it is not needed.")
@@ -217,7 +217,7 @@ class EnsembleBuilder:
         return self._make_task(value) if isinstance(value, Section) else self._resolver.find(value, FUNCTIONS)
 
     def _find_item_source(self, _: Section, __: Key, value: ScalarNode | list[Any]) -> Any:
-        """Find whose items a task runs for: those of a task of the cell, or of a variable of the notebook (C4, E53)."""
+        """Find whose items a task runs for: those of a task of the cell, or of a variable of the notebook."""
         if isinstance(value, list) or find_input_name(value.text) is not None:
             return value if isinstance(value, list) else value.text.strip()
         if not self._task_names.has(value.text):
@@ -271,7 +271,7 @@ class EnsembleBuilder:
             self._report.add_mistake(section.find_place(name), message, f"Give it one: `inputs: {{{example}}}`.")
 
     def _warn_of_tools(self, graph: Graph) -> None:
-        """Warn of tools, delegation among them, where the model is of a kind that calls none (C4)."""
+        """Warn of tools, delegation among them, where the model is of a kind that calls none."""
         for llm, owners in (
             *((node.llm, (node.task, node.agent)) for node in graph.all_tasks),
             *((member.llm, (member.agent,)) for member in graph.team),

@@ -53,7 +53,7 @@ class TemplateText:
     """A text of the cell that may hold variables, and where it is written.
 
     `places` are names that stand for something else in it: for the item, where it belongs to a task that runs for each
-    of a list (E53), or for what its prompt is filled with (E77). `is_source` where it names the input that has the
+    of a list, or for what its prompt is filled with. `is_source` where it names the input that has the
     items, which is never written into a text.
     """
 
@@ -119,7 +119,7 @@ def find_inputs(
 
     Where `is_read_whole`, code gets all inputs, so that one that no text uses is no sign of anything.
 
-    Those that are called like one of the `columns` get theirs from each row, before all else (E72).
+    Those that are called like one of the `columns` get theirs from each row, before all else.
     """
     declared: dict[str, Any] = top.values.get("inputs", {})
     found = Inputs({**declared, **options})
@@ -157,7 +157,7 @@ def find_inputs(
 def _report_fields(
     texts: Iterable[TemplateText], found: Inputs, namespace: Mapping[str, Any] | None, report: MistakeReport
 ) -> None:
-    """Report ``{row.text}``: variables have no fields, and it would go to the model as it is written (E6).
+    """Report ``{row.text}``: variables have no fields, and it would go to the model as it is written.
 
     A mistake where there is such a variable; else it may be a piece of code, and is only noticed.
     """

@@ -147,7 +147,7 @@ class NameResolver:
         return name in self._namespace and is_value(self._namespace[name])
 
     def find_items(self, node: ScalarNode, tasks: Iterable[str]) -> Any:
-        """Find the list or table of the notebook for whose items a task runs (E53).
+        """Find the list or table of the notebook for whose items a task runs.
 
         Args:
             node: the name.

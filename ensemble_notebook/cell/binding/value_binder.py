@@ -145,7 +145,7 @@ class ValueBinder:
             return Unimported(node.text)
 
     def _bind_tools(self, section: Section, key: Key, value: Iterable[ScalarNode]) -> tuple[Any, ...]:
-        """Find tools; a variable may hold a list of them, and a retriever is called as its variable (C6a)."""
+        """Find tools; a variable may hold a list of them, and a retriever is called as its variable."""
         found = [(tool, node) for node in value for tool in self._find_tools(node, key.word.label)]
         places = enumerate(node.place for _, node in found)
         self._definition_builder.note_item_places(section, key.name, dict(places))

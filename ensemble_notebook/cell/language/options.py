@@ -137,7 +137,7 @@ class Options:
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """What stands in place of the cell's own, by the ensemble's field; ``inputs`` come before the cell's (C7)."""
+        """What stands in place of the cell's own, by the ensemble's field; ``inputs`` come before the cell's."""
         given = {
             "llm": self.llm,
             "workflow": self.workflow,

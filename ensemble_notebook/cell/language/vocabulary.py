@@ -104,7 +104,7 @@ class Word:
         is_nullable: True when an explicit ``null`` means something.
         has_variables: True for a text whose ``{name}`` is filled in.
         is_filled: True for a mapping in whose texts it is.
-        places: the names that stand for something else in such a text, and are no variables (E77).
+        places: the names that stand for something else in such a text, and are no variables.
         choices: the words that it takes, where they are a closed set.
         unless: the keys beside which it may be left out even if the definition requires it.
         short: a shorter word for the same.
@@ -433,7 +433,7 @@ class SectionSchema:
 
     @functools.cached_property
     def familiar_words(self) -> Mapping[str, str]:
-        """Other tools' words for keys (C3)."""
+        """Other tools' words for keys."""
         return {word: name for name, key in self.keys.items() for word in key.word.familiar}
 
     @functools.cached_property

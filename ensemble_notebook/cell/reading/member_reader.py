@@ -196,7 +196,7 @@ class _CellReader(PartReader):
         return section
 
     def _take_out_reviewer(self, section: Section) -> None:
-        """Take the task that reviews the phase out of its tasks: it runs behind the phase, not in it (E28)."""
+        """Take the task that reviews the phase out of its tasks: it runs behind the phase, not in it."""
         review, group = section.values.get("review"), section.values.get("tasks")
         if not isinstance(review, Section) or not isinstance(group, TaskGroup):
             return
@@ -230,7 +230,7 @@ class _CellReader(PartReader):
             )
 
     def notice_order(self, top: Section) -> None:
-        """Say how a mapping runs, if the cell has another tool's words, where it is a chain (C1, C3)."""
+        """Say how a mapping runs, if the cell has another tool's words, where it is a chain."""
         group = top.values.get("tasks")
         if not self.has_familiar_key or not isinstance(group, TaskGroup) or group.is_list or len(group.sections) < 2:
             return

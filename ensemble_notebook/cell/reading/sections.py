@@ -70,7 +70,7 @@ class Section:
 
 @dataclass(slots=True, eq=False)
 class TaskGroup:
-    """The tasks of a cell or phase; a list is a chain, a mapping a graph (C1)."""
+    """The tasks of a cell or phase; a list is a chain, a mapping a graph."""
 
     sections: list[Section]
     is_list: bool

@@ -118,7 +118,7 @@ def read_number(node: Node, label: str, *, wanted: str) -> int | float:
 
 
 def read_names(node: Node, label: str, *, wanted: str, report: MistakeReport) -> list[ScalarNode]:
-    """Read a single name, or a list of names, each once; report an item that is no name, and leave it out (C6a)."""
+    """Read a single name, or a list of names, each once; report an item that is no name, and leave it out."""
     expect_value(node, label)
     if isinstance(node, ScalarNode):
         return [_read_single_name(node, label, wanted=wanted, report=report)]

@@ -71,11 +71,11 @@ class Notice:
 
 
 class CellError(ValidationError):
-    """A cell can't run as written; nothing was imported or called (C10).
+    """A cell can't run as written; nothing was imported or called.
 
     Attributes:
         mistakes: all of them, in the order of the text; at least one.
-        is_displayed: a page shows them already, in a form of its own; then the text of the cell's error is short (C14).
+        is_displayed: a page shows them already, in a form of its own; then the text of the cell's error is short.
     """
 
     is_displayed = False
@@ -105,7 +105,7 @@ class CellError(ValidationError):
         return self.draw()
 
     def draw(self) -> list[str]:
-        """The plain text: each mistake with its line, a caret and a line of help, wrapped between words (C10)."""
+        """The plain text: each mistake with its line, a caret and a line of help, wrapped between words."""
         lines = [f"{type(self).__name__}: {self.title}"]
         for mistake, frame in self.shown:
             lines += _wrap(f"{mistake.where}: {mistake.message}", "  ")
@@ -131,7 +131,7 @@ class MisreadError(Exception):
 
 
 class _TooManyMistakesError(Exception):
-    """Enough for one reading; what follows would cost time and help nobody (C12)."""
+    """Enough for one reading; what follows would cost time and help nobody."""
 
 
 class MistakeReport:
@@ -152,7 +152,7 @@ class MistakeReport:
             raise _TooManyMistakesError
 
     def add_misread(self, error: MisreadError) -> None:
-        """Note what could not be read; the first foreign error behind one is kept for ``%tb`` (C13)."""
+        """Note what could not be read; the first foreign error behind one is kept for ``%tb``."""
         self._cause = self._cause or error.__cause__
         if error.message:
             self.add_mistake(error.place, error.message, error.hint)

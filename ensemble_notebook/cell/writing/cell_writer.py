@@ -136,7 +136,7 @@ class CellWriter:
         return phase.name, Block({**fields, "tasks": tasks})
 
     def _write_group(self, nodes: Sequence[TaskNode], workflow: Workflow, given: Workflow | None) -> tuple[Any, bool]:
-        """Write the tasks of a cell or phase as a list or a mapping, and whether the workflow has to be said (C1).
+        """Write the tasks of a cell or phase as a list or a mapping, and whether the workflow has to be said.
 
         Args:
             nodes: the tasks.
@@ -199,7 +199,7 @@ class CellWriter:
         return self._values.write_section(agent, AGENT, f"{spot.key.name} of {spot.label}")
 
     def _write_item_source(self, value: Any, spot: Spot) -> Any:
-        """Write whose items a task runs for: a task, an input, a variable, or the items themselves (E53)."""
+        """Write whose items a task runs for: a task, an input, a variable, or the items themselves."""
         source = self._nodes[id(spot.owner)].item_source
         if source is not None:
             name = self._graph.tasks[source].name
@@ -253,7 +253,7 @@ class CellWriter:
     # inputs
 
     def _write_inputs(self, value: Mapping[str, Any], spot: Spot) -> dict[str, Any]:
-        """Write the values that are data. Others are those of the notebook's variables, and are found there (C7)."""
+        """Write the values that are data. Others are those of the notebook's variables, and are found there."""
         if spot.owner is not self._ensemble:
             return {name: self._values.write_data(each, spot) for name, each in value.items()}
         written = {}
@@ -331,7 +331,7 @@ def _may_be_key(role: str) -> bool:
 def _choose_local_names(graph: Graph) -> dict[int, str]:
     """Choose what each task is called in its group: without its phase, where other phases have one of that name, too.
 
-    Such tasks are called ``phase.task`` in the ensemble, and by the second part in the cell (C5).
+    Such tasks are called ``phase.task`` in the ensemble, and by the second part in the cell.
     """
     by_name = defaultdict(list)
     for node in graph.tasks:

@@ -197,7 +197,7 @@ def _read_meant(spelling: Spelling, value: Any) -> dict[str, Any] | None:
 
 
 def _read_model(value: Any, namespace: Mapping[str, Any]) -> Any:
-    """A model as a cell names it, with its parameters where it has some (E56); None for one that a cell can't name."""
+    """A model as a cell names it, with its parameters where it has some; None for one that a cell can't name."""
     if isinstance(value, Mapping):
         name = _read_model(value.get("model"), {})
         if name is not None and value.get("base_url"):

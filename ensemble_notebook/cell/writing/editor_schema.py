@@ -91,7 +91,7 @@ _FORMS: Final[dict[ValueKind, Form]] = {
     ValueKind.ITEM_SOURCE: {"type": ["string", "array"]},
 }
 FAMILIAR_FORMS: Final[dict[str, Form]] = {"max_rpm": _NUMBER, "human_input": _FLAG}
-"""Words of other tools whose values differ from those of the keys that they mean (C3)."""
+"""Words of other tools whose values differ from those of the keys that they mean."""
 
 
 def make_editor_schema() -> dict[str, Any]:

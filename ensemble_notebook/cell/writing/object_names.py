@@ -93,7 +93,7 @@ class ObjectNames:
         return None
 
     def find_items(self, items: Items) -> str | None:
-        """Find a variable that holds a list or table with these items; None without one (E53)."""
+        """Find a variable that holds a list or table with these items; None without one."""
         return next((name for name, value in (self._namespace or {}).items() if _holds(name, value, items)), None)
 
     def get_value(self, name: str, default: Any = None) -> Any:

@@ -210,7 +210,7 @@ class _PythonWriter:
         return [self._write(each, owner, field, label) for each in value]
 
     def _write_item_source(self, value: Any, owner: Definition, label: str) -> Any:
-        """Write whose items a task runs for: a task, an input, a variable, or the items themselves (E53)."""
+        """Write whose items a task runs for: a task, an input, a variable, or the items themselves."""
         if isinstance(value, Task) or (isinstance(value, str) and value in self._tasks):
             return self._refer(self._find_task(value))
         if isinstance(value, str):

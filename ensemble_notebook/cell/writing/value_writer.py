@@ -154,7 +154,7 @@ class SectionWriter:
         return write_names([self._name(each, spot) for each in value], spot)
 
     def _write_tools(self, value: Sequence[Any], spot: Spot) -> Any:
-        """Write tools by their names; those without one may be the items of a list that has one (C6a)."""
+        """Write tools by their names; those without one may be the items of a list that has one."""
         found, left = [], list(value)
         while left:
             known = self.names.look_up(left[0])
@@ -281,7 +281,7 @@ class SectionWriter:
 
 
 def write_names(names: list[str], spot: Spot) -> Any:
-    """Write names: a single one stands alone (C6a).
+    """Write names: a single one stands alone.
 
     Raises:
         ValidationError: one stands twice, which a cell does not take.

@@ -44,7 +44,7 @@ Llm = ChatModel | str | Mapping[str, Any]
 
 
 def find_llm_fault(value: Any) -> str | None:
-    """Find what is wrong with the *form* of a model: a chat model object, or a spec text or mapping (E1)."""
+    """Find what is wrong with the *form* of a model: a chat model object, or a spec text or mapping."""
     if isinstance(value, str):
         return None if value.strip() else "must not be blank"
     if isinstance(value, Mapping):
@@ -75,9 +75,9 @@ class Agent(Definition):
         max_iterations: the most tool calls per task, at least 1.
         response_format: instructions about the form of replies, added to the system prompt.
         system_prompt: stands in place of the system prompt that is made of the texts above, which it may have as
-            ``{role}``, ``{goal}`` and ``{background}``; an empty text sends none (E77).
+            ``{role}``, ``{goal}`` and ``{background}``; an empty text sends none.
         history: how much of an earlier conversation its model is sent: ``"20 turns"``, ``"8k tokens"``, or
-            ``"8k tokens, summarised"``; None: all of it (E78).
+            ``"8k tokens, summarised"``; None: all of it.
         rate_limit: limits the model requests of this agent: a `RateLimit`, ``"60/min"``, or a mapping of its fields;
             None: no limit of its own.
         max_retries: how often a model request is retried after a transient failure, at least 0.
@@ -132,7 +132,7 @@ class Agent(Definition):
 
 
 def normalize_tools(owner: Definition) -> None:
-    """Make the `tools` of a definition a tuple: a single tool is a list of one, and lists inside are opened (C6a).
+    """Make the `tools` of a definition a tuple: a single tool is a list of one, and lists inside are opened.
 
     Raises:
         ValidationError: names the entry by index and type.
@@ -155,7 +155,7 @@ def normalize_tools(owner: Definition) -> None:
 
 
 def check_tools(owner: Definition, tools: Sequence[Any]) -> None:
-    """Check that each entry is a tool with a proper name, and no name stands twice (E1).
+    """Check that each entry is a tool with a proper name, and no name stands twice.
 
     Raises:
         ValidationError: names the entry by index and type.

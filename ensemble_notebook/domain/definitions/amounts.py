@@ -57,7 +57,7 @@ def _clean(text: str, form: str) -> str:
     """The text as messages show it.
 
     Raises:
-        AmountError: it is too long to be an amount; nothing below is to work on it (C12).
+        AmountError: it is too long to be an amount; nothing below is to work on it.
     """
     shown = text.strip()
     if len(shown) > _LONGEST:
@@ -121,7 +121,7 @@ def _read_limit(part: str) -> dict[str, Any]:
 
 
 class HistoryLimit(NamedTuple):
-    """How much of an earlier conversation a model is sent (E78).
+    """How much of an earlier conversation a model is sent.
 
     Attributes:
         turns: the most turns; None where tokens are limited.

@@ -52,7 +52,7 @@ class Condition(Definition):
             `matches` then test that value, as it is in JSON, and not the text. A value that is missing meets no test.
 
     Exactly one of `equals`, `contains`, `matches`, `predicate` and `default` is given. A predicate that raises, or a
-    search that takes longer than a second (E67), fails the task, or the tasks of the phase, that has the condition.
+    search that takes longer than a second, fails the task, or the tasks of the phase, that has the condition.
 
     Raises:
         ValidationError: there is not exactly one test, a regular expression is broken, or `field` is no path.

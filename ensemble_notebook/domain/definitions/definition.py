@@ -82,9 +82,9 @@ def converted(*, default: Any, kw_only: bool = True, metadata: Mapping[str, Any]
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, converted))
 def definition(cls: type[D]) -> type[D]:
-    """Make `cls` a frozen, slotted, keyword-only dataclass that is identified by identity (E2).
+    """Make `cls` a frozen, slotted, keyword-only dataclass that is identified by identity.
 
-    Its constructor answers unknown and missing field names with a `ValidationError` that names the right one (E5).
+    Its constructor answers unknown and missing field names with a `ValidationError` that names the right one.
     A field is taken by position, too, when it is declared as ``field(kw_only=False)``.
     """
     # Weakly referable, so that what the engine counts for a definition goes with it.
@@ -232,7 +232,7 @@ class Definition(Pickled):
     __slots__ = ()
 
     def get_pickled_state(self) -> dict[str, Any]:
-        """The fields; models, tools and functions are described (E63)."""
+        """The fields; models, tools and functions are described."""
         state = super().get_pickled_state()
         return state | {name: describe_parts(word, state[name]) for name, word in _LIVE.items() if name in state}
 
@@ -251,7 +251,7 @@ class Definition(Pickled):
         return made
 
     def __repr__(self) -> str:
-        """The fields that differ from their defaults; models, tools and functions by name (E69)."""
+        """The fields that differ from their defaults; models, tools and functions by name."""
         shown = []
         for each in fields(cast("Any", self)):
             value = getattr(self, each.name)
@@ -302,7 +302,7 @@ class Definition(Pickled):
             raise self._refuse(field, f"{self._label} {field} must be seconds > 0 or None, got {value!r}.")
 
     def _check_history(self) -> None:
-        """The field `history` is None, or says how much of an earlier conversation is sent (E78)."""
+        """The field `history` is None, or says how much of an earlier conversation is sent."""
         value: Any = getattr(self, "history")  # noqa: B009 - the base of all definitions has none
         if value is None:
             return
@@ -385,7 +385,7 @@ class Definition(Pickled):
             self._refuse_foreign_context(field, each, index)
 
     def _refuse_foreign_context(self, field: str, function: Any, item: int | None = None) -> None:
-        """Refuse a function that wants the `RunContext` of another package, such as pydantic-ai's (E79)."""
+        """Refuse a function that wants the `RunContext` of another package, such as pydantic-ai's."""
         if fault := find_foreign_context(function):
             name = getattr(function, "__name__", type(function).__name__)
             raise self._refuse(field, f"{self._label} {field}: {name} {fault}", item)

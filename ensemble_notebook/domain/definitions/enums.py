@@ -21,7 +21,7 @@ WorkflowName = Literal["sequential", "parallel", "hierarchical"]
 
 
 class ErrorStrategy(StrEnum):
-    """What a failed task means for the others of its list or phase (E32)."""
+    """What a failed task means for the others of its list or phase."""
 
     FAIL_FAST = "fail_fast"
     CONTINUE_ON_ERROR = "continue_on_error"
@@ -32,7 +32,7 @@ ErrorStrategyName = Literal["fail_fast", "continue_on_error", "partial"]
 
 
 class RunStatus(StrEnum):
-    """How a run stands or ended (E34). ``PENDING`` and ``RUNNING`` are seen on a live handle only."""
+    """How a run stands or ended. ``PENDING`` and ``RUNNING`` are seen on a live handle only."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -71,7 +71,7 @@ class TaskNoun(StrEnum):
 
 
 class PhaseStatus(StrEnum):
-    """How a phase ended (T2)."""
+    """How a phase ended."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -79,7 +79,7 @@ class PhaseStatus(StrEnum):
 
 
 class SpanStatus(StrEnum):
-    """State of one interval of the trace (T20)."""
+    """State of one interval of the trace."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -92,7 +92,7 @@ class SpanStatus(StrEnum):
 
 
 class CaptureMode(StrEnum):
-    """How much of a run is recorded, from the least on (T6)."""
+    """How much of a run is recorded, from the least on."""
 
     METADATA = "metadata"
     OFF = "off"
@@ -115,7 +115,7 @@ CaptureModeName = Literal["metadata", "off", "standard", "full"]
 
 
 class ReuseMode(StrEnum):
-    """Whether an output of an earlier run may serve in place of running a task (C34)."""
+    """Whether an output of an earlier run may serve in place of running a task."""
 
     AUTO = "auto"
     NEVER = "never"
@@ -125,7 +125,7 @@ ReuseModeName = Literal["auto", "never"]
 
 
 class ReviewPolicy(StrEnum):
-    """Which tasks without a `review` of their own have a review gate after them (E45)."""
+    """Which tasks without a `review` of their own have a review gate after them."""
 
     NEVER = "never"
     AFTER_EVERY_TASK = "after_every_task"
@@ -136,7 +136,7 @@ ReviewPolicyName = Literal["never", "after_every_task", "after_last_task"]
 
 
 class ReviewTiming(StrEnum):
-    """When a person is asked: before a task, before each of its tool calls, or after it (E45)."""
+    """When a person is asked: before a task, before each of its tool calls, or after it."""
 
     BEFORE = "before"
     DURING = "during"
@@ -147,7 +147,7 @@ ReviewTimingName = Literal["before", "during", "after"]
 
 
 class OnTimeout(StrEnum):
-    """What happens when nobody answers a review in time (E45)."""
+    """What happens when nobody answers a review in time."""
 
     EXIT_EARLY = "exit_early"
     CONTINUE = "continue"
@@ -158,7 +158,7 @@ OnTimeoutName = Literal["exit_early", "continue", "fail"]
 
 
 class OnExhausted(StrEnum):
-    """What happens when the review of a phase sends it back and no retry is left (E28)."""
+    """What happens when the review of a phase sends it back and no retry is left."""
 
     FAIL = "fail"
     KEEP = "keep"

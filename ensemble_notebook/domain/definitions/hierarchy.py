@@ -54,7 +54,7 @@ class ManagerPrompt(Protocol):
 
 @definition
 class HierarchicalConstraints(Definition):
-    """What the manager of a hierarchical ensemble may and must do (E25).
+    """What the manager of a hierarchical ensemble may and must do.
 
     Roles are compared without case and surrounding space. A single role may stand where a list of roles may.
 
@@ -99,5 +99,5 @@ class HierarchicalConstraints(Definition):
 
 
 def normalize_role(role: str) -> str:
-    """Normalize a role as it is compared: without case and surrounding space (E23)."""
+    """Normalize a role as it is compared: without case and surrounding space."""
     return role.strip().casefold()

@@ -19,7 +19,7 @@ from ensemble_notebook.errors import SuggestsNames
 
 @definition
 class RateLimit(Definition):
-    """Allow `requests` model requests per `period`, evenly spaced: a token bucket with a burst of one (E37).
+    """Allow `requests` model requests per `period`, evenly spaced: a token bucket with a burst of one.
 
     The object is the bucket: everything that holds the same object shares it, across runs too.
 
@@ -63,7 +63,7 @@ class RateLimit(Definition):
 
 @definition
 class Budget(Definition):
-    """Limit what one run may spend (E36). Each run has its own account, so one object can be used for many runs (E4).
+    """Limit what one run may spend. Each run has its own account, so one object can be used for many runs.
 
     At least one of the three limits must be set.
 
@@ -276,4 +276,4 @@ class Pricing(Protocol):
     """The seam between the engine, which holds budgets, and whoever knows prices."""
 
     def __call__(self, usage: TokenUsage, *, provider: str | None, model: str, at: datetime) -> Price | None:
-        """The price of one request; None where it is unknown (T3)."""
+        """The price of one request; None where it is unknown."""

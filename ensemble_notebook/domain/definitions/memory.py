@@ -55,7 +55,7 @@ MemoryKind = Literal["short_term", "long_term", "entity"]
 
 
 def get_memory_kind(store: Any, scope: str) -> MemoryKind:
-    """What a scope of a store is to the counts of AgentEnsemble (T11).
+    """What a scope of a store is to the counts of AgentEnsemble.
 
     Short-term where it ends with the process, of entities where it holds facts by name. A store of a user's own can
     say so by a method ``get_kind(scope)``; one that says nothing is long-term.

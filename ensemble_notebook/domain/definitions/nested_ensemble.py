@@ -108,7 +108,7 @@ def fill_inputs(
         inputs: as the task declares them.
         values: of the run around it; variables without one are left as they are.
         context: what the task reads; None where that is not known yet.
-        item: for which the task runs; None for none (E53).
+        item: for which the task runs; None for none.
     """
     known = {name: value for name, value in values.items() if name != CONTEXT}
     if context is not None:

@@ -200,7 +200,7 @@ def _read_type_text(text: str, label: str, path: Path) -> tuple[dict[str, Any], 
 def _read_alternatives(
     text: str, label: str, path: Path, *, is_optional: bool, is_verbatim: bool
 ) -> tuple[dict[str, Any], bool]:
-    """Read ``int | str``, a union of types, or ``billing | other``, of which the value is one (C6a)."""
+    """Read ``int | str``, a union of types, or ``billing | other``, of which the value is one."""
     parts = [part.strip() for part in text.split(_BAR)]
     types = [part for part in parts if part in TYPE_WORDS or part in NULL_WORDS]
     if "" in parts:

@@ -19,7 +19,7 @@ ITEM_PROMPT_PLACES: Final = (*PROMPT_PLACES, ITEM)
 
 
 def get_prompt_places(*, has_items: bool) -> Sequence[str]:
-    """Get the places that a task's prompt may have: one that runs for each item has one for that, too (E53)."""
+    """Get the places that a task's prompt may have: one that runs for each item has one for that, too."""
     return ITEM_PROMPT_PLACES if has_items else PROMPT_PLACES
 
 
@@ -67,7 +67,7 @@ _NEEDED: Final = {"correction": "error", "revision": "feedback", "guardrail": "f
 
 @definition
 class PromptTexts(Definition):
-    """Texts in place of ours, for an ensemble (E77): ``Ensemble(texts={"correction": "Again, please: {error}"}, ...)``.
+    """Texts in place of ours, for an ensemble: ``Ensemble(texts={"correction": "Again, please: {error}"}, ...)``.
 
     Variables are filled in as in all texts.
 

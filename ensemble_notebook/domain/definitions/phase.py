@@ -23,7 +23,7 @@ from ensemble_notebook.domain.wording import pluralize
 
 @definition
 class PhaseReview(Definition):
-    """A review of a phase once its tasks have completed (E28).
+    """A review of a phase once its tasks have completed.
 
     Args:
         by: the reviewer. Either a plain or async function ``(ReviewRequest) -> ReviewDecision``, or a task, which reads
@@ -92,7 +92,7 @@ class Phase(Definition):
         when: a `Condition`, or a mapping, as of a `Task`, or a list of them; the phase runs if any holds.
         review: a `PhaseReview`, a mapping of its fields, or just its reviewer.
         until: conditions on tasks of the phase, in the forms of `when`: the phase is done again until one of them
-            holds (E81). Not beside `review`.
+            holds. Not beside `review`.
         max_rounds: how often it is done at most, the first time included, up to 100; needed beside `until`.
         on_exhausted: what becomes of a phase whose `until` does not hold after that: ``"fail"``, or ``"keep"``: it goes
             on with its last outputs and a warning.

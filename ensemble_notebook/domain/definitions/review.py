@@ -32,7 +32,7 @@ class ReviewDecision(Record):
         text: the edited text, the feedback of a retry, or the reason of a rejection; otherwise empty.
         addressed: for a retry of only some tasks of a phase: pairs of task name and feedback. `text` has the same as
             lines.
-        for_all: whether the same gate of all other rows of a map has this answer, too (E72).
+        for_all: whether the same gate of all other rows of a map has this answer, too.
 
     Raises:
         ValidationError: a text is not a string.
@@ -66,7 +66,7 @@ class ReviewDecision(Record):
 
     @classmethod
     def retry(cls, feedback: str | Mapping[str, str]) -> ReviewDecision:
-        """Do it again; the feedback is added to the next prompt as ``## Revision Instructions`` (E46).
+        """Do it again; the feedback is added to the next prompt as ``## Revision Instructions``.
 
         Args:
             feedback: a text for all, or, for a phase, names of tasks with the feedback for each. Those tasks and the
@@ -93,12 +93,12 @@ class ReviewDecision(Record):
 
     @classmethod
     def exit_early(cls) -> ReviewDecision:
-        """End the run: what is running finishes, nothing new starts (E27)."""
+        """End the run: what is running finishes, nothing new starts."""
         return cls(verdict=Verdict.EXIT_EARLY)
 
 
 def explain_answers(tasks: Sequence[str] = ()) -> str:
-    """How a task that reviews a phase must answer (E28, E46), for its prompt.
+    """How a task that reviews a phase must answer, for its prompt.
 
     Args:
         tasks: names of the tasks of the phase.
@@ -188,7 +188,7 @@ def name_reviewer(handler: ReviewHandler) -> str:
 
 @definition
 class Review(Definition):
-    """A review gate of a task: a person, or the `review_handler`, is asked (E45).
+    """A review gate of a task: a person, or the `review_handler`, is asked.
 
     Args:
         timing: ``"before"`` the task, ``"after"`` it, or ``"during"``, which asks before every tool call.

@@ -35,7 +35,7 @@ def _tell_nobody(text: str, fraction: float | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunContext(Generic[Deps]):
-    """What a run knows: for a parameter of a tool, handler, guardrail, condition or scorer (E79).
+    """What a run knows: for a parameter of a tool, handler, guardrail, condition or scorer.
 
     ::
 

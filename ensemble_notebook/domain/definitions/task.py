@@ -176,7 +176,7 @@ class Task(ConditionSource):
         expected_output: what the result should look like; may have template variables, too. Left out, it is a stock
             sentence.
         prompt: stands in place of the whole user prompt, with places for what is not known yet: ``{context}`` or
-            ``{context.NAME}``, ``{output_format}``, ``{memory}``, ``{revision}``, ``{previous}``, ``{item}`` (E77).
+            ``{context.NAME}``, ``{output_format}``, ``{memory}``, ``{revision}``, ``{previous}``, ``{item}``.
             Beside it `description` may be left out.
         agent: who does it; None: an agent is derived from the description.
         context: tasks, or names of tasks, whose outputs this one reads, or a single one. It starts once they have
@@ -201,7 +201,7 @@ class Task(ConditionSource):
         review: a `Review`, ``"before"``, ``"during"``, ``"after"``, a mapping of the fields of a review, or several
             with different `timing`; True is ``"after"``.
         memory: scopes of the memory that are read before the task and written after it.
-        history: how much of an earlier conversation its model is sent, in place of the agent's `history` (E78).
+        history: how much of an earlier conversation its model is sent, in place of the agent's `history`.
         rate_limit: limits the model requests of this task: a `RateLimit`, ``"60/min"``, or a mapping of its fields;
             None: no limit of its own.
         max_retries: replaces the agent's `max_retries`. With a handler: how often it is retried after an exception
@@ -354,7 +354,7 @@ class Task(ConditionSource):
             self._set("description", TextOfPrompt.of(self.prompt))
 
     def _check_for_each(self) -> None:
-        """Keep given items as `Items`; whether others are there and how many is known later (E53)."""
+        """Keep given items as `Items`; whether others are there and how many is known later."""
         source: Any = self.for_each
         if source is None or isinstance(source, Task):
             return

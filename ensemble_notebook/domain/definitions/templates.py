@@ -75,7 +75,7 @@ def check_variables(variables: Mapping[str, str], inputs: Mapping[str, Any], pla
     Args:
         variables: as `find_first_texts` gives them.
         inputs: name -> value.
-        places: that prompts of one's own may have, any of which may have been meant (E77).
+        places: that prompts of one's own may have, any of which may have been meant.
 
     Raises:
         PromptTemplateError: names all missing ones, in order.
@@ -214,7 +214,7 @@ def _write_place(place: str | None, write: Callable[[str, str], str]) -> str:
 
 
 class ItemTemplate(PlacedText):
-    """A text of a task that runs for each item: all is filled in but the item (E53).
+    """A text of a task that runs for each item: all is filled in but the item.
 
     Args:
         text: as it was declared.

@@ -83,18 +83,18 @@ class AgentTool(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TaskInput(Record):
-    """What a handler or an input guardrail is given (E2).
+    """What a handler or an input guardrail is given.
 
     Attributes:
         name: the task's name.
         description: with its variables filled in.
         expected_output: with its variables filled in.
         context: the outputs that the task reads, in the order of its ``context``.
-        inputs: all template variables of the run; read only. What is read of them counts for reuse (C34a).
+        inputs: all template variables of the run; read only. What is read of them counts for reuse.
         attempt: number of this attempt, from 1.
-        feedback: what reviews and guardrails have asked for so far, oldest first (E46).
+        feedback: what reviews and guardrails have asked for so far, oldest first.
         previous: what the task produced last, if it was sent back; otherwise None.
-        item: with `for_each`, the current item; otherwise None (E53).
+        item: with `for_each`, the current item; otherwise None.
     """
 
     name: str
@@ -110,7 +110,7 @@ class TaskInput(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RetrieverTool:
-    """A LangChain retriever as a tool: a query in, the texts that it finds out (E1).
+    """A LangChain retriever as a tool: a query in, the texts that it finds out.
 
     Attributes:
         name: of the variable that holds the retriever.
@@ -178,11 +178,11 @@ class ToolSession(Protocol):
 
 
 class ToolSource(ABC):
-    """Tools that are behind a connection: a run opens it once, when the first agent that holds them begins (E83).
+    """Tools that are behind a connection: a run opens it once, when the first agent that holds them begins.
 
     Attributes:
         connection: the same object for all sources that share a session.
-        reuse: whether what a task has come to with them may be taken over (C34).
+        reuse: whether what a task has come to with them may be taken over.
     """
 
     connection: object
@@ -226,7 +226,7 @@ Handler = Callable[[TaskInput], Any] | AgentTool | LangChainTool
 
 
 def human_input(question: str) -> str:
-    """Ask the person who runs this for something that only a person knows, and wait for the answer (E45).
+    """Ask the person who runs this for something that only a person knows, and wait for the answer.
 
     A tool for the `tools` of an agent or task; the engine asks through the ensemble's `review_handler`.
 
@@ -257,7 +257,7 @@ def is_retriever(value: object) -> bool:
 
 
 def name_retrievers(tools: Sequence[object]) -> tuple[object, ...]:
-    """Make tools of the retrievers among these, each named by the variable that holds it (E1)."""
+    """Make tools of the retrievers among these, each named by the variable that holds it."""
     return tuple(RetrieverTool(name=_find_name(each), retriever=each) if is_retriever(each) else each for each in tools)
 
 
@@ -272,14 +272,14 @@ def _find_name(retriever: object) -> str:
 
 
 def find_tool_methods(value: object) -> Iterator[object]:
-    """Find the attributes of an object that carry LangChain's ``@tool``, in definition order (E1)."""
+    """Find the attributes of an object that carry LangChain's ``@tool``, in definition order."""
     for name in dict.fromkeys(name for cls in type(value).__mro__ for name in vars(cls) if not name.startswith("__")):
         if is_langchain_tool(inspect.getattr_static(value, name)):
             yield getattr(value, name)
 
 
 def list_tool_names(value: object) -> tuple[str, ...] | None:
-    """List the names under which a tool entry is offered to the model, or None when it is no tool at all (E1).
+    """List the names under which a tool entry is offered to the model, or None when it is no tool at all.
 
     A source whose tools are known only once it is open has none so far.
     """

@@ -18,9 +18,9 @@ class TurnStarted(Event):
         agent: role.
         iteration: number of the turn, from 1.
         is_fallback: whether a fallback agent works.
-        is_correction: whether the turn asks to correct a structured output (E16).
+        is_correction: whether the turn asks to correct a structured output.
         prompt: what the correction, or the summary, asks; otherwise empty.
-        is_summary: whether it sums up what is left out of an earlier conversation (E78); its number is 0.
+        is_summary: whether it sums up what is left out of an earlier conversation; its number is 0.
     """
 
     agent: str
@@ -85,7 +85,7 @@ class LlmToken(Event):
 
 @event
 class LlmAttemptEnded(Event):
-    """A physical request is over. Usage is counted here, for failed requests too (T2).
+    """A physical request is over. Usage is counted here, for failed requests too.
 
     Attributes:
         attempt: its number, from 1.

@@ -12,7 +12,7 @@ from ensemble_notebook.domain.seams.event import Event, event
 
 @event
 class DelegationStarted(Event):
-    """An agent delegates work to another one, in the span of the tool call that asked for it (E23).
+    """An agent delegates work to another one, in the span of the tool call that asked for it.
 
     Attributes:
         delegator: role of the agent that asks.
@@ -94,7 +94,7 @@ class ReviewAnswered(Event):
 
 @event
 class GuardrailStarted(Event):
-    """A guardrail checks the input or the output of a task (E18).
+    """A guardrail checks the input or the output of a task.
 
     Attributes:
         kind: ``"input"`` or ``"output"``.
@@ -122,7 +122,7 @@ class GuardrailEnded(Event):
 
 @event
 class MemoryStarted(Event):
-    """A scope of the memory is read or written (E44).
+    """A scope of the memory is read or written.
 
     Attributes:
         operation: ``"retrieve"`` or ``"store"``.
@@ -152,7 +152,7 @@ class MemoryEnded(Event):
 
 @event
 class ScoreStarted(Event):
-    """A scorer looks at what the run of a row has put out (V3).
+    """A scorer looks at what the run of a row has put out.
 
     Attributes:
         name: of the scorer.
@@ -210,13 +210,13 @@ class WaitEnded(Event):
 class RateLimitWaited(WaitEnded):
     """A wait for a rate limit is over.
 
-    It is an ERROR if it would have taken longer than the limit's `wait_timeout` (E37).
+    It is an ERROR if it would have taken longer than the limit's `wait_timeout`.
     """
 
 
 @event
 class BudgetWarning(Event):
-    """The share `warn_at` of some limit is spent or reserved; emitted once per budget (E36).
+    """The share `warn_at` of some limit is spent or reserved; emitted once per budget.
 
     Attributes:
         message: which limit, in words.

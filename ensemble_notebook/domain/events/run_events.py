@@ -33,7 +33,7 @@ class RunStarted(Event):
         budget: of the run; None: no limit.
         capture_mode: how much is recorded.
         agents: all who take part.
-        replayed_from: name of the recording that answers in place of models; None if models are asked (E42).
+        replayed_from: name of the recording that answers in place of models; None if models are asked.
         resumed_from: id of the run that this one resumes; None if there is none.
         task_noun: what views call its tasks.
         definition_version: of what was declared: the same definition, the same version. None in files of earlier
@@ -113,7 +113,7 @@ class RunEnded(Event):
 
 @event
 class NestedRunStarted(Event):
-    """A function called by this run has started a run of its own. Its work follows inside this span (E52).
+    """A function called by this run has started a run of its own. Its work follows inside this span.
 
     Attributes:
         name: of the nested run.
@@ -161,7 +161,7 @@ class PhaseEnded(Event):
 
 @event
 class PhaseRetried(Event):
-    """A phase is done again: its review sent it back (E28), or its `until` does not hold yet (E81).
+    """A phase is done again: its review sent it back, or its `until` does not hold yet.
 
     Attributes:
         attempt: number of the next attempt, from 2.
@@ -207,7 +207,7 @@ class TaskStarted(Event):
 
 @event
 class ItemsListed(Event):
-    """The items of a task with `for_each` are known. Each item is a task in its span (E53).
+    """The items of a task with `for_each` are known. Each item is a task in its span.
 
     Attributes:
         count: how many.
@@ -218,7 +218,7 @@ class ItemsListed(Event):
 
 @event
 class ProgressReported(Event):
-    """Code of the user says how far it is, by `RunContext.progress` (E79). It belongs to the span that called it.
+    """Code of the user says how far it is, by `RunContext.progress`. It belongs to the span that called it.
 
     Attributes:
         text: a few words.
@@ -238,8 +238,8 @@ class TaskInputPrepared(Event):
         user_prompt: with everything that the task reads.
         context: names of the tasks whose outputs are in it.
         build_s: seconds that it took to make the prompts; None in files of 0.1.0.
-        earlier: the conversation that the task continues (E55), as far as it is sent, between the two prompts.
-        left_out: the turns before, which are not (E78).
+        earlier: the conversation that the task continues, as far as it is sent, between the two prompts.
+        left_out: the turns before, which are not.
     """
 
     system_prompt: str
@@ -252,7 +252,7 @@ class TaskInputPrepared(Event):
 
 @event
 class TaskRetried(Event):
-    """A task is done once more (E30, E45, E51).
+    """A task is done once more.
 
     Attributes:
         attempt: number of the next attempt.
@@ -271,7 +271,7 @@ class TaskRetried(Event):
 
 @event
 class TaskFellBack(Event):
-    """The task's own agent has finally failed, and the fallback takes over (E31).
+    """The task's own agent has finally failed, and the fallback takes over.
 
     What follows in this task is the fallback's work.
 
@@ -292,8 +292,8 @@ class TaskCompleted(Event):
 
     Attributes:
         output: as it goes to the tasks that read it.
-        duration: how long the task, or agents on its behalf, worked or waited for a model, a tool, a limit or a person
-            (E50). Without its queue, startups, and the time between the attempts of its phase. None in files of 0.1.0.
+        duration: how long the task, or agents on its behalf, worked or waited for a model, a tool, a limit or a person.
+            Without its queue, startups, and the time between the attempts of its phase. None in files of 0.1.0.
     """
 
     output: TaskOutput
@@ -302,7 +302,7 @@ class TaskCompleted(Event):
 
 @event
 class TaskReused(TaskCompleted):
-    """A task takes over its output from an earlier run, and does not run (C34). Has the fields of `TaskCompleted`, too.
+    """A task takes over its output from an earlier run, and does not run. Has the fields of `TaskCompleted`, too.
 
     Attributes:
         source_run_id: the run that did the work.
@@ -323,7 +323,7 @@ class TaskReused(TaskCompleted):
 
 @event
 class TaskNotReused(Event):
-    """Reuse was asked for, but a task has to run (C34).
+    """Reuse was asked for, but a task has to run.
 
     Attributes:
         reason: why, in words.

@@ -42,7 +42,7 @@ class DelegationSettings:
         policies: asked about each delegation, in order.
         max_depth: of delegations.
         constraints, manager_prompt: of the manager; None where it has none.
-        texts: that stand in place of ours, for tasks and delegated work alike (E77); None where none do.
+        texts: that stand in place of ours, for tasks and delegated work alike; None where none do.
     """
 
     policies: Sequence[DelegationPolicy | Any] = ()
@@ -59,7 +59,7 @@ class ContentKeys:
         graph: of the run, with the variables of its agents filled in.
         delegation: what the ensemble says of it.
         openai_url: the address that the environment has for models of OpenAI; None for OpenAI's own.
-        deps: for functions that take a `RunContext`; they count where there are some (E79).
+        deps: for functions that take a `RunContext`; they count where there are some.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class ContentKeys:
         return node.task.handler is not None or bool(node.task.input_guardrails) or self._takes_context(node)
 
     def _takes_context(self, node: TaskNode) -> bool:
-        """Whether any code that works on a task takes the `RunContext` (E79)."""
+        """Whether any code that works on a task takes the `RunContext`."""
         if node.index not in self._contexts:
             agents = [agent for agent in (node.agent, node.fallback) if agent is not None]
             if self._graph.managed or any(agent.allow_delegation for agent in agents):
@@ -342,16 +342,16 @@ class TaskStart:
     Attributes:
         node: the task, with its agent, models, tools and callables.
         description, expected_output: resolved.
-        prompt: its own, resolved but for its places (E77); None where it has none.
+        prompt: its own, resolved but for its places; None where it has none.
         context: the outputs that it reads and that are there, in the order of its ``context``.
         missing: why other outputs that it reads are not there, as the prompt says it.
         memory: what was found for it, by scope, the best first.
-        feedback: what reviews wanted to be different so far, oldest first (E46).
+        feedback: what reviews wanted to be different so far, oldest first.
         previous: what it produced itself at the attempt before; None at the first.
-        conversation: who said what in the conversation that it goes on with, in turns (E55).
-        history: how much of that is sent (E78); None for all.
+        conversation: who said what in the conversation that it goes on with, in turns.
+        history: how much of that is sent; None for all.
         inputs: of the run; handlers and guardrails see them.
-        item: the item for which the task starts, which they see, too; None for none (E53).
+        item: the item for which the task starts, which they see, too; None for none.
     """
 
     node: TaskNode
@@ -370,7 +370,7 @@ class TaskStart:
 
 
 class TaskKeys(Protocol):
-    """Makes the keys of one run; callables are looked at when it is made, at the start of the run (C34a)."""
+    """Makes the keys of one run; callables are looked at when it is made, at the start of the run."""
 
     def make_key(self, start: TaskStart) -> TaskKey:
         """The key of a task that is about to start. Never raises: what can't be compared becomes its obstacle."""

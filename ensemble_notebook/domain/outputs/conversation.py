@@ -92,7 +92,7 @@ def strip_system(messages: Sequence[ChatMessage]) -> Messages:
     return tuple(each for each in messages if each.role != "system")
 
 
-# --- How much of a conversation is sent (E78) -------------------------------------------------------------------------
+# --- How much of a conversation is sent -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class TaskEstimate(Record):
         input_tokens, output_tokens: of all of them.
         cost: None where the model's price is unknown.
         tasks: of the ensemble that does it, where one does; the sums above are theirs.
-        rounds: how often its phase is done (E81); all of the above is for all of them.
+        rounds: how often its phase is done; all of the above is for all of them.
     """
 
     name: str

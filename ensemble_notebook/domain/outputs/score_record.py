@@ -97,7 +97,7 @@ class ScoreRecord(Record):
         return self.map_run_id or self.run_id
 
     def without_texts(self) -> ScoreRecord:
-        """The same as it is kept where no texts are (T6a): no reasons, no words of a judge or a person."""
+        """The same as it is kept where no texts are: no reasons, no words of a judge or a person."""
         label = self.label if self.kind is ScoreKind.CODE else None
         error = None if self.error is None else self.error.partition(":")[0]
         return replace(self, reason=None, label=label, error=error)

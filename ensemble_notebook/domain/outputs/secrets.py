@@ -96,7 +96,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def protect_environment() -> None:
-    """Mask the values of all variables that are named as secrets are, whether anybody uses them or not (E69)."""
+    """Mask the values of all variables that are named as secrets are, whether anybody uses them or not."""
     protect_named(os.environ)
 
 
@@ -108,7 +108,7 @@ def protect_named(values: Mapping[str, Any]) -> None:
 
 
 def mask(text: str) -> str:
-    """The text with every protected value and everything that looks like a key replaced by ``***`` (T7)."""
+    """The text with every protected value and everything that looks like a key replaced by ``***``."""
     # A run has the same text in several events, and the same prompt for many tasks.
     return _mask_once(text, tuple(_protected)) if len(text) <= _LONGEST_KNOWN else _mask(text)
 
@@ -154,7 +154,7 @@ def mask_values(value: Any) -> Any:
 
 
 def mask_repr(cls: C) -> C:
-    """A class whose ``repr`` shows no secrets and no control characters (E69, E71)."""
+    """A class whose ``repr`` shows no secrets and no control characters."""
     kind: Any = cls
     written = kind.__repr__
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Saving(Record):
-    """What was saved by reusing a task's output from an earlier run (C34).
+    """What was saved by reusing a task's output from an earlier run.
 
     Attributes:
         run_id: the run that did the work.
@@ -53,22 +53,22 @@ class TaskOutput(Record):
         agent_role: who did it; ``"Handler"`` for a task with a handler.
         completed_at: UTC.
         duration: how long it, or agents on its behalf, worked or waited for a model, a tool, a limit or a person, in
-            all its attempts (E50). Not its queue, nor a startup.
+            all its attempts. Not its queue, nor a startup.
         tool_call_count: executed tool calls.
         parsed_output: the value behind the text, where there is one: what a handler returned, or the
             ``structured_output`` of its `ToolResult`.
-        from_fallback: the task's `fallback` did it (E31).
-        reused: taken over from an earlier run (C34).
+        from_fallback: the task's `fallback` did it.
+        reused: taken over from an earlier run.
         saving: what that saved; None where it was not.
         messages: the conversation of its agent with the model: the system prompt, then prompts and final replies,
             with the replies between them that ask for tools and the results; those of the conversation that it went on
-            with come first (E55). Empty for handlers and ensembles, and where no text is kept.
+            with come first. Empty for handlers and ensembles, and where no text is kept.
         trace: this task's part of the execution trace; None until the run has ended.
         metrics: tokens, calls and cost of this task; None until the run has ended.
         item_outputs: of a task that runs for each item, the outputs of the items that were completed, in their order;
-            then `parsed_output` is the list of their values (E53).
+            then `parsed_output` is the list of their values.
         item_failures: of such a task, the items that failed.
-        declared_role: of a run that keeps no text (T6a), the role before its variables were filled: then ``repr`` and
+        declared_role: of a run that keeps no text, the role before its variables were filled: then ``repr`` and
             pickles show it, and no text. None where texts are kept.
     """
 
@@ -157,7 +157,7 @@ class Failure(Record):
         agent_role: who worked on it, or reviewed it.
         error: with its chain of causes.
         kind: ``"task"`` or ``"phase"``.
-        item_of: of an item of a task that runs for each of a list, the name of that task (E53).
+        item_of: of an item of a task that runs for each of a list, the name of that task.
         item_description: what that item was to do, resolved; None where it could not be, and for all that is no item.
     """
 
@@ -213,10 +213,10 @@ NO_USAGE = TokenUsage(input_tokens=0, output_tokens=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics(SuggestsNames):
-    """Sums over all model requests and other leaves of a task or a run (T2).
+    """Sums over all model requests and other leaves of a task or a run.
 
     Attributes:
-        input_tokens: the known part of the sum; None if models were asked and nothing is known, 0 if none was (E64).
+        input_tokens: the known part of the sum; None if models were asked and nothing is known, 0 if none was.
         output_tokens: likewise.
         total_tokens: input and output together.
         tokens_complete: False if the tokens of some request are unknown.

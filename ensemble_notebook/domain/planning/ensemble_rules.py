@@ -152,7 +152,7 @@ def _find_strange_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator
 
 
 def _describe_namesake(agent: Agent, agents: Sequence[Agent]) -> str:
-    """Say what tells an agent from the one of the same role that is there; a copy is another agent (E4)."""
+    """Say what tells an agent from the one of the same role that is there; a copy is another agent."""
     namesake = next((each for each in agents if each.role == agent.role), None)
     if namesake is None:
         return ""
@@ -165,7 +165,7 @@ def _describe_namesake(agent: Agent, agents: Sequence[Agent]) -> str:
 
 
 def _find_idle_rate_limit(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
-    """Find a rate limit where no task asks a model (E5)."""
+    """Find a rate limit where no task asks a model."""
     asks = any(node.llm is not None or node.nested is not None for node in graph.all_tasks)
     if ensemble.rate_limit is not None and not asks:
         message = "The ensemble has a rate_limit, and no task that asks a model: all have handlers. Remove it."
@@ -173,7 +173,7 @@ def _find_idle_rate_limit(ensemble: EnsembleDefinition, graph: Graph) -> Iterato
 
 
 def _find_late_references(graph: Graph) -> Iterator[Problem]:
-    """Find tasks that read, or test in a condition, what is not resolved when they could start (E5, E26, E33)."""
+    """Find tasks that read, or test in a condition, what is not resolved when they could start."""
     before = _collect_earlier_phases(graph)
     for node in graph.tasks:
         for index in node.context:
@@ -225,7 +225,7 @@ def _collect_earlier_phases(graph: Graph) -> list[int]:
 
 
 def _find_conditions_on_own_tasks(graph: Graph) -> Iterator[Problem]:
-    """Find phases that wait for one of their own tasks (E33)."""
+    """Find phases that wait for one of their own tasks."""
     for phase in graph.phases:
         for number in phase.when:
             source = graph.tasks[graph.conditions[number].source]
@@ -238,7 +238,7 @@ def _find_conditions_on_own_tasks(graph: Graph) -> Iterator[Problem]:
 
 
 def _find_rounds_until_others(graph: Graph) -> Iterator[Problem]:
-    """Find phases that are to be done until a task of another phase says something, which no round changes (E81)."""
+    """Find phases that are to be done until a task of another phase says something, which no round changes."""
     for phase in graph.phases:
         for item, number in enumerate(phase.until):
             source = graph.tasks[graph.conditions[number].source]
@@ -249,7 +249,7 @@ def _find_rounds_until_others(graph: Graph) -> Iterator[Problem]:
 
 
 def _find_unknown_fields(graph: Graph) -> Iterator[Problem]:
-    """Find conditions on a field that the output of their source can't have (E33)."""
+    """Find conditions on a field that the output of their source can't have."""
     for node in graph.conditions:
         path, source = node.condition.field, graph.tasks[node.source]
         if path is None:
@@ -268,7 +268,7 @@ def _find_unknown_fields(graph: Graph) -> Iterator[Problem]:
 
 
 def _find_unfit_reviewers(graph: Graph) -> Iterator[Problem]:
-    """Find reviewers that are tasks of the ensemble, too, that read what may not be there, or have conditions (E28)."""
+    """Find reviewers that are tasks of the ensemble, too, that read what may not be there, or have conditions."""
     tasks = {id(node.task): node for node in graph.tasks}
     before = _collect_earlier_phases(graph)
     for phase in graph.phases:
@@ -369,7 +369,7 @@ def find_item_warnings(graph: Graph) -> Iterator[str]:
 
 
 def find_prompt_problems(graph: Graph) -> Iterator[Problem]:
-    """Find prompts without a place for what their task reads, and places for which it has nothing (E77)."""
+    """Find prompts without a place for what their task reads, and places for which it has nothing."""
     for node in graph.all_tasks:
         if node.task.prompt is None:
             continue
@@ -402,7 +402,7 @@ def _find_place_faults(node: TaskNode, reads: Sequence[str]) -> Iterator[str]:
 
 
 def find_taken_inputs(ensemble: EnsembleDefinition, values: Iterable[str]) -> Iterator[Problem]:
-    """Find inputs that are called like places of prompts, which would never get there (E77).
+    """Find inputs that are called like places of prompts, which would never get there.
 
     Args:
         ensemble: whose prompts they are.

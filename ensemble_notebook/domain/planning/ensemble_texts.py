@@ -48,7 +48,7 @@ def list_texts(ensemble: EnsembleDefinition) -> list[str]:
 
 
 def list_task_texts(task: Task) -> Iterator[str]:
-    """The own texts of a task; the places of its prompt are literals in it, and no variables (E77)."""
+    """The own texts of a task; the places of its prompt are literals in it, and no variables."""
     if task.prompt is None or not isinstance(task.description, TextOfPrompt):
         yield task.description
     yield task.expected_output
@@ -57,14 +57,14 @@ def list_task_texts(task: Task) -> Iterator[str]:
 
 
 def list_places(ensemble: EnsembleDefinition) -> tuple[str, ...]:
-    """List the places that the prompts of an ensemble's own may have, whether they do or not (E77)."""
+    """List the places that the prompts of an ensemble's own may have, whether they do or not."""
     tasks = list_tasks(ensemble)
     prompts = PROMPT_PLACES if any(task.prompt for task in tasks) else ()
     return (*prompts, *(SYSTEM_PLACES if any(each.system_prompt for each in _list_agents(ensemble, tasks)) else ()))
 
 
 def find_place_names(ensemble: EnsembleDefinition) -> dict[str, str]:
-    """The names that stand for places in prompts of an ensemble, each with who has that prompt, in words (E77)."""
+    """The names that stand for places in prompts of an ensemble, each with who has that prompt, in words."""
     found: dict[str, str] = {}
     tasks = list_tasks(ensemble)
     for task in tasks:
@@ -77,7 +77,7 @@ def find_place_names(ensemble: EnsembleDefinition) -> dict[str, str]:
 
 
 def list_item_inputs(ensemble: EnsembleDefinition) -> list[str]:
-    """The inputs for whose items tasks run, as ``"{name}"``; they are no texts, and are never written (E53)."""
+    """The inputs for whose items tasks run, as ``"{name}"``; they are no texts, and are never written."""
     return [
         task.for_each
         for task in list_tasks(ensemble)
@@ -161,7 +161,7 @@ def has_gates_inside(node: TaskNode) -> bool:
 
 
 def is_never_reused(node: TaskNode) -> bool:
-    """Whether a task, or any inside it, has side effects, so that it is always run (C34)."""
+    """Whether a task, or any inside it, has side effects, so that it is always run."""
     inside = () if node.nested is None else node.nested.all_tasks
     return node.task.reuse is ReuseMode.NEVER or any(map(is_never_reused, inside))
 

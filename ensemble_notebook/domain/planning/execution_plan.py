@@ -28,7 +28,7 @@ from ensemble_notebook.domain.seams.views import make_mime_bundle
 class PlannedAgent(Record):
     """Who takes part, as the trace shows it. `tools` are the names that the model sees.
 
-    `system_prompt` is the agent's own (E77); None where it is made of the texts above.
+    `system_prompt` is the agent's own; None where it is made of the texts above.
     """
 
     role: str
@@ -47,10 +47,10 @@ class PlannedTask(Record):
     `settings` are the fields of the task that are shown as they were declared, where they differ from their defaults:
     trace and timeline take them from here. `max_retries` is how often each of its model requests may be sent again, or
     its handler tried again; None in files of older versions. `for_each` is where the items come from that it runs for,
-    in words, and None where it runs once; `item_count` is how many there are, None as long as nobody knows (E53).
-    `nested` is the plan of the ensemble that does it (E54). `prompt` is the task's own (E77), with its places as they
+    in words, and None where it runs once; `item_count` is how many there are, None as long as nobody knows.
+    `nested` is the plan of the ensemble that does it. `prompt` is the task's own, with its places as they
     are written. `is_named`: somebody chose its name; None in files of older versions. `managed` are the tasks that it
-    sees to, as written, where it is that of a manager (E22).
+    sees to, as written, where it is that of a manager.
     """
 
     name: str
@@ -106,7 +106,7 @@ class ExecutionPlan(Record):
     design: MapDesign | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and dicts, ready for JSON; secrets masked (E69)."""
+        """Plain lists and dicts, ready for JSON; secrets masked."""
         plain: dict[str, Any] = mask_values(self._to_plain())
         return plain
 
@@ -369,7 +369,7 @@ def _fill_inner(node: TaskNode, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _describe_item_source(node: TaskNode, graph: Graph) -> str | None:
-    """Where the items of a task come from: a task by its name, ``{input}``, or how many were given (E53)."""
+    """Where the items of a task come from: a task by its name, ``{input}``, or how many were given."""
     if node.item_source is not None:
         return graph.tasks[node.item_source].name
     source = node.task.for_each

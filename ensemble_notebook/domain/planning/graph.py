@@ -64,7 +64,7 @@ class TaskNode(Pickled):
         when: numbers of its conditions, of which one must hold; it runs unconditionally where there are none.
         sources: indices of the tasks that its conditions test, in order.
         item_source: index of the task for whose items it runs; None where they come from elsewhere, or it runs once.
-        nested: of the ensemble that does it, where one does; None, too, where that would be too deep (E54).
+        nested: of the ensemble that does it, where one does; None, too, where that would be too deep.
     """
 
     index: int
@@ -84,7 +84,7 @@ class TaskNode(Pickled):
     nested: Graph | None = None
 
     def get_pickled_state(self) -> dict[str, Any]:
-        """The fields, without the models (E63)."""
+        """The fields, without the models."""
         return get_state(self) | {
             name: describe_parts("model", getattr(self, name)) for name in ("llm", "fallback_llm")
         }
@@ -106,8 +106,8 @@ class PhaseNode(Pickled):
         after: indices of its declared predecessors.
         when: numbers of its conditions, of which one must hold.
         sources: indices of the phases that hold the tasks which its conditions test.
-        reviewer: the task that reviews it; it stands in no list and its index is beyond those of all tasks (E28).
-        until: numbers of the conditions of which one must hold, else it is done again (E81).
+        reviewer: the task that reviews it; it stands in no list and its index is beyond those of all tasks.
+        until: numbers of the conditions of which one must hold, else it is done again.
     """
 
     index: int
@@ -124,14 +124,14 @@ class PhaseNode(Pickled):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TeamMember(Pickled):
-    """A member of a team: an agent, its model, and its role as declared, before variables are filled in (E6)."""
+    """A member of a team: an agent, its model, and its role as declared, before variables are filled in."""
 
     agent: Agent
     llm: Any
     declared_role: str
 
     def get_pickled_state(self) -> dict[str, Any]:
-        """The fields, without the model (E63)."""
+        """The fields, without the model."""
         return get_state(self) | {"llm": describe_parts("model", self.llm)}
 
 
@@ -176,7 +176,7 @@ def build_graph(ensemble: EnsembleDefinition, depth: int = 0) -> Graph:
 
     Args:
         ensemble: the definition.
-        depth: how many ensembles it is nested in (E54).
+        depth: how many ensembles it is nested in.
     """
     return _GraphBuilder(ensemble, depth).build()
 
@@ -265,7 +265,7 @@ class _GraphBuilder:
         return tuple(each.index for each in found), tuple(dict.fromkeys(each.source for each in found))
 
     def _find_item_source(self, task: Task) -> int | None:
-        """Index of the task for whose items this one runs (E53)."""
+        """Index of the task for whose items this one runs."""
         source = task.for_each
         if source is None or isinstance(source, Items) or (isinstance(source, str) and find_input_name(source)):
             return None
@@ -304,7 +304,7 @@ class _GraphBuilder:
 
 
 def _resolve_agent(task: Task, ensemble: EnsembleDefinition) -> tuple[Agent | None, Any]:
-    """Who works on a task, and with which model: the task's, the agent's, the ensemble's, else the default (E5)."""
+    """Who works on a task, and with which model: the task's, the agent's, the ensemble's, else the default."""
     if not task.has_agent:
         return None, None
     agent = task.agent or derive_agent(task.description)
@@ -312,7 +312,7 @@ def _resolve_agent(task: Task, ensemble: EnsembleDefinition) -> tuple[Agent | No
 
 
 def resolve_llm(agent: Agent, ensemble: EnsembleDefinition) -> Any:
-    """Resolve the model of an agent where its task names none: its own, the ensemble's, else the default (E5)."""
+    """Resolve the model of an agent where its task names none: its own, the ensemble's, else the default."""
     llm = agent.llm if agent.llm is not INHERIT else ensemble.llm
     return DEFAULT_LLM if llm is None else llm
 
@@ -363,7 +363,7 @@ def _get_name(owner: Any, by_identity: Mapping[int, int], names: Sequence[str]) 
 
 
 def _describe_likeness(missing: Any, members: Sequence[Any], names: Sequence[str]) -> str:
-    """Say which member looks just like one that is missing: a copy is another object (E2)."""
+    """Say which member looks just like one that is missing: a copy is another object."""
     for member, name in zip(members, names, strict=True):
         if repr(member) == repr(missing):
             return f" {name!r} in it looks the same and is another object, as a copy is: refer to that one, or by name."
@@ -441,7 +441,7 @@ def _make_agent(role: str) -> Agent:
 
 
 def name_tasks(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
-    """Given names, and readable ones from role and position for the others (E2)."""
+    """Given names, and readable ones from role and position for the others."""
     taken: dict[str, Task] = {}
     for task in tasks:
         if task.name is not None:

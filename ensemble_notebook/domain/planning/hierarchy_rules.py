@@ -115,7 +115,7 @@ def _find_unfit_roles(team: Sequence[TeamMember]) -> Iterator[Problem]:
 
 
 def _find_constraint_problems(constraints: HierarchicalConstraints, team: Sequence[TeamMember]) -> Iterator[Problem]:
-    """Find roles that no worker has, and numbers that are none of delegations (E25)."""
+    """Find roles that no worker has, and numbers that are none of delegations."""
     roles = [member.agent.role for member in team]
     known, allowed = set(map(normalize_role, roles)), set(map(normalize_role, constraints.allowed_workers))
 

@@ -63,7 +63,7 @@ def list_item_fields(task: Task) -> tuple[str, ...]:
 
 
 def find_excess(node: TaskNode, items: Items) -> str | None:
-    """A sentence that says that a task has too many items; None if it has not (E53)."""
+    """A sentence that says that a task has too many items; None if it has not."""
     limit = node.task.max_items
     if len(items) <= limit:
         return None

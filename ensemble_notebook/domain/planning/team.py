@@ -24,7 +24,7 @@ MANAGER_NAME: Final = "manager"
 
 
 def build_team(ensemble: EnsembleDefinition, graph: Graph) -> tuple[TeamMember, ...]:
-    """Build the team: the ensemble's `agents`, else those of its tasks; agents derived for one role are one (E22)."""
+    """Build the team: the ensemble's `agents`, else those of its tasks; agents derived for one role are one."""
     if ensemble.agents:
         return tuple(_make_member(agent, ensemble) for agent in dict.fromkeys(ensemble.agents))
     named = dict.fromkeys(node.task.agent for node in graph.tasks if node.task.agent is not None)

@@ -27,7 +27,7 @@ class ToolSpec(Record):
 
 
 class ToolOutcome(StrEnum):
-    """How a requested tool call ended (T1)."""
+    """How a requested tool call ended."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -64,7 +64,7 @@ class ModelReply(Record):
         tool_calls: in the order of the request; malformed ones included, with their arguments as text.
         usage: as the provider counted.
         model, finish_reason: as the provider says, where it does.
-        refused_usage: what the provider said instead of usage that can be counted, for a warning (E65); usually None.
+        refused_usage: what the provider said instead of usage that can be counted, for a warning; usually None.
     """
 
     text: str
@@ -77,7 +77,7 @@ class ModelReply(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Fault(Record):
-    """What a foreign exception of a model request means (E30).
+    """What a foreign exception of a model request means.
 
     Attributes:
         reason: short, for people: ``"429"``, ``"500"``, ``"timeout"``, ``"connection"``, ``"401"``, ...
@@ -112,14 +112,14 @@ class Conversation(Protocol):
     async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
         """Get the answer to a tool call of the last reply.
 
-        From `run`, which calls the tool, from a recording (E42), or from an earlier run.
+        From `run`, which calls the tool, from a recording, or from an earlier run.
 
         Raises:
             ReplayError: the recording has no answer to this call.
         """
 
     def input_bound(self) -> int:
-        """Tokens that the next request can have at most, tool schemas included; no tokenizer is asked (E36)."""
+        """Tokens that the next request can have at most, tool schemas included; no tokenizer is asked."""
 
     async def reply(
         self,
@@ -131,9 +131,9 @@ class Conversation(Protocol):
         """Ask for the next reply and append it; on failure nothing is appended, so it may be asked for again.
 
         Streams when `on_token` is given and the model can; the pieces joined are exactly the reply's text.
-        `max_tokens` limits the output of this one request, where the model has no lower limit of its own (E36).
+        `max_tokens` limits the output of this one request, where the model has no lower limit of its own.
         `check_sending` is called when nothing but the sending is left, after all that a user has hung on the model, and
-        raises where nothing may be sent any more (E66).
+        raises where nothing may be sent any more.
 
         Raises:
             Exception: whatever the model raises; `ChatPort.classify` says what it means.
@@ -141,7 +141,7 @@ class Conversation(Protocol):
 
 
 class RequestPlaces(Protocol):
-    """What the requests to a model take of the places that this process has for connections (E76). Thread-safe."""
+    """What the requests to a model take of the places that this process has for connections. Thread-safe."""
 
     def try_take(self) -> bool:
         """Take what one request needs, if it is free and nobody waits for it."""
@@ -159,9 +159,9 @@ class ChatPort(Protocol):
     Attributes:
         name: as requested, e.g. ``"gpt-4o-mini"`` or ``"SmolLM2-135M-Instruct"``.
         provider: e.g. ``"openai"``, ``"local"``, ``"scripted"``; None when unknown.
-        is_scripted: True when a script answers and no model; always labelled in views (E41).
+        is_scripted: True when a script answers and no model; always labelled in views.
         has_tool_support: False when the model is known not to call tools.
-        has_schema_support: True when the model is known to hold its reply to a JSON schema by itself (E16).
+        has_schema_support: True when the model is known to hold its reply to a JSON schema by itself.
         max_tokens: the limit of the output of one request that the model was made with; None where it has none.
         warning: something to tell once per run (e.g. hidden retries that can't be switched off), or None.
         places: what a request has to take before it is sent; None where it opens no connection.
@@ -215,7 +215,7 @@ class ChatSource(Protocol):
     def has_reviews(self) -> bool: ...
 
     async def review(self, request: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """Get the answer to a review: from `ask`, which asks the reviewer, or from a recording (E42).
+        """Get the answer to a review: from `ask`, which asks the reviewer, or from a recording.
 
         Args:
             request: a `ReviewRequest`, which is defined in a room above this one.
@@ -237,7 +237,7 @@ class ChatSource(Protocol):
         """The port of a model object or spec text for the running loop.
 
         One client and connection pool per model and loop. May import a client, fetch weights or start a server; says
-        so through `notice`, on the running loop and before it takes the time (E57). What is ready says nothing.
+        so through `notice`, on the running loop and before it takes the time. What is ready says nothing.
         """
 
 

@@ -49,7 +49,7 @@ class Event(Record):
     depends_on: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to plain dicts and lists, ready for JSON: ``type``, and all fields by name, secrets masked (E69).
+        """Convert to plain dicts and lists, ready for JSON: ``type``, and all fields by name, secrets masked.
 
         Times and durations are ISO 8601; an error is its type and message.
         """

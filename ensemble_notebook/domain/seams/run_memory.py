@@ -107,14 +107,14 @@ class KeptTask:
         run_id: of the run that did it.
         path: of the task in that run: ``"phase/task"`` or ``"task"``.
         output: without trace and metrics; a typed output without its value, which is read from the text again.
-        delegated: what its workers completed, for the task of a manager (E22).
+        delegated: what its workers completed, for the task of a manager.
         tokens, cost: what it took then, input and output together; None where that is unknown.
         currency: of the cost.
-        duration_ms: its duration then (E50).
+        duration_ms: its duration then.
         attempt, feedback: how often it was done by then, and what reviews and guardrails had said to it, oldest first,
-            where this run goes on with the one that did it: its phase may still be sent back (E46).
+            where this run goes on with the one that did it: its phase may still be sent back.
         reads: what its code has read of the inputs.
-        approvals: the gates that let it pass, in that run or, where that one had reused it, in those before (C34).
+        approvals: the gates that let it pass, in that run or, where that one had reused it, in those before.
     """
 
     run_id: str

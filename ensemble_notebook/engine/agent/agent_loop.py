@@ -33,13 +33,13 @@ class AgentLoop:
         llm: asks the model.
         toolbox: the tools.
         caller: calls them.
-        schema: the JSON schema that the model is held to natively (E16).
+        schema: the JSON schema that the model is held to natively.
 
     Attributes:
         structured_results: the values that tools gave beside their texts, each with the name of the tool, in order.
         history: as above.
-        exchanged: the replies by now that ask for tools, each with the results, as a later run goes on with them (E55).
-        cut: why the last reply was cut off, and what to do about it; None where it is whole (E58).
+        exchanged: the replies by now that ask for tools, each with the results, as a later run goes on with them.
+        cut: why the last reply was cut off, and what to do about it; None where it is whole.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class AgentLoop:
         """Work until the model replies with a text, which is the result.
 
         Raises:
-            AgentExecutionError: the model gave no reply, or does not take the tools (E14).
-            MaxIterationsExceededError: it went on asking for tools after two warnings (E12).
+            AgentExecutionError: the model gave no reply, or does not take the tools.
+            MaxIterationsExceededError: it went on asking for tools after two warnings.
         """
         self._conversation = self._open(user_prompt)
         return await self._work(self._conversation, task)
 
     async def correct(self, prompt: str, task: SpanEmitter) -> str:
-        """Go on with the conversation after its result: the model is told what is wrong with it (E16).
+        """Go on with the conversation after its result: the model is told what is wrong with it.
 
         Raises:
             AgentExecutionError, MaxIterationsExceededError: as `run`.
@@ -143,7 +143,7 @@ class AgentLoop:
             turn.emit(TurnEnded, status=status)
 
     async def revise(self, prompt: str, task: SpanEmitter) -> str:
-        """Do it once more, with what its tools have told: `prompt` is the whole prompt of the next attempt (E51).
+        """Do it once more, with what its tools have told: `prompt` is the whole prompt of the next attempt.
 
         Raises:
             AgentExecutionError, MaxIterationsExceededError: as `run`.
@@ -173,7 +173,7 @@ class AgentLoop:
             task.emit(Warned, message=message)
 
     def _open(self, user_prompt: str) -> Conversation:
-        """Begin a conversation, or go on with an earlier one (E55)."""
+        """Begin a conversation, or go on with an earlier one."""
         prompt = ChatMessage(role="user", text=user_prompt)
         first, *others = (*self.history.sent, prompt)
         try:

@@ -42,7 +42,7 @@ class AgentRequest:
             so and goes on.
         is_fallback: marks its turns and its result.
         earlier: the conversation that it goes on with, in turns; empty where it begins one.
-        history: how much of that is sent (E78); None for all of it.
+        history: how much of that is sent; None for all of it.
         count_tokens: counts the tokens of a text, for that.
     """
 

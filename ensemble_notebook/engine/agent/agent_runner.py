@@ -46,9 +46,9 @@ class AgentRunner:
         models: of the run.
         caller: calls tools.
         limits: of all model requests of the run.
-        streams: whether replies are streamed, because somebody watches (E17).
-        draw: gives a random number from 0 to 1, for the waits between requests (E30).
-        texts: of the ensemble in place of ours (E77).
+        streams: whether replies are streamed, because somebody watches.
+        draw: gives a random number from 0 to 1, for the waits between requests.
+        texts: of the ensemble in place of ours.
         tools: opens tools that are behind connections.
         ask: puts their questions to the person, with the role of the agent that called: see `AskInSpan`.
     """
@@ -131,7 +131,7 @@ class AgentRunner:
         )
 
     async def _shorten(self, request: AgentRequest, port: ChatPort, task: SpanEmitter) -> ShortenedHistory:
-        """What is sent of the earlier conversation; where that is wanted, with a summary of what is left out (E78)."""
+        """What is sent of the earlier conversation; where that is wanted, with a summary of what is left out."""
         limit = request.history
         if limit is None or not request.earlier:
             return ShortenedHistory(request.earlier)
@@ -242,7 +242,7 @@ class ReplyCorrector:
         """The reply that could be read, and its value.
 
         Raises:
-            OutputParsingError: no reply was of the output type, corrections included, or one was cut off (E58).
+            OutputParsingError: no reply was of the output type, corrections included, or one was cut off.
             AgentExecutionError, MaxIterationsExceededError: as `AgentLoop.correct`.
         """
         faults: list[str] = []

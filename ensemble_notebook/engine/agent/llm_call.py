@@ -47,7 +47,7 @@ class LlmCaller:
         draw: gives a random number from 0 to 1, for the waits between requests.
         max_retries: in place of the agent's; None: the agent's.
         limits: of requests; without, a request is never held up.
-        uncounted_models: the names of the models whose usage could not be read, which is warned of once (E65). Shared
+        uncounted_models: the names of the models whose usage could not be read, which is warned of once. Shared
             by all callers of a run.
 
     Attributes:
@@ -162,7 +162,7 @@ class LlmCaller:
         raise AssertionError("unreachable")
 
     async def _admit(self, conversation: Conversation, span: SpanEmitter) -> Admission:
-        """Wait for the limits, before the attempt: a refusal is no fault of the model, and not tried again (E30)."""
+        """Wait for the limits, before the attempt: a refusal is no fault of the model, and not tried again."""
         self._wait = "a place under the limits for "
         admission = await self._limits.admit(self._port, conversation, span)
         self._wait = ""

@@ -42,7 +42,7 @@ class PreparedModels:
     async def get(self, llm: Any, agent: Agent, description: str, task: SpanEmitter) -> ChatPort:
         """The port of a model, for an agent that works on the task of this description.
 
-        Until there is one, the time of `task` stands still: a model is made ready once for all (E50, E57).
+        Until there is one, the time of `task` stands still: a model is made ready once for all.
 
         Raises:
             AgentExecutionError: the model can't be had.

@@ -37,7 +37,7 @@ _CONDUCT: Final = (
 
 
 def write_system_prompt(agent: Agent) -> str:
-    """Who the agent is; its texts are resolved (E6). Empty where its own prompt says so (E77)."""
+    """Who the agent is; its texts are resolved. Empty where its own prompt says so."""
     if agent.system_prompt is not None:
         return agent.system_prompt
     head = f"You are {agent.role.strip()}."
@@ -80,11 +80,11 @@ def frame_prompt(
     Args:
         body: the sections that say what is to be done.
         context: outputs, in the order of the task's `context`.
-        missing: outputs that it reads and that are not there, each with its reason (E32).
-        given: facts for delegated work, under their names (E24).
+        missing: outputs that it reads and that are not there, each with its reason.
+        given: facts for delegated work, under their names.
         memory: scope -> entries, best first.
-        revision: what is to be done better, where somebody said so (E46), or until when it is done again (E81).
-        output_format: how the reply must be written, where the model is not held to it natively (E16).
+        revision: what is to be done better, where somebody said so, or until when it is done again.
+        output_format: how the reply must be written, where the model is not held to it natively.
         texts: in place of ours.
     """
     sections = _write_memories(memory)
@@ -112,7 +112,7 @@ def write_own_prompt(
     output_format: str = "",
     texts: Texts = NO_TEXTS,
 ) -> str:
-    """A prompt of one's own, its places filled (E77); the arguments are as of `frame_prompt`.
+    """A prompt of one's own, its places filled; the arguments are as of `frame_prompt`.
 
     What is there and has no place comes at its end, but for the outputs that are read: that is refused before the run.
     """
@@ -157,7 +157,7 @@ def _write_format(output_format: str) -> str:
 
 
 def write_correction_prompt(error: str, output_format: str, texts: Texts = NO_TEXTS) -> str:
-    """The second chance of a reply that is not of its output type; the reply stands before it (E16)."""
+    """The second chance of a reply that is not of its output type; the reply stands before it."""
     if (own := texts.get("correction")) is not None:
         return own.write(lambda name, _: error if name == "error" else output_format)
     return (
@@ -167,7 +167,7 @@ def write_correction_prompt(error: str, output_format: str, texts: Texts = NO_TE
 
 
 SUM_UP: Final = "Sum up what we have said so far."
-"""The prompt of the turn that stands for those that are left out (E78)."""
+"""The prompt of the turn that stands for those that are left out."""
 
 
 def write_summary_prompt(left_out: Sequence[ChatMessage]) -> str:
@@ -179,7 +179,7 @@ def write_summary_prompt(left_out: Sequence[ChatMessage]) -> str:
 
 
 def write_exchange(output: TaskOutput) -> str:
-    """What a task was asked, cut short, and what it answered, as a memory keeps it (E55)."""
+    """What a task was asked, cut short, and what it answered, as a memory keeps it."""
     return f"Asked: {_cut_heading(output.task_description)}\nAnswered: {output.raw}"
 
 
@@ -189,7 +189,7 @@ def _cut_heading(description: str) -> str:
 
 
 def _write_blocks(output: TaskOutput) -> list[str]:
-    """An output under its heading; where that differs from item to item, each item under its own (E53)."""
+    """An output under its heading; where that differs from item to item, each item under its own."""
     role, description, items = output.agent_role, output.task_description, output.item_outputs
     if all(_cut_heading(each.task_description) == _cut_heading(description) for each in items):
         return [_write_block(role, description, write_output(output).text)]
@@ -225,7 +225,7 @@ def _write_memories(memory: MemoryEntries) -> list[str]:
 
 
 def write_output(output: TaskOutput) -> ValueText:
-    """An output as the tasks see it that read it: its text; of a table that a handler gave, the rows that fit (E47).
+    """An output as the tasks see it that read it: its text; of a table that a handler gave, the rows that fit.
 
     Raises:
         UnwritableValueError: a handler gave bytes or an image, and no text for them.

@@ -123,7 +123,7 @@ def _make_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
     """What holds a value to a schema.
 
     Raises:
-        Exception: it is no schema, or refers to another document, which nobody fetches (E43).
+        Exception: it is no schema, or refers to another document, which nobody fetches.
     """
     from jsonschema_rs import validator_for
 

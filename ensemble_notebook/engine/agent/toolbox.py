@@ -79,7 +79,7 @@ class Toolbox:
     """Tools by name. Built once per list of tools; building imports LangChain where a tool needs it.
 
     Args:
-        entries: the tools. Those of sources that are not open yet are not among them (E83).
+        entries: the tools. Those of sources that are not open yet are not among them.
         ask: puts questions of tools to the person; None where nobody can be asked.
 
     Raises:
@@ -115,7 +115,7 @@ class Toolbox:
         return isinstance(self._tools.get(name), EngineTool)
 
     async def answer(self, call: ToolCall, caller: FunctionCaller, span: SpanEmitter) -> ToolAnswer:
-        """Run a requested call, in its span. A fault of the tool or the request is told to the model (E13).
+        """Run a requested call, in its span. A fault of the tool or the request is told to the model.
 
         Raises:
             Exception: what a tool of the engine raises, which ends the task.
@@ -134,7 +134,7 @@ class Toolbox:
                 return _to_answer(call.name, await caller.call(f"tool {call.name}", tool.function, arguments))
         except (BudgetExceededError, TaskAbandoned):
             raise  # a run inside the tool has used up the budget of this one, or was ended by a review (E52, E54)
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model (E13)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model
             if faults := _describe_schema_faults(error, tool.schema):
                 text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
                 return ToolAnswer(text, ToolOutcome.FAILURE, error)
@@ -142,7 +142,7 @@ class Toolbox:
 
 
 def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
-    """Turn a handler into a function. A tool as handler gets the last context output, else the description (E2)."""
+    """Turn a handler into a function. A tool as handler gets the last context output, else the description."""
     is_function = type(handler) is FunctionType  # told at once; most are
     if is_function or (callable(handler) and not is_langchain_tool(handler) and not is_agent_tool(handler)):
         function: Callable[[TaskInput], Any] = handler
@@ -167,7 +167,7 @@ def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
 
 
 def _to_answer(tool: str, result: Any) -> ToolAnswer:
-    """What a model gets for what a tool gave; a value that no prompt can hold is a failure that says so (E47)."""
+    """What a model gets for what a tool gave; a value that no prompt can hold is a failure that says so."""
     value = None
     if isinstance(result, ToolResult):
         if not result.is_success:
@@ -182,7 +182,7 @@ def _to_answer(tool: str, result: Any) -> ToolAnswer:
 
 
 def _describe_fault(error: Exception) -> str:
-    """What a tool raised, as the model reads it: a bare ``'missing'`` says little without its type (E13)."""
+    """What a tool raised, as the model reads it: a bare ``'missing'`` says little without its type."""
     kind, message = type(error).__name__, get_message(error)
     if error.__cause__ is not None and message == summarize_error(error.__cause__):
         return f"Tool error: {message}"  # wrapped on its way here, since it would have ended the thread
@@ -255,7 +255,7 @@ def _bind_method(tool: Any, owner: Any) -> Any:
 
 
 def _hide_context(tool: Any) -> Any:
-    """The same tool of LangChain, without the parameter of its function that takes the `RunContext` (E79)."""
+    """The same tool of LangChain, without the parameter of its function that takes the `RunContext`."""
     bodies = {kind: body for kind in ("func", "coroutine") if (body := getattr(tool, kind, None)) is not None}
     own: dict[str, Any] = {kind: give_context(body) for kind, body in bodies.items() if find_context_parameter(body)}
     if not own:

@@ -33,7 +33,7 @@ class EventStream:
         run_id: of the run; span ids are made from it.
         clock: the first reading is offset 0.
         sinks: called at once with each event, on the loop; must be fast and must not raise.
-        text_filter: takes the texts out of each event before anybody sees it; None where they are kept (T6a).
+        text_filter: takes the texts out of each event before anybody sees it; None where they are kept.
         log: one more sink, called first, and not with the events of nested runs.
 
     Attributes:
@@ -105,11 +105,11 @@ class EventStream:
         self._add(kind(**given), self._log)
 
     def forward(self, event: Event, offset_s: float, *, is_late: bool = False, **changes: Any) -> None:
-        """Write an event of a nested run, which happened at this offset, as one of this run (E52), with some changes.
+        """Write an event of a nested run, which happened at this offset, as one of this run, with some changes.
 
         It keeps its span, which no other run has. The log has told of it already, and a nested run keeps no text where
         this one keeps none. One that `is_late` comes from another process, long after it happened: it keeps its time,
-        too (T4), and so stands behind events that came after it.
+        too, and so stands behind events that came after it.
         """
         if self._is_closed or (self._writer is not None and self._writer != threading.get_ident()):
             return

@@ -74,7 +74,7 @@ class CallingSpan:
         call_on_loop(self.loop, lambda: self._get_timer().count_open(change))
 
     def count_waiting(self, change: int) -> None:
-        """More, or less, of them only wait for a model to be made ready, which is on no task's clock (E57)."""
+        """More, or less, of them only wait for a model to be made ready, which is on no task's clock."""
         call_on_loop(self.loop, lambda: self._get_timer().count_waiting(change))
 
     def _get_timer(self) -> GroupTimer:
@@ -106,7 +106,7 @@ class NestedEvents:
 
     What only its own output tells stays out: its plan, notes and warnings, and tasks and phases that never began. A
     startup is the outer run's, as every startup: beside all tasks, on no task's clock, and told once for all the runs
-    that wait for it (E57).
+    that wait for it.
 
     Args:
         place: where it was called from.

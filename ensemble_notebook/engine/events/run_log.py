@@ -59,8 +59,8 @@ class RunLogger:
 
     Records carry ``run_id``, ``task``, ``task_index`` (from 1; None for work that stands in no plan, such as delegated
     work), ``task_description`` and ``agent_role``. Starts, ends, reviews and tool calls are INFO, faults, retries and
-    fallbacks WARNING, prompts and replies DEBUG, or INFO where the ensemble or the agent is verbose. Secrets are masked
-    (T7): a log is a file that somebody keeps.
+    fallbacks WARNING, prompts and replies DEBUG, or INFO where the ensemble or the agent is verbose. Secrets are
+    masked: a log is a file that somebody keeps.
     """
 
     def __init__(self, graph: Graph, *, is_verbose: bool, is_row: bool = False) -> None:
@@ -144,7 +144,7 @@ class RunLogger:
         self._roles[event.task or ""] = event.agent
 
     def _note_retry(self, event: TaskRetried) -> None:
-        """It begins with the task's own agent again, whoever took over in the attempt before (E31)."""
+        """It begins with the task's own agent again, whoever took over in the attempt before."""
         name = event.task or ""
         agent = self._agents.get(name)
         if agent is not None:
@@ -275,13 +275,13 @@ _LONGEST: Final = 200
 
 
 def cut(text: str) -> str:
-    """The beginning of a text on one line; masked before, since half a key is not recognised any more (T7)."""
+    """The beginning of a text on one line; masked before, since half a key is not recognised any more."""
     line = " ".join(mask(text).split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
 
 
 def append(text: str | None) -> str:
-    """What stands behind a line, where there is anything to say; in capture mode METADATA there is no text (T6a)."""
+    """What stands behind a line, where there is anything to say; in capture mode METADATA there is no text."""
     return f": {text}" if text else ""
 
 

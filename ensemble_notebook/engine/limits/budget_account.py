@@ -146,7 +146,7 @@ class Admission:
 
 
 class JointAdmission(Admission):
-    """Paid from several accounts: a nested run's own, and those of the runs around it (E52)."""
+    """Paid from several accounts: a nested run's own, and those of the runs around it."""
 
     def __init__(self, admissions: Sequence[Admission]) -> None:
         self._admissions = admissions

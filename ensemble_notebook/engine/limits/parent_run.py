@@ -28,14 +28,14 @@ class ParentRun:
     Attributes:
         source: where its models come from: a recording is written, or answers, for the runs inside, too.
         capture_mode: how much of it is kept. replayed_from: the name of the recording that answers; None where none.
-        kept_tasks: of earlier runs, and where its own are kept; None where nothing is (C34).
+        kept_tasks: of earlier runs, and where its own are kept; None where nothing is.
         is_reusing: whether what those have done is reused.
         accounts: what it spends from, those of its own parents first.
         path: what it and its own parents are called, the outermost first.
         rate_limits: that all its requests pass, those of its own parents first.
         person: whom the runs inside ask that have no review handler of their own; None where nobody can be asked.
         row: name of the row that it is part of, in a map; None elsewhere.
-        exit_early: ends it for a reason, also in words: what runs finishes, nothing new starts (E27).
+        exit_early: ends it for a reason, also in words: what runs finishes, nothing new starts.
         warn: says something about it as a whole.
         tools: what opens the tools that are behind connections, once for it and all runs inside; the agents know it.
     """

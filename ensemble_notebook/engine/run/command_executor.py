@@ -240,7 +240,7 @@ class CommandExecutor:
         self._resolver.note_absence(node.index, f"it failed ({summarize_error(ending.error)})")
 
     def _close_if_budget_is_used_up(self, ending: TaskEnding) -> None:
-        """The first task or review that the budget ends closes the run (E36)."""
+        """The first task or review that the budget ends closes the run."""
         if isinstance(ending.abandonment, BudgetExceededError):
             self._result.budget_error = self._result.budget_error or ending.abandonment
             self._close(ExitReason.BUDGET_EXCEEDED)
@@ -253,7 +253,7 @@ class CommandExecutor:
         )
 
     def _end_review(self, phase: PhaseNode, decision: ReviewDecision | None, error: BaseException | None) -> None:
-        """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase (E27)."""
+        """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase."""
         if isinstance(error, asyncio.CancelledError):
             self._advance(PhaseReviewAborted(phase.index))
         elif error is not None:
@@ -271,7 +271,7 @@ class CommandExecutor:
             self._advance(PhaseApproved(phase.index))
 
     def _send_back(self, phase: PhaseNode, decision: ReviewDecision) -> None:
-        """A review wants a phase to be done once more, if it has a retry left (E28)."""
+        """A review wants a phase to be done once more, if it has a retry left."""
         review = phase.phase.review
         assert review is not None
         if self._resolver.count_attempts(phase) <= review.max_retries:
@@ -309,7 +309,7 @@ class CommandExecutor:
         span.emit(PhaseRetried, attempt=attempt, feedback=feedback, tasks=tuple(names.values()))
 
     def _end_rounds(self, phase: PhaseNode, span: SpanEmitter) -> None:
-        """A phase is not done again although its condition does not hold, or can't be told (E81)."""
+        """A phase is not done again although its condition does not hold, or can't be told."""
         error = self._conditions.find_fault(phase.until)
         until, rounds = describe_conditions(phase.until, self._graph), pluralize(phase.phase.max_rounds or 1, "round")
         message = f"Phase {phase.name!r} has had {rounds}, its max_rounds, and {until} does not hold"
@@ -369,7 +369,7 @@ class ConditionEvaluator:
         Args:
             source: number of the task.
             output: what it left.
-            span: of the task; runs that a predicate begins are inside it (E52).
+            span: of the task; runs that a predicate begins are inside it.
         """
         siblings = self._by_source[source]
         for node in siblings:

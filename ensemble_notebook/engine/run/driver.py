@@ -48,10 +48,10 @@ class Driver:
         source: where models come from.
         stream: takes the events.
         clock: tells durations.
-        draw: gives a random number from 0 to 1, for the waits between attempts (E30).
-        parent: the run in whose task this one was begun; None where it was begun in none (E52).
+        draw: gives a random number from 0 to 1, for the waits between attempts.
+        parent: the run in whose task this one was begun; None where it was begun in none.
         around: what the time of this run is a part of, where its events are part of another run's.
-        kept_tasks: of earlier runs, and where this one's are kept; None where nothing is (C34).
+        kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
 
     Attributes:
         is_concluded: its last event is out.
@@ -137,27 +137,27 @@ class Driver:
         return self.result
 
     def close(self, reason: ExitReason, words: str | None = None) -> None:
-        """Let what runs finish and start nothing new (E27, E36); why it was closed first counts, also in words."""
+        """Let what runs finish and start nothing new; why it was closed first counts, also in words."""
         if self._is_finished or self.result.exit_reason is not ExitReason.COMPLETED:
             return
         self.result.exit_reason = reason
         self._act(self._advance, RunClosed(f"not started: {words or _CLOSED[reason]}"))
 
     def stop(self, reason: ExitReason) -> None:
-        """Stop at once: requests in flight are cancelled, nothing new starts (E35). Does nothing after the end."""
+        """Stop at once: requests in flight are cancelled, nothing new starts. Does nothing after the end."""
         if self._is_finished or self._is_stopping:
             return
         self._request_stop(reason)
         asyncio.get_running_loop().call_later(CANCELLATION_LIMIT_S, self._act, self._executor.leave_uncancelled)
 
     def warn(self, message: str) -> None:
-        """Say something about the run while it goes on, in words that hold no text of its user (T6a)."""
+        """Say something about the run while it goes on, in words that hold no text of its user."""
         if self._spec.text_filter is not None:
             self._spec.text_filter.keep_message(message)
         self._spans.warn(message)
 
     def abandon(self, reason: ExitReason, message: str) -> None:
-        """End the run from another thread, since something blocks its loop (E66); `message` is a warning of it.
+        """End the run from another thread, since something blocks its loop; `message` is a warning of it.
 
         What the loop does once it is free again is no part of the run: its tasks find themselves cancelled.
         """
@@ -207,7 +207,7 @@ class Driver:
                 self.warn(f"Task {output.name!r} was done by its fallback {role!r}.")
 
     def _warn_of_stages(self) -> None:
-        """A manager that ends without a required stage has done less than was asked of it (E25)."""
+        """A manager that ends without a required stage has done less than was asked of it."""
         if any(output.reused for output in self.result.outputs.values()) or not self.result.outputs:
             return
         for number, roles in self._runner.undone_stages:
@@ -216,7 +216,7 @@ class Driver:
             self.result.is_doubtful = True
 
     def _find_told_role(self, role: str) -> str:
-        """A role as warnings name it: what a run without texts has filled in is one (T6a)."""
+        """A role as warnings name it: what a run without texts has filled in is one."""
         text_filter = self._spec.text_filter
         return role if text_filter is None else text_filter.find_declared_role(role)
 

@@ -93,7 +93,7 @@ class PhaseReviewer:
     async def _run_reviewer(
         self, resolved: ResolvedTask, queued_s: float, phase: SpanEmitter, request: ReviewRequest
     ) -> ReviewDecision:
-        """The answer of a reviewer that is a task. One that decides nothing is asked for once more (E28)."""
+        """The answer of a reviewer that is a task. One that decides nothing is asked for once more."""
         output = await self._get_answer(resolved, queued_s, phase)
         try:
             return self._read_answer(resolved, output, request)

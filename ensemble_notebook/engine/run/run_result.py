@@ -37,10 +37,10 @@ class RunResult:
         failures: in order of failure.
         skipped: in the order in which that was decided.
         cancelled: indices of the tasks that were running when the run was stopped.
-        is_doubtful: a phase went on although its review would have sent it back (E28) or its `until` does not hold
-            (E81), or a required stage is not complete (E25).
-        delegated: what the workers of a manager completed, in that order; all of it before the manager's own (E22).
-        budget_error: what was refused first because a budget is used up, of this run or of one around it (E52).
+        is_doubtful: a phase went on although its review would have sent it back or its `until` does not hold,
+            or a required stage is not complete.
+        delegated: what the workers of a manager completed, in that order; all of it before the manager's own.
+        budget_error: what was refused first because a budget is used up, of this run or of one around it.
     """
 
     status: RunStatus = RunStatus.RUNNING
@@ -73,7 +73,7 @@ class RunResult:
         self.failures = [each for each in self.failures if each.kind != "task" or not names & {each.name, each.item_of}]
 
     def conclude(self, strategy: ErrorStrategy, *, fallback_is_warning: bool) -> None:
-        """Find the status. Where failures are borne (PARTIAL), a run fails only if nothing useful came of it (E34).
+        """Find the status. Where failures are borne (PARTIAL), a run fails only if nothing useful came of it.
 
         All roots failed is a case of that: what depends on them does not run.
         """
@@ -93,7 +93,7 @@ class RunSpans:
     Args:
         spec: the run.
         stream: takes the events.
-        around: what the run's time is a part of, where it is nested in another run (E52).
+        around: what the run's time is a part of, where it is nested in another run.
 
     Attributes:
         run: the span of the run.

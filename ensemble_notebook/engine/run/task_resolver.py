@@ -62,7 +62,7 @@ class TaskResolver:
         )
 
     def resolve_reviewer(self, reviewer: TaskNode, phase: PhaseNode) -> ResolvedTask:
-        """What the task that reviews a phase is given: what it says that it reads, else all of the phase (E28)."""
+        """What the task that reviews a phase is given: what it says that it reads, else all of the phase."""
         reads = reviewer.context or phase.tasks
         return ResolvedTask(
             node=reviewer,
@@ -74,7 +74,7 @@ class TaskResolver:
         )
 
     def _place_prompt(self, node: TaskNode) -> PlacedText | None:
-        """The own prompt of a task, with its variables filled in (E77)."""
+        """The own prompt of a task, with its variables filled in."""
         task = node.task
         if task.prompt is None:
             return None
@@ -108,7 +108,7 @@ class TaskResolver:
         """Let all tasks of a phase be done once more, each with its own last output and what went on was decided by.
 
         Args:
-            phase: one that is done until a condition holds (E81).
+            phase: one that is done until a condition holds.
             until: the condition, in words.
         """
         self._attempts[phase] = self.count_attempts(phase) + 1
@@ -133,7 +133,7 @@ class TaskResolver:
 
     @staticmethod
     def _describe_missing_items(output: TaskOutput) -> Iterator[MissingOutput]:
-        """The items of a task that failed, where its output has the others (E53)."""
+        """The items of a task that failed, where its output has the others."""
         for failure in output.item_failures:
             yield MissingOutput(
                 name=failure.name,

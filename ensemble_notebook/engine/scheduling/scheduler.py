@@ -66,7 +66,7 @@ class Scheduler:
     Args:
         graph: a valid graph.
         strategy: what a failed task means for the others of its group. Between phases there is but one: dependents of
-            a failed phase are skipped, and unrelated ones go on (E26).
+            a failed phase are skipped, and unrelated ones go on.
         max_concurrency: how many tasks, and reviews of phases, may run at once, in all phases together; None for no
             limit.
         only: the part of the graph that runs; the rest is skipped, which is no failure. None for all of it.
@@ -159,7 +159,7 @@ class Scheduler:
             self._open(node.body.nodes)
 
     def _find_skip(self, node: SchedulerNode) -> tuple[NodeState, str] | None:
-        """Why a node that nothing holds any more does not run; None where it does (E32, E33)."""
+        """Why a node that nothing holds any more does not run; None where it does."""
         if node in self._left_out:
             return NodeState.PASSED_OVER, self._left_out_reason
         needs = [each for each in node.needs if each not in self._left_out] if self._left_out else node.needs
@@ -272,7 +272,7 @@ class Scheduler:
             self._complete(group.owner, group)
 
     def _note_missed(self, node: SchedulerNode) -> None:
-        """What a node that failed, or was skipped for a failure, means for its group (E32)."""
+        """What a node that failed, or was skipped for a failure, means for its group."""
         group = node.group
         if node.state is NodeState.SKIPPED and self._closing_reason is not None:
             group.is_cut_short = True
@@ -297,7 +297,7 @@ class Scheduler:
             self._end_phase(phase, body)
 
     def _end_round(self, phase: SchedulerNode, body: NodeGroup, loop: Loop) -> None:
-        """A round of a phase is over: there is another one, unless its condition holds or none is left (E81)."""
+        """A round of a phase is over: there is another one, unless its condition holds or none is left."""
         tested = [number for number, source in loop.until if source.state is NodeState.SUCCEEDED]
         broken = self._broken_conditions.intersection(tested)
         if not self._met_conditions.intersection(tested) - broken:
@@ -318,7 +318,7 @@ class Scheduler:
         self._to_resolve.append((phase, NodeState.SUCCEEDED if is_whole else NodeState.FAILED, ""))
 
     def _retry_phase(self, phase: SchedulerNode, body: NodeGroup, tasks: frozenset[int] | None) -> None:
-        """A phase is done again: forget what came of all its tasks, or of these and their dependents (E28, E46)."""
+        """A phase is done again: forget what came of all its tasks, or of these and their dependents."""
         again = body.nodes if tasks is None else find_dependents(self._tasks[index] for index in tasks)
         phase.state = NodeState.RUNNING
         body.unresolved_count = len(again)
@@ -526,7 +526,7 @@ class NodeTable:
     __slots__ = ("phases", "root", "tasks")
 
     def __init__(self, graph: Graph, strategy: ErrorStrategy) -> None:
-        # Phases that don't depend on a failed one always go on (E26), whatever the strategy of the tasks is.
+        # Phases that don't depend on a failed one always go on, whatever the strategy of the tasks is.
         self.root = NodeGroup(None, ErrorStrategy.CONTINUE_ON_ERROR if graph.phases else strategy)
         self.phases = tuple([SchedulerNode(phase.index, phase.name, self.root) for phase in graph.phases])
         for node in self.phases:

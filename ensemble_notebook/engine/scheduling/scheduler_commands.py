@@ -23,7 +23,7 @@ class QueueTask:
 
 @dataclass(frozen=True, slots=True)
 class GrantPlace:
-    """The running task has a place more: another one of its items begins (E53)."""
+    """The running task has a place more: another one of its items begins."""
 
     task: int
 
@@ -67,7 +67,7 @@ class QueueReview:
 
 @dataclass(frozen=True, slots=True)
 class ReviewPhase:
-    """Every task of the phase is resolved, none failed, and its review has a place (E28)."""
+    """Every task of the phase is resolved, none failed, and its review has a place."""
 
     phase: int
 
@@ -89,7 +89,7 @@ class RetryPhase:
 
 @dataclass(frozen=True, slots=True)
 class EndRounds:
-    """No condition of the phase holds, and it is not done again: no round is left, or a condition is broken (E81)."""
+    """No condition of the phase holds, and it is not done again: no round is left, or a condition is broken."""
 
     phase: int
 

@@ -16,7 +16,7 @@ class TaskSucceeded:
 
     Attributes:
         task: its index.
-        met_conditions: numbers of the conditions that hold for its output, or whose test broke (E33).
+        met_conditions: numbers of the conditions that hold for its output, or whose test broke.
         broken_conditions: numbers of the latter alone.
     """
 
@@ -34,14 +34,14 @@ class TaskEndedWithoutOutput:
 
 @dataclass(frozen=True, slots=True)
 class RunningTaskSkipped:
-    """A running task is not to go on, and that is no failure (E27, E36)."""
+    """A running task is not to go on, and that is no failure."""
 
     task: int
 
 
 @dataclass(frozen=True, slots=True)
 class PlacesWanted:
-    """A running task has so many items that could begin, beside those at work; it counts anew each time (E53)."""
+    """A running task has so many items that could begin, beside those at work; it counts anew each time."""
 
     task: int
     count: int
@@ -56,14 +56,14 @@ class PlaceReturned:
 
 @dataclass(frozen=True, slots=True)
 class PhaseApproved:
-    """The review of a phase is content with it (E28)."""
+    """The review of a phase is content with it."""
 
     phase: int
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseSentBack:
-    """The review of a phase wants it done once more: all of it, or these tasks and what depends on them (E46)."""
+    """The review of a phase wants it done once more: all of it, or these tasks and what depends on them."""
 
     phase: int
     tasks: frozenset[int] | None = None

@@ -36,7 +36,7 @@ async def run_handler(
         work: the task; it has a handler.
         inputs: of the run.
         caller: calls the handler.
-        draw: gives a random number from 0 to 1, for the waits between attempts (E30).
+        draw: gives a random number from 0 to 1, for the waits between attempts.
 
     Raises:
         ToolExecutionError: it reported a failure.
@@ -105,7 +105,7 @@ _LEFT: Final = {ExitReason.NOBODY_TO_ASK: "nobody could be asked"}
 
 
 def leave_with(output: NestedOutput) -> None:
-    """Where a review has ended a run that did a task or a tool call, the run around it ends early, too (E54).
+    """Where a review has ended a run that did a task or a tool call, the run around it ends early, too.
 
     Raises:
         TaskAbandoned: it has, so that nothing goes on with what that run has not done.

@@ -46,7 +46,7 @@ class TaskAgents:
         limits: of all model requests of the run.
         caller: calls tools, policies and the user's manager prompt.
         clock: tells durations.
-        draw: gives a random number from 0 to 1, for the waits between requests (E30).
+        draw: gives a random number from 0 to 1, for the waits between requests.
         run: the span of the run.
         gates: approve tool calls.
         broken_callables: of the run.

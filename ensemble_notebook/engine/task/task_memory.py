@@ -43,7 +43,7 @@ class TaskMemory:
         return found
 
     async def write(self, scopes: Sequence[str], output: TaskOutput, task: SpanEmitter, limit_s: float | None) -> None:
-        """Keep what was asked and answered in each scope (E55), for which each has `limit_s` seconds."""
+        """Keep what was asked and answered in each scope, for which each has `limit_s` seconds."""
         if self._store is None or self._is_read_only(scopes, task):
             return
         facts = {"task": output.name, "agent": output.agent_role, "run_id": task.stream.run_id}

@@ -192,7 +192,7 @@ class TaskReuse:
         return inputs if node not in self._made else WatchedInputs(inputs, self._reads[node].add)
 
     def note_remembered(self, node: TaskNode, output: TaskOutput) -> None:
-        """Memories have this output now, as of this time, which tells their entries apart (C34a)."""
+        """Memories have this output now, as of this time, which tells their entries apart."""
         self._remembered_at[node] = output.completed_at
 
     def keep(self, node: TaskNode, output: TaskOutput, delegated: Sequence[TaskOutput] = ()) -> None:
@@ -245,7 +245,7 @@ class TaskReuse:
         return kept is not None and kept.output.raw == _APPROVED
 
     def take_delegated(self, node: TaskNode) -> tuple[TaskOutput, ...]:
-        """What the workers of a manager had completed when its task was done, where that is reused (E22)."""
+        """What the workers of a manager had completed when its task was done, where that is reused."""
         return tuple(replace(each, reused=True, tool_call_count=0) for each in self._delegated.pop(node, ()))
 
     def _make_path(self, node: TaskNode) -> str:

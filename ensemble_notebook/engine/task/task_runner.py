@@ -65,19 +65,19 @@ class TaskRunner:
         source: where models come from.
         caller: calls handlers, guardrails and all else that is not ours.
         clock: tells durations.
-        draw: gives a random number from 0 to 1, for the waits between attempts (E30).
+        draw: gives a random number from 0 to 1, for the waits between attempts.
         run: the span of the run.
-        exit_early: called with the reason, also in words, when a review ends the run (E27).
+        exit_early: called with the reason, also in words, when a review ends the run.
         warn: says something about the run as a whole.
-        item_places: gets places for the items of tasks that run for each of a list (E53).
-        parent: the run in whose task this one was begun; None where it was begun in none (E52).
+        item_places: gets places for the items of tasks that run for each of a list.
+        parent: the run in whose task this one was begun; None where it was begun in none.
         kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
 
     Attributes:
-        as_parent: what the run is for those that are begun inside its tasks (E52).
+        as_parent: what the run is for those that are begun inside its tasks.
         review_queue: where all reviews of the run are asked for, those of phases too.
-        revisions: of the tasks that are not at their first attempt, the latest (E46).
-        reuse: what earlier runs have left for the tasks of this one, and what this one leaves (C34).
+        revisions: of the tasks that are not at their first attempt, the latest.
+        reuse: what earlier runs have left for the tasks of this one, and what this one leaves.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class TaskRunner:
         return TaskMemory(self._spec.memory, self._caller, self._broken_callables)
 
     def stop_requests(self) -> None:
-        """Let no agent send anything any more, whatever its tools do with their cancellation (E66, E52)."""
+        """Let no agent send anything any more, whatever its tools do with their cancellation."""
         self._gate.close()
         self.as_parent.stop_nested()
 
@@ -147,7 +147,7 @@ class TaskRunner:
             self._tools.stop_opening()
 
     async def close_tools(self, limit_s: float) -> None:
-        """Close the connections of its tools, unless they are those of a run around it (E83)."""
+        """Close the connections of its tools, unless they are those of a run around it."""
         if self._owns_tools:
             await self._tools.close(limit_s)
 
@@ -157,13 +157,13 @@ class TaskRunner:
 
     @property
     def delegated(self) -> Sequence[TaskOutput]:
-        """What was delegated by the manager, where there is one, and completed by now, in that order (E22)."""
+        """What was delegated by the manager, where there is one, and completed by now, in that order."""
         manager = None if self._agents is None else self._agents.manager
         return () if manager is None else manager.delegated
 
     @property
     def undone_stages(self) -> Sequence[tuple[int, tuple[str, ...]]]:
-        """The required stages that the manager has not had done, each with the workers that are still to come (E25)."""
+        """The required stages that the manager has not had done, each with the workers that are still to come."""
         manager = None if self._agents is None else self._agents.manager
         return () if manager is None else manager.list_undone_stages()
 
@@ -218,7 +218,7 @@ class TaskRunner:
             set_asking_task(node.name, span.phase)
 
     def make_context(self, node: TaskNode, span: SpanEmitter) -> RunContext[Any]:
-        """What functions are given that the task calls and that ask for it (E79)."""
+        """What functions are given that the task calls and that ask for it."""
         timeout = node.task.timeout
         ends = [] if self._deadline is None else [self._deadline]
         ends += [] if timeout is None else [self._clock.now() + timedelta(seconds=timeout)]
@@ -274,7 +274,7 @@ class TaskRunner:
     async def _ask_about_reused(
         self, resolved: ResolvedTask, output: TaskOutput, span: SpanEmitter
     ) -> tuple[TaskOutput, str | None]:
-        """What the gate behind a task leaves of an output that is reused, unless it has approved it before (C34)."""
+        """What the gate behind a task leaves of an output that is reused, unless it has approved it before."""
         if not self._gates.has_gate(resolved, ReviewTiming.AFTER):
             return output, None
         approved = self.reuse.find_approved(resolved.node, output, self._gates.reviewer)
@@ -283,7 +283,7 @@ class TaskRunner:
         return await self._ask_after(TaskWork(resolved, NO_MEMORY, span, self.revisions), output)
 
     async def _take_over(self, output: TaskOutput, node: TaskNode, span: SpanEmitter) -> TaskOutput:
-        """The output of an earlier run as this one's; later tasks remember it as if it had been made now (E44)."""
+        """The output of an earlier run as this one's; later tasks remember it as if it had been made now."""
         if (manager := self._get_agents().manager) is not None:
             manager.delegated.extend(self.reuse.take_delegated(node))
         if node.task.memory:
@@ -315,7 +315,7 @@ class TaskRunner:
         return await self._ask_after(work, output)
 
     async def _produce_until_it_passes(self, work: TaskWork) -> TaskOutput:
-        """What the task's own agent or handler makes; guardrails may send it back to the agent so often (E51)."""
+        """What the task's own agent or handler makes; guardrails may send it back to the agent so often."""
         node = work.node
         for retries_left in range(node.task.max_guardrail_retries, -1, -1):
             output = work.make_output(await self._work_in_time(work, node.agent, node.llm))
@@ -330,7 +330,7 @@ class TaskRunner:
         raise AssertionError("unreachable")
 
     async def _fall_back(self, work: TaskWork, fallback: Agent, first: Exception) -> TaskOutput:
-        """What the fallback makes, once the task's own worker has finally failed with `first` (E31).
+        """What the fallback makes, once the task's own worker has finally failed with `first`.
 
         Raises:
             FallbackFailedError: the fallback failed, too.
@@ -430,7 +430,7 @@ async def run_guardrails(
 ) -> None:
     """Ask the guardrails about the `TaskInput` or `TaskOutput` of a task, in order.
 
-    A guardrail whose answer has a wrong shape objects, and is warned of (E59).
+    A guardrail whose answer has a wrong shape objects, and is warned of.
 
     Raises:
         GuardrailViolationError: the first objection; a guardrail that raises objects, too.

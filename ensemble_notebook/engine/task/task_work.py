@@ -57,7 +57,7 @@ class TaskWork:
 
     @property
     def loop_before(self) -> AgentLoop | None:
-        """The agent at the attempt before, where a guardrail has sent back what it made with its tools (E51).
+        """The agent at the attempt before, where a guardrail has sent back what it made with its tools.
 
         It goes on with what they told, so that none is called, and paid, for an objection to the text alone.
         """
@@ -66,17 +66,17 @@ class TaskWork:
 
     @property
     def tool_call_count(self) -> int:
-        """Executed calls of all agents, also of those who failed or were asked to do it again (E7)."""
+        """Executed calls of all agents, also of those who failed or were asked to do it again."""
         return sum(loop.tool_call_count for loop in self._loops)
 
     def send_back(self, cause: str, feedback: str, previous: str) -> None:
-        """Another attempt follows, since a review or a guardrail wants the output to be different (E46)."""
+        """Another attempt follows, since a review or a guardrail wants the output to be different."""
         self._keeps_tools = cause == "guardrail"
         revision = self.revision.follow(feedback, previous, is_by_guardrail=self._keeps_tools)
         self._follow(revision, cause=cause, feedback=feedback)
 
     def try_again(self, error: Exception, delay_s: float) -> None:
-        """Another attempt follows after a wait, since the handler failed (E30)."""
+        """Another attempt follows after a wait, since the handler failed."""
         self._follow(self.revision.follow(), cause="error", feedback="", error=error, delay_s=delay_s)
 
     def _follow(self, revision: Revision, **facts: Any) -> None:
@@ -129,7 +129,7 @@ class TaskDeadline:
 
     Args:
         limit_s: the seconds; None for no limit.
-        timer: of the task; the seconds stand still when it does (E57).
+        timer: of the task; the seconds stand still when it does.
     """
 
     __slots__ = ("_activity", "_left_s", "_limit_s", "_timer")

@@ -116,7 +116,7 @@ def keep_exchanges(
 
 
 def tell_at_once(writer: RunWriter, driver: Driver) -> None:
-    """Have the run tell what is wrong with the store as soon as that is known, not after hours (T31).
+    """Have the run tell what is wrong with the store as soon as that is known, not after hours.
 
     Args:
         writer: of the run.
@@ -132,7 +132,7 @@ def tell_at_once(writer: RunWriter, driver: Driver) -> None:
 
 
 def keep_scores(records: Iterable[ScoreRecord]) -> bool:
-    """Add scores to the runs that they are of, in the configured store, after these have ended (V9).
+    """Add scores to the runs that they are of, in the configured store, after these have ended.
 
     Args:
         records: of runs of their own, or of rows of maps.

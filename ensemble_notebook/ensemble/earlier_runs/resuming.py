@@ -86,7 +86,7 @@ class ResumedRun:
             )
 
     def find_continued(self, given: Continuable) -> Continuable:
-        """What the earlier run went on with, unless another output is given now; None where it began afresh (E55).
+        """What the earlier run went on with, unless another output is given now; None where it began afresh.
 
         Raises:
             ValidationError: that could not be kept, and is not given.
@@ -120,7 +120,7 @@ def _list_beginnings(path: str) -> list[str]:
 
 
 def find_continued(given: Continuable) -> ContinuedOutput | None:
-    """Find the conversations to go on with (E55).
+    """Find the conversations to go on with.
 
     Args:
         given: an output; or the id of a run, a beginning of it, its name, or its place (-1 is the last); or messages.

@@ -52,7 +52,7 @@ class RememberedTasks:
         spending: of this run; read by the writer thread.
         currency: of that spending.
         paths: of the tasks of this run.
-        is_map: whether its tasks are rows of a map, which are independent of each other (V2).
+        is_map: whether its tasks are rows of a map, which are independent of each other.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class RememberedTasks:
 
 
 class NestedTasks:
-    """The `KeptTasks` of a nested run, which is stored as a part of the run around it (E52).
+    """The `KeptTasks` of a nested run, which is stored as a part of the run around it.
 
     Args:
         around: of the run around it.
@@ -285,7 +285,7 @@ def make_kept_task(found: StoredResult, output: TaskOutput, reads: Reads) -> Kep
 
 
 def read_approvals(found: StoredResult) -> Iterator[Approval]:
-    """The gates that let a stored task pass; those that can't be read did not (E71)."""
+    """The gates that let a stored task pass; those that can't be read did not."""
     value, size = found.facts.get("approvals"), len(fields(Approval))
     for each in value if isinstance(value, list) else ():
         if isinstance(each, list) and len(each) == size and all(isinstance(part, str | None) for part in each):
@@ -302,7 +302,7 @@ def _find_origin(found: StoredResult) -> tuple[str, str]:
 
 
 def name_repeat(name: str, repeat: int | None) -> str:
-    """The name of the task that is one repeat of a row. The first is called as a row without repeats (V2)."""
+    """The name of the task that is one repeat of a row. The first is called as a row without repeats."""
     if not name:
         return f"repeat {repeat}"
     return name if repeat is None or repeat == 1 else f"{name} (repeat {repeat})"
@@ -317,7 +317,7 @@ def _read_repeats(path: str) -> tuple[str, ...]:
 
 
 def read_number(facts: Mapping[str, Any], name: str, kind: Any) -> Any:
-    """A number from the store; None if it is missing or wrong, since the file may have been edited (E71)."""
+    """A number from the store; None if it is missing or wrong, since the file may have been edited."""
     value = facts.get(name)
     return value if isinstance(value, kind) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
@@ -410,7 +410,7 @@ def _list_approvals(results: Iterable[StoredResult], raw: str) -> tuple[Approval
 
 
 def _add_attempt(task: KeptTask, kept: StoredResult) -> KeptTask:
-    """The task, with what was said to it by then; a store that somebody has edited may hold anything (E71)."""
+    """The task, with what was said to it by then; a store that somebody has edited may hold anything."""
     feedback = kept.facts.get("feedback")
     said = tuple(map(str, feedback)) if isinstance(feedback, list) else ()
     return replace(task, attempt=read_number(kept.facts, "attempt", int) or 1, feedback=said)
@@ -444,7 +444,7 @@ def explain_no_reuse(capture_mode: CaptureMode) -> str:
 def make_task_keys(
     ensemble: EnsembleDefinition, graph: Graph, constraints: HierarchicalConstraints | None, deps: object
 ) -> TaskKeys:
-    """Make the object that computes the keys of a run's tasks. It reads all code that the ensemble names now (C34a).
+    """Make the object that computes the keys of a run's tasks. It reads all code that the ensemble names now.
 
     Args:
         ensemble: as declared.

@@ -55,7 +55,7 @@ class Scored(Protocol):
 
     @property
     def shows_texts(self) -> bool:
-        """Whether texts of it are kept (T6a)."""
+        """Whether texts of it are kept."""
 
     def list_scored(self) -> Iterator[ScoredRun]:
         """The runs that it has, in order."""
@@ -244,7 +244,7 @@ def annotate(
     span: Any,
     is_replacing: bool,
 ) -> S:
-    """Add what a person says of a run, or of a span of it (V8).
+    """Add what a person says of a run, or of a span of it.
 
     Args:
         scored: what has the run; it stays as it is.

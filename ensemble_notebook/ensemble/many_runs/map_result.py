@@ -228,7 +228,7 @@ class MapResult(Pickled):
 
     @property
     def score_records(self) -> tuple[ScoreRecord, ...]:
-        """The scores of its rows that count, in the order in which they were given (V9)."""
+        """The scores of its rows that count, in the order in which they were given."""
         return list_current(self._score_records)
 
     def with_scores(self, records: Iterable[ScoreRecord]) -> MapResult:
@@ -250,7 +250,7 @@ class MapResult(Pickled):
         replace: bool = False,
         expected: str | None = None,
     ) -> MapResult:
-        """Score the rows that are done, without asking any model but a judge's own (V6).
+        """Score the rows that are done, without asking any model but a judge's own.
 
         This one stays as it is. The store keeps the scores, where it has the run. ::
 
@@ -286,7 +286,7 @@ class MapResult(Pickled):
         span: Any = None,
         replace: bool = False,
     ) -> MapResult:
-        """Add what a person says of a row (V8). This one stays as it is; the store keeps the score.
+        """Add what a person says of a row. This one stays as it is; the store keeps the score.
 
         Args:
             row: its position among the given rows, from 0, its name (``"row 3"``), or the `RowResult`.
@@ -348,7 +348,7 @@ class MapResult(Pickled):
         return found[0]
 
     def describe_place(self, row: RowResult) -> dict[str, Any]:
-        """Where a score of a row belongs, as fields of a `ScoreRecord`; by place, where names are texts that go (T6a).
+        """Where a score of a row belongs, as fields of a `ScoreRecord`; by place, where names are texts that go.
 
         Args:
             row: a row of this result that has run.
@@ -429,7 +429,7 @@ class MapResult(Pickled):
         return f"{count} repeats{rows}{variants} never differed."
 
     def diff(self, a: str, b: str, row: int = 0, repeat: int = 1) -> RunDiff:
-        """Compare two variants, as `EnsembleOutput.diff` does (T22).
+        """Compare two variants, as `EnsembleOutput.diff` does.
 
         Args:
             a: name of a variant.
@@ -446,7 +446,7 @@ class MapResult(Pickled):
         return RunDiff(first.trace.fold, second.trace.fold, (first_name, second_name))
 
     def summary(self, k: int | None = None, *, failed: Failed = None) -> RowFrame:
-        """Sum up each variant under each score (V11).
+        """Sum up each variant under each score.
 
         A row that failed counts as not passed. One that never ran, or was cut short, is left out and counted, and so is
         one without a score. Rows are the sample: repeats are averaged inside a row.
@@ -479,7 +479,7 @@ class MapResult(Pickled):
         failed: Failed = None,
         detect: float | None = None,
     ) -> Comparison:
-        """Say what b changes from a, in one sentence (V12); without them, what each variant changes from the first.
+        """Say what b changes from a, in one sentence; without them, what each variant changes from the first.
 
         Rows are paired: within a map by place, across maps by label and inputs.
 
@@ -509,7 +509,7 @@ class MapResult(Pickled):
         is_: str | None = None,
         failed: Failed = None,
     ) -> Gate:
-        """Whether the mean of a score is shown to be at least so much (V13); true only where all its interval is.
+        """Whether the mean of a score is shown to be at least so much; true only where all its interval is.
 
         Args:
             score: its name.
@@ -526,7 +526,7 @@ class MapResult(Pickled):
         return measure_mark(self, score, at_least, variant, is_, failed)
 
     def agreement(self, first: str, second: str, *, levels: Sequence[int] | None = None) -> Agreement:
-        """How far two scores of the same runs agree, as a judge's and a person's (V12).
+        """How far two scores of the same runs agree, as a judge's and a person's.
 
         Args:
             first: name of a score.
@@ -541,7 +541,7 @@ class MapResult(Pickled):
         return measure_scores(self, first, second, levels)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
-        """Write the map as the end of the name says (V15): ``.csv``, ``.jsonl`` and ``.parquet`` have `frames.rows`.
+        """Write the map as the end of the name says: ``.csv``, ``.jsonl`` and ``.parquet`` have `frames.rows`.
 
         ``.eval`` is a log of inspect_ai, for ``inspect view``: a row is a sample, a repeat an epoch.
 
@@ -645,7 +645,7 @@ class MapResult(Pickled):
         return found
 
     def get_pickled_state(self) -> dict[str, Any]:
-        """The state for pickling; without texts of the rows where no texts are kept (T6a)."""
+        """The state for pickling; without texts of the rows where no texts are kept."""
         state = {name: value for name, value in vars(self).items() if name not in _NOT_PICKLED}
         if self.shows_texts:
             return state
@@ -683,7 +683,7 @@ class MapResult(Pickled):
 
     @property
     def shows_texts(self) -> bool:
-        """Whether views of the result may show texts (T6a)."""
+        """Whether views of the result may show texts."""
         return self._capture_mode is not CaptureMode.METADATA
 
     def __repr__(self) -> str:
@@ -730,7 +730,7 @@ def _read_fields(value: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _mask_field(name: str, value: Any) -> Any:
-    """The value as a frame may have it (T7): itself where no secret is in it, else masked, as plain lists and dicts."""
+    """The value as a frame may have it: itself where no secret is in it, else masked, as plain lists and dicts."""
     if isinstance(value, str):
         return mask_named(name, value) if type(value) is str else value  # an enum's member is no text
     return to_plain(value) if has_secret(repr(value)) else value

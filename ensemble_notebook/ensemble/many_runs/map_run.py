@@ -92,11 +92,11 @@ class MapSettings:
     """How the rows are run.
 
     Attributes:
-        repeat: how often each row runs, 1 to 1,000 (V1); None: once, and the result does not number it.
+        repeat: how often each row runs, 1 to 1,000; None: once, and the result does not number it.
         on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
         concurrency: the most rows at the same time; None: 10, or twice the slots of the executor.
         resume: an earlier result whose completed rows are taken over; None: none.
-        score: what scores each completed row (V4): a scorer, a list of them, or a dict of them by name; None: nothing.
+        score: what scores each completed row: a scorer, a list of them, or a dict of them by name; None: nothing.
         expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
         executor: a `concurrent.futures` executor or a Dask client; None: this process.
 
@@ -375,7 +375,7 @@ class _MapRun:
         return make_run_of_rows(self._ensemble, tasks, error_strategy=strategy, concurrency=self._concurrency)
 
     def _make_design(self) -> MapDesign:
-        """What the trace keeps of the rows; where it is to keep no text, their names are their places (T6a)."""
+        """What the trace keeps of the rows; where it is to keep no text, their names are their places."""
         return MapDesign(
             rows=tuple(map(self._plan_row, self._list_in_order())),
             index=describe_index(self._rows.index),
@@ -488,7 +488,7 @@ class _MapRun:
         return [*carried, *added]
 
     def _describe(self, run: _RowRun) -> str:
-        """What a row is about, for views; where they are to tell no text, it is not even written (T6a)."""
+        """What a row is about, for views; where they are to tell no text, it is not even written."""
         return escape_variables(("" if self._hides_rows else describe_row(run.row)) or run.name)
 
     def make_result(self, output: EnsembleOutput | None) -> MapResult:

@@ -66,7 +66,7 @@ def read_rows(given: Any, *, hides_labels: bool = False) -> Rows:
 
     Args:
         given: a DataFrame of pandas or polars, or mappings. Missing values (NaN, NA, NaT) become None.
-        hides_labels: whether rows are named by position, because labels are texts that are not kept (T6a).
+        hides_labels: whether rows are named by position, because labels are texts that are not kept.
 
     Raises:
         ValidationError: it is neither, or a row or column can't be used; says which.
@@ -234,7 +234,7 @@ def name_runs(
         variants: their names; None: of a map without variants.
         rows: all of them.
         repeats: how often each runs; None: once, without a number.
-        hides_labels: whether variants are named by position, because their names are texts that are not kept (T6a).
+        hides_labels: whether variants are named by position, because their names are texts that are not kept.
 
     Returns:
         The name, which is unique in the map, the position of the variant, the row, and the number of the repeat.

@@ -154,7 +154,7 @@ class CheckedScorers:
             calls: how they are called.
             scoring: gets what came of it.
             replaces: whether the scores take the place of earlier ones.
-            keeps_texts: whether texts of errors may be kept (T6a).
+            keeps_texts: whether texts of errors may be kept.
         """
         subject = make_subject(run, inputs, self.expected)
         if subject is not None:
@@ -180,7 +180,7 @@ def make_subject(run: EnsembleOutput, inputs: Mapping[str, Any], expected: str |
 
 
 class RowCalls:
-    """Calls scorers on the loop of a map, in the task of the row (E52): sync ones on threads, judges as nested runs.
+    """Calls scorers on the loop of a map, in the task of the row: sync ones on threads, judges as nested runs.
 
     What may take long, or begin runs of its own, has a span in the trace: a judge, and a function of the user.
 
@@ -245,7 +245,7 @@ def _score_span(name: str) -> Iterator[None]:
 
 
 def end_unpaid() -> None:
-    """The budget has ended a judge: the map ends for it, with the row done and its score missing (E36)."""
+    """The budget has ended a judge: the map ends for it, with the row done and its score missing."""
     parent = find_parent_run()
     if parent is not None and parent.exit_early is not None:
         parent.exit_early(ExitReason.BUDGET_EXCEEDED, _NO_BUDGET)

@@ -179,7 +179,7 @@ def replace_parts(definition: D, parts: Mapping[Definition, Definition]) -> D:
 
     Args:
         definition: it may be an ensemble, a phase, a task, or whatever holds such.
-        parts: what stands in place of what. Definitions are keys by their identity (E2).
+        parts: what stands in place of what. Definitions are keys by their identity.
 
     Raises:
         ValidationError: a part can't stand there.

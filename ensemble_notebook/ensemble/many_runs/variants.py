@@ -25,7 +25,7 @@ class Variants(SuggestsNames):
     Args:
         ensemble: the original.
         changes: by variant name: fields of the ensemble, ``"task.NAME.FIELD"``, ``"agent.ROLE.FIELD"``, or inputs.
-        score: what scores each completed run: a scorer, a list of them, or a dict of them by name (V4).
+        score: what scores each completed run: a scorer, a list of them, or a dict of them by name.
 
     Attributes:
         names: of the variants, in order.

@@ -209,7 +209,7 @@ def _find_variant(result: ScoredResult, name: str) -> Named:
 
 
 def _name_variants(result: ScoredResult) -> dict[str, str]:
-    """What a sentence calls each variant, by its name; by place, where names are texts that go (T6a)."""
+    """What a sentence calls each variant, by its name; by place, where names are texts that go."""
     names = result.variants or ()
     if not result.shows_texts:
         return {name: f"variant {place}" for place, name in enumerate(names)}

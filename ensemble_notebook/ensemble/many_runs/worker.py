@@ -43,7 +43,7 @@ _stops_heard: Final[set[str]] = set()
 
 
 class GrantUsedError(EnsembleError, RuntimeError):
-    """The grant of this row was used before, by a worker that died, which may have spent it (E36)."""
+    """The grant of this row was used before, by a worker that died, which may have spent it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class Reply:
 
 
 def release_texts(report: RowReport) -> RowReport:
-    """Let the texts of a run that keeps none go home: task outputs are live there (T6a)."""
+    """Let the texts of a run that keeps none go home: task outputs are live there."""
     outputs = list(_list_outputs(report))
     roles = [each.declared_role for each in outputs]
     for each in outputs:

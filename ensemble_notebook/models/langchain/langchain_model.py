@@ -116,7 +116,7 @@ def has_tool_support(model: Any) -> bool:
 
 
 def describe_hidden_retries(runnable: Any) -> str | None:
-    """Describe, as a warning, that a model tries again by itself, unseen by the trace (E30); None where it does not."""
+    """Describe, as a warning, that a model tries again by itself, unseen by the trace; None where it does not."""
     for layer in iterate_layers(runnable):
         for attribute, single_try in (("max_retries", 0), ("max_attempt_number", 1)):
             tries = getattr(layer, attribute, None)
@@ -129,7 +129,7 @@ def describe_hidden_retries(runnable: Any) -> str | None:
 
 
 def protect_secrets(model: Any) -> None:
-    """Have the keys that a model object holds masked everywhere: in its fields, headers and addresses (T7, E69)."""
+    """Have the keys that a model object holds masked everywhere: in its fields, headers and addresses."""
     for name, value in getattr(model, "__dict__", {}).items():
         _protect(name, value, is_header="header" in name)
 

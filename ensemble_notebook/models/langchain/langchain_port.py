@@ -238,7 +238,7 @@ class LangChainConversation:
         return await run()
 
     def input_bound(self) -> int:
-        """Bound the tokens that the next request can have (E36)."""
+        """Bound the tokens that the next request can have."""
         if self._input_bound is None:
             # A script adds nothing to what it is sent.
             self._input_bound = 0 if self._is_scripted else bound_option_tokens(collect_bound_options(self._model))

@@ -85,7 +85,7 @@ def _parse_arguments(text: Any) -> Any:
 
 
 def to_token_usage(counted: Any, source: str = "provider") -> TokenUsage:
-    """Convert LangChain's ``usage_metadata``, in which sums include their parts; what does not fit is unknown (E65)."""
+    """Convert LangChain's ``usage_metadata``, in which sums include their parts; what does not fit is unknown."""
     if counted is None:
         return TokenUsage(source=source)
     if isinstance(counted, Mapping):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
 
 
-# --- What a script for a model is made of (E41): replies, tool calls and failures, with delays ------------------------
+# --- What a script for a model is made of: replies, tool calls and failures, with delays ------------------------
 
 
 class ScriptedError(Exception):
@@ -107,7 +107,7 @@ class Fail:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# One answer of a script, as a chat model gives it: words, tool calls, counted tokens, a delay, or an error (E41).
+# One answer of a script, as a chat model gives it: words, tool calls, counted tokens, a delay, or an error.
 
 
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
@@ -220,7 +220,7 @@ def _to_json(arguments: Mapping[str, Any] | str) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
 
 
-# --- A chat model that answers from a script, for lessons and tests (E41): replies, tool calls, errors and delays -----
+# --- A chat model that answers from a script, for lessons and tests: replies, tool calls, errors and delays -----
 
 
 # One for all models: a lock of its own would be lost when LangChain copies a model.

@@ -116,7 +116,7 @@ class _LogMask(logging.Filter):
 
 
 masked_logs: Final = _LogMask()
-"""A context in which the log lines of HTTP clients show no secrets, such as the password in an address (E69)."""
+"""A context in which the log lines of HTTP clients show no secrets, such as the password in an address."""
 
 
 @functools.cache

@@ -40,7 +40,7 @@ class Endpoint:
 
     @property
     def provider(self) -> str:
-        """Who serves the model: OpenAI, or the host of another server, whose prices nobody knows (T3)."""
+        """Who serves the model: OpenAI, or the host of another server, whose prices nobody knows."""
         return "openai" if is_openai_url(self.url) else urlsplit(self.url).hostname or ""
 
 

@@ -176,7 +176,7 @@ class _Call:
 
 
 class ChunkCorrector:
-    """Puts the chunks of one reply right: usage is checked (E65), tool calls are given whole at the end."""
+    """Puts the chunks of one reply right: usage is checked, tool calls are given whole at the end."""
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []

@@ -142,7 +142,7 @@ def _to_masked_json(value: Any) -> str:
     return json.dumps(mask_json(value), ensure_ascii=False, default=str)
 
 
-# --- Exchanges as the documents of a recording, and back (E42) --------------------------------------------------------
+# --- Exchanges as the documents of a recording, and back --------------------------------------------------------
 #
 # The two functions of each pair are inverse, but for secrets. Knows the fields of documents; how they are laid out in a
 # file is known to `recording_file`.
@@ -326,7 +326,7 @@ def read_seconds(document: Mapping[str, Any], name: str) -> float:
     """Read a length of time that a request can have taken, or be made to wait.
 
     Raises:
-        ValueError: it is none; NaN would make a replay wait for ever (E71).
+        ValueError: it is none; NaN would make a replay wait for ever.
     """
     seconds = float(document[name])
     if not 0 <= seconds <= _LONGEST_S:
@@ -390,7 +390,7 @@ def _read_text(document: Mapping[str, Any], name: str) -> str:
     return value
 
 
-# --- What a recording keeps of a model: its name, and what its port says of itself (E42) ------------------------------
+# --- What a recording keeps of a model: its name, and what its port says of itself ------------------------------
 
 
 # What does not change from day to day: its key in a recording, the attribute, and what it must be. The keys are those

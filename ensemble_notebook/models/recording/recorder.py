@@ -42,7 +42,7 @@ from ensemble_notebook.models.recording.exchange import (
 )
 from ensemble_notebook.models.recording.tool_answers import review_to_document, tool_to_document
 
-# --- Exchanges on their way: what was said, held as it is until somebody makes a document of it (E42) -----------------
+# --- Exchanges on their way: what was said, held as it is until somebody makes a document of it -----------------
 #
 # The loop of the run only holds on to the texts; who keeps exchanges may write them later, on another thread.
 
@@ -144,7 +144,7 @@ def _copy_call(call: ToolCall) -> ToolCall:
     return replace(call, arguments=to_plain(call.arguments))
 
 
-# --- What goes on between a run and its models, tools and reviewers, as numbered documents (E42) ----------------------
+# --- What goes on between a run and its models, tools and reviewers, as numbered documents ----------------------
 
 
 class ExchangeSink(Protocol):

@@ -218,7 +218,7 @@ def _parse_document(path: Path, text: str, line: int, *, is_last: bool) -> Mappi
 
 
 def _is_tangled(content: Any) -> bool:
-    """Whether values lie too deep in each other, or in themselves: YAML can say so, and no recording does (E71)."""
+    """Whether values lie too deep in each other, or in themselves: YAML can say so, and no recording does."""
     waiting, count = [(content, 0)], 0
     while waiting:
         value, depth = waiting.pop()
@@ -244,7 +244,7 @@ class RecordingFile:
     The first that is written replaces what the file held before, so that a run which never gets there leaves an older
     recording as it is.
 
-    A file that can't be written costs a warning, never the run: what models answer is paid for (E70). Nothing more is
+    A file that can't be written costs a warning, never the run: what models answer is paid for. Nothing more is
     written then, since later documents refer to earlier ones, and the file says that it is incomplete.
 
     Why not on a thread: an exchange takes less than a millisecond to write, and the next one may refer to its number.

@@ -51,7 +51,7 @@ from ensemble_notebook.models.recording.recording_file import (
 )
 from ensemble_notebook.models.recording.tool_answers import RecordedReview, RecordedTool, to_question
 
-# --- Where a request differs from the recorded one that it was meant to be, shown at the exact place (E42) ------------
+# --- Where a request differs from the recorded one that it was meant to be, shown at the exact place ------------
 #
 # Why not `difflib`: it takes a second to compare two prompts of four pages, and a request is compared with each
 # exchange of a recording. Knows requests as texts; nothing of files and models.
@@ -137,7 +137,7 @@ def _escape_unprintable(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
-# --- The answers in a recording: found by what was asked, not by when (E42) -------------------------------------------
+# --- The answers in a recording: found by what was asked, not by when -------------------------------------------
 #
 # Why not simply in order: tasks run side by side, so that requests come in another order in each run. Knows nothing of
 # runs; what is asked of whom is the replay's.
@@ -246,7 +246,7 @@ class RecordedAnswers:
         )
 
 
-# --- A model source that answers from a recording, strictly and offline (E42): no model, no key, no connection --------
+# --- A model source that answers from a recording, strictly and offline: no model, no key, no connection --------
 
 
 # A request that nobody waited for in the recording is left without an answer for a little longer than it was then, so
@@ -360,7 +360,7 @@ class ReplayPort(PortInfo):
         return ReplayConversation(self.answers, request, bound, self.pace, runs_tools=self.runs_tools)
 
     def _bound_option_tokens(self, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None) -> int:
-        """Bound as the port that was recorded does, so that a budget is used up at the same request (E36)."""
+        """Bound as the port that was recorded does, so that a budget is used up at the same request."""
         if self.is_scripted:
             return 0
         options: list[dict[str, Any]] = []

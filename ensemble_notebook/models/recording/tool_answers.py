@@ -116,7 +116,7 @@ def _answer_from_document(document: Mapping[str, Any]) -> ToolAnswer:
     )
 
 
-# --- What reviewers were asked and decided, as a recording keeps it (E42) ---------------------------------------------
+# --- What reviewers were asked and decided, as a recording keeps it ---------------------------------------------
 #
 # Secrets are masked on both ways in, as in exchanges. Knows no files, and nobody who could be asked.
 

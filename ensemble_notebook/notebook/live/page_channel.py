@@ -80,7 +80,7 @@ class BusyStatus:
             kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=parent, ident=ident)
 
 
-# --- The channel to a page of JupyterLab or Notebook 7: one comm that carries the messages of all runs (W13) ----------
+# --- The channel to a page of JupyterLab or Notebook 7: one comm that carries the messages of all runs ----------
 
 
 TARGET: Final = "ensemble_notebook.live"

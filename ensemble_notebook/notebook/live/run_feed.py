@@ -99,7 +99,7 @@ def find_feed_of(output: object) -> Feed | None:
         return _feeds_of_outputs.get(output)
 
 
-# --- The feed of one run: sends its messages to all views, and answers theirs (W13, W16) ------------------------------
+# --- The feed of one run: sends its messages to all views, and answers theirs ------------------------------
 
 
 # While a view has not said hello, it may not have been listening yet, or its hello waits until the cell is over.

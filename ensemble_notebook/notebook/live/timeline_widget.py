@@ -152,7 +152,7 @@ class PageTimeline(SelectableTimeline):
 
 
 def make_timeline(output: EnsembleOutput) -> SelectableTimeline:
-    """The explorable timeline of a finished run; the same output has the same widget and selection (W16)."""
+    """The explorable timeline of a finished run; the same output has the same widget and selection."""
     feed = find_feed_of(output)
     if feed is None:
         feed = RunFeed(make_messages(output))
@@ -200,7 +200,7 @@ def answer_at_once(comm: Any) -> None:
 
 
 def make_diff_timeline(diff: RunDiff) -> SelectableTimeline:
-    """The timeline of two runs; the same comparison has the same widget and selection (W16)."""
+    """The timeline of two runs; the same comparison has the same widget and selection."""
     from ensemble_notebook.trace.comparison.joined_runs import JoinedRuns
 
     feed = find_feed_of(diff)

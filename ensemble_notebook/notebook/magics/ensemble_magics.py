@@ -172,7 +172,7 @@ class EnsembleMagics(Magics):
                 raise found from error
 
     def _show_mistakes(self, error: CellError) -> None:
-        """Show mistakes on the page where somebody sees one; elsewhere the error has them as text (C14)."""
+        """Show mistakes on the page where somebody sees one; elsewhere the error has them as text."""
         from ensemble_notebook.notebook.live.display_mode import has_reader
 
         assert self.shell is not None
@@ -223,7 +223,7 @@ class EnsembleMagics(Magics):
         file: CellFile | None = None,
         line: str = "",
     ) -> Cell:
-        """Read a cell; imports and evaluates nothing (C4)."""
+        """Read a cell; imports and evaluates nothing."""
         from ensemble_notebook.cell.cell_reader import read_cell
 
         read = read_cell(
@@ -369,7 +369,7 @@ class EnsembleMagics(Magics):
     ) -> None:
         """Run to the end, and score a single run.
 
-        An interrupt at any moment stops the run, and what was done by then is bound (E35, C13). Where the run could not
+        An interrupt at any moment stops the run, and what was done by then is bound. Where the run could not
         be stopped in time, its handle is bound, which has the output later.
         """
         from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard

@@ -117,13 +117,13 @@ class ManyRuns:
         return f"{runs}, {rows}{f' under each of {variants}' if self._changes else ''}"
 
     def plan(self, read: Cell) -> ExecutionPlan:
-        """What each of them would do; a task has the models of all variants. Imports and calls nothing (C4)."""
+        """What each of them would do; a task has the models of all variants. Imports and calls nothing."""
         changed = [_change_definition(read.definition, each) for each in self._changes.values() if _LLM in each]
         plans = [replace(read, definition=each, graph=build_graph(each)).plan for each in changed]
         return _join_models(plans) if plans else read.plan
 
     def estimate(self, read: Cell) -> CostEstimate | None:
-        """What the cell will take in all; None where nobody can tell without importing what it names (C4)."""
+        """What the cell will take in all; None where nobody can tell without importing what it names."""
         estimates = []
         for changes, rows in zip(self._changes.values() or ({},), self._to_run, strict=True):
             definition = _change_definition(read.definition, changes)
@@ -167,7 +167,7 @@ class ManyRuns:
 
 
 def _to_changes(values: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, Any]:
-    """One combination of values as the changes of a variant. A model may be a variable of the notebook (C4)."""
+    """One combination of values as the changes of a variant. A model may be a variable of the notebook."""
     inputs = {name: value for name, value in values.items() if name != _LLM}
     changes: dict[str, Any] = {_INPUTS: inputs} if inputs else {}
     if _LLM in values:

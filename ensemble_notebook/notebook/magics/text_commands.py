@@ -57,7 +57,7 @@ def _takes_cells(shell: Any) -> bool:
     return isinstance(shell, TerminalInteractiveShell)
 
 
-# --- ``%ensemble yaml`` and ``%ensemble python``: ensembles as text (C32) ---------------------------------------------
+# --- ``%ensemble yaml`` and ``%ensemble python``: ensembles as text ---------------------------------------------
 
 
 def write_as_cell(words: Sequence[str], shell: Any) -> CellText | None:
@@ -128,7 +128,7 @@ def _find_ensemble(
     return name, ensemble, result
 
 
-# --- ``%ensemble import crewai FOLDER``: a project of another tool as a new cell (C32) --------------------------------
+# --- ``%ensemble import crewai FOLDER``: a project of another tool as a new cell --------------------------------
 
 
 def import_project(words: Sequence[str], shell: Any) -> CellText | None:

@@ -76,7 +76,7 @@ class Chart:
     Attributes:
         status, title: of the status line.
         facts: what else the status line says, in order of importance.
-        sentence: what happened (W20); empty before the end.
+        sentence: what happened; empty before the end.
         names: heads of the columns that say what a line is, and who did it or what it is about.
         axis: texts at the start and the end of the bars.
         heads: of the columns beside the bars.
@@ -111,7 +111,7 @@ def make_chart(
             to be as of then.
         read_rows: gives the whole rows by their ids, where they are one.
         most_lines: how many lines there may be.
-        has_all_rows: also those of a map of many that are done or to come, for which one line stands else (W25).
+        has_all_rows: also those of a map of many that are done or to come, for which one line stands else.
     """
     run, rows = snapshot["run"], snapshot["rows"]
     is_broken_off = run["status"] == "interrupted" or bool(snapshot.get("saved_at") and run["status"] in _UNENDED)
@@ -282,14 +282,14 @@ def _describe_tokens(run: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _describe_script(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """That a script answered for a model, for all or for some (E41)."""
+    """That a script answered for a model, for all or for some."""
     if run.get("is_scripted"):
         is_mixed = any(row["kind"] == "llm" and not row.get("is_scripted") for row in rows)
         yield "scripted and real models" if is_mixed else "scripted replies, no model"
 
 
 def _describe_replay(run: Mapping[str, Any]) -> Iterable[str]:
-    """That a recording answered for the models (E42). Runs that 0.1.0 saved don't say."""
+    """That a recording answered for the models. Runs that 0.1.0 saved don't say."""
     if name := run.get("replayed_from"):
         yield f"replayed from {name}, no model asked"
 

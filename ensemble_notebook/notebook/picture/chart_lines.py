@@ -456,7 +456,7 @@ def _make_phase_line(row: Row, end: float) -> ChartLine:
 
 
 def _make_startup_line(row: Row, end: float) -> ChartLine:
-    """What the run waited for before a model could be asked (E57)."""
+    """What the run waited for before a model could be asked."""
     notes = [f"{row['error_type']}: {row.get('error_message') or 'no message'}"] if row.get("error_type") else []
     cells = (_describe_time(row, end), "", "")
     return ChartLine(
@@ -496,7 +496,7 @@ def _make_task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -
 
 
 def _describe_reuse(row: Row, currency: str) -> Iterable[str]:
-    """Why a task was reused and what that saved, or why it ran; nothing where nobody asked (C34)."""
+    """Why a task was reused and what that saved, or why it ran; nothing where nobody asked."""
     if said := "; ".join(filter(None, [describe_reuse(row), describe_row_saving(row, currency)])):
         yield said
 

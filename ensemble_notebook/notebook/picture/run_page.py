@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 MOST_BYTES: Final = 20_000_000
-"""Of the run in a page; what there is no room for, the page counts (W14)."""
+"""Of the run in a page; what there is no room for, the page counts."""
 
 _STATIC: Final = Path(__file__).parents[2] / "static"
 

@@ -45,7 +45,7 @@ def find_variable(output: object) -> str | None:
     return next(iter([*chosen, *(name for name in found if name == "_ensemble")]), None)
 
 
-# --- Static pictures of runs and plans (W14): what stays in a notebook, on GitHub, in a mail, in a terminal -----------
+# --- Static pictures of runs and plans: what stays in a notebook, on GitHub, in a mail, in a terminal -----------
 
 
 TRACE_MIME: Final = "application/vnd.ensemble.trace+json"
@@ -118,7 +118,7 @@ def make_last_bundle(messages: TimelineMessages, whole_text: str = WHOLE_TEXT) -
 
 
 def make_interim_bundle(messages: TimelineMessages) -> html.Bundle:
-    """A run that goes on, as it stands, for whatever saves the notebook meanwhile (W24): plain text and HTML.
+    """A run that goes on, as it stands, for whatever saves the notebook meanwhile: plain text and HTML.
 
     At most `INTERIM_BYTES` of both, without outputs of tasks: it is made again and again.
     """
@@ -159,7 +159,7 @@ def _is_of_remembered_cell(run_id: str) -> bool:
 
 
 def can_resume(cell: str | None) -> bool:
-    """Whether ``%ensemble resume`` can go on with a run of this cell: with one that is remembered (C33)."""
+    """Whether ``%ensemble resume`` can go on with a run of this cell: with one that is remembered."""
     return cell is not None and find_store() is not None
 
 

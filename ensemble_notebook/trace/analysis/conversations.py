@@ -13,7 +13,7 @@ from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 
 def read_conversations(fold: TraceFold) -> Mapping[str, Messages]:
-    """The conversations of the tasks that were done, by name; secrets are masked in them (T7).
+    """The conversations of the tasks that were done, by name; secrets are masked in them.
 
     Corrections are not in them: the prompts that ask for them, and the replies that they were of.
     """

@@ -31,7 +31,7 @@ class RowSpending:
 
     Attributes:
         input_tokens, output_tokens, cost: the known part; None where nothing is known.
-        duration_ms: the time that was its own (E50); None for what never ran.
+        duration_ms: the time that was its own; None for what never ran.
     """
 
     input_tokens: int | None = None
@@ -111,7 +111,7 @@ _SCHEMAS: Final = {
 
 
 def sum_spending(fold: TraceFold, tasks: Collection[str]) -> dict[str, RowSpending]:
-    """What each of these tasks of a run took, by name: without what scorers took to look at it (V7)."""
+    """What each of these tasks of a run took, by name: without what scorers took to look at it."""
     with fold.lock:
         spans = {each.span_id: each for each in fold.spans.values() if each.is_own_task and each.name in tasks}
         inside: dict[str | None, list[Span]] = {each: [] for each in spans}
@@ -267,7 +267,7 @@ def _make_level(level: IndexLevel, labels: Sequence[Any]) -> Any:
 
 
 def _mask_labels(index: Any) -> Any:
-    """An index without secrets in its labels (T7): itself where there is none."""
+    """An index without secrets in its labels: itself where there is none."""
     import pandas as pd
 
     levels = [] if index is None else [index.get_level_values(level) for level in range(index.nlevels)]

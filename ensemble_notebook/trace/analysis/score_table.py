@@ -37,7 +37,7 @@ SCORES: Final = Table(
 
 
 def clean_scores(records: Iterable[ScoreRecord], *, keeps_texts: bool) -> tuple[ScoreRecord, ...]:
-    """The scores that count, as a trace may tell them: secrets masked, no texts where none are kept (T7, T6a)."""
+    """The scores that count, as a trace may tell them: secrets masked, no texts where none are kept."""
     return tuple(_clean(each if keeps_texts else each.without_texts()) for each in list_current(records))
 
 

@@ -92,7 +92,7 @@ def measure_activity(fold: TraceFold) -> list[RunActivity]:
 
 
 def list_startup_times(fold: TraceFold) -> list[Interval]:
-    """The times in which models were made ready and nothing was at work (E57), in order."""
+    """The times in which models were made ready and nothing was at work, in order."""
     now_ms = find_latest_ms(fold)
     startups = [times for span in fold.spans.values() if is_startup(span) for times in list_times(span, now_ms)]
     if not startups:

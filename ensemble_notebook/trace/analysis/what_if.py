@@ -236,7 +236,7 @@ def _make_milestone(interval: ActiveInterval, before: list[Milestone]) -> Milest
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# `output.what_if(...)`: how long a run would have taken with other concurrency, faster work or fewer waits (T23).
+# `output.what_if(...)`: how long a run would have taken with other concurrency, faster work or fewer waits.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from ensemble_notebook.errors import find_http_status, find_origin
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 from ensemble_notebook.trace.spans.span_tree import format_error_message
 
-# --- Instants and durations as the JSON of a trace has them (T11): ISO 8601, in UTC with ``Z``; hours, never days -----
+# --- Instants and durations as the JSON of a trace has them: ISO 8601, in UTC with ``Z``; hours, never days -----
 #
 # Durations are read by pydantic, see `records`. Written here, because pydantic writes days; instants are read here,
 # because the standard library does it but for digits beyond microseconds.
@@ -66,7 +66,7 @@ def format_duration(duration: timedelta) -> str:
     return f"{sign}PT{text}"
 
 
-# --- Events and other records of the domain as plain JSON values: camelCase, secrets masked (T7, T11) -----------------
+# --- Events and other records of the domain as plain JSON values: camelCase, secrets masked -----------------
 
 
 RecordWriter = Callable[[Any], dict[str, Any]]
@@ -165,7 +165,7 @@ def to_camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-# --- Whether there may be a secret somewhere in much text, quickly (T7): what finds one for sure is `secrets.mask` ----
+# --- Whether there may be a secret somewhere in much text, quickly: what finds one for sure is `secrets.mask` ----
 #
 # Python has nothing that searches for fifty words at once; the regular expressions of pydantic-core, which are Rust's,
 # do so hundreds of times as fast. The text is JSON: what is searched for holds no character that JSON writes in another

@@ -28,7 +28,7 @@ _FEW: Final = 4
 """Events of a kind that are a group: fewer are written more quickly one by one."""
 
 _MOST: Final = 1_000_000
-"""Events of a piece: a batch never has so many, but a few bytes that somebody has made may (E71)."""
+"""Events of a piece: a batch never has so many, but a few bytes that somebody has made may."""
 
 
 class _Kind(NamedTuple):

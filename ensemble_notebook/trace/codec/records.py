@@ -223,7 +223,7 @@ class SchemaMaker:
 
 @cache
 def _make_plain_schemas() -> Mapping[type, CoreSchema]:
-    """Numbers, booleans and times, as they are: no text for a number, and no number that nothing can hold (E71).
+    """Numbers, booleans and times, as they are: no text for a number, and no number that nothing can hold.
 
     Amounts alone may be texts: they are written so, to lose no digit. Seconds that somebody has set as 45 stay 45.
     """
@@ -266,7 +266,7 @@ def _is_mapping(hint: Any) -> bool:
 
 
 def _mend_blank(value: Any) -> Any:
-    """Runs that kept no text (T6a) once had an empty text in place of a mapping inside another one."""
+    """Runs that kept no text once had an empty text in place of a mapping inside another one."""
     return {} if value == "" else value
 
 

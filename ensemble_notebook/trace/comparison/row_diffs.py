@@ -18,7 +18,7 @@ from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import Column, Table
 
-# --- Paths by which the spans of two runs are matched (T22): stable names from the outside in, never times or ids -----
+# --- Paths by which the spans of two runs are matched: stable names from the outside in, never times or ids -----
 
 
 RUN_PATH: Final = "/"
@@ -65,7 +65,7 @@ def _get_name(span: Span) -> str:
     return _NAMES.get(span.kind, span.name)
 
 
-# --- The spans of two runs side by side (T22): which are the same, changed, added or removed, and what that cost ------
+# --- The spans of two runs side by side: which are the same, changed, added or removed, and what that cost ------
 
 
 RowStatus = Literal["same", "changed", "added", "removed", "reused"]
@@ -83,7 +83,7 @@ class RunSide:
 
     Attributes:
         fold: its spans.
-        has_texts: whether texts were kept (T6a).
+        has_texts: whether texts were kept.
         paths: of its spans, by their ids.
         prompts: that its tasks and turns were given, by the ids of these.
         startups: times in which models were made ready and nothing was at work.
@@ -167,7 +167,7 @@ class RowDiff:
 
     @property
     def is_reused(self) -> bool:
-        """Whether one of the runs took the result of an earlier one, and the other one did the work (C34)."""
+        """Whether one of the runs took the result of an earlier one, and the other one did the work."""
         return self.before is not None and self.after is not None and self.before.reused != self.after.reused
 
     @property

@@ -111,7 +111,7 @@ class RunDiff(Pickled):
 
     @property
     def has_texts(self) -> bool:
-        """Whether both runs have kept their texts (T6a); else there are only names and numbers to compare."""
+        """Whether both runs have kept their texts; else there are only names and numbers to compare."""
         return all(side.has_texts for side in self._sides)
 
     @cached_property
@@ -151,7 +151,7 @@ class RunDiff(Pickled):
 
     @property
     def timeline(self) -> Any:
-        """Both runs, one above the other, where the notebook layer can show them (W17)."""
+        """Both runs, one above the other, where the notebook layer can show them."""
         return render_view("diff_timeline", self)
 
     @property

@@ -107,7 +107,7 @@ class CallFold:
 
     Attributes:
         streams: text streamed so far, by id of the LLM call; the latest change last.
-        is_scripted: True once a script has answered for a model (E41).
+        is_scripted: True once a script has answered for a model.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ def is_linked(span: Span) -> bool:
 
 
 def is_startup(span: Span) -> bool:
-    """True for a wait beside all work: which tasks waited for it, and how long, is not known (E57)."""
+    """True for a wait beside all work: which tasks waited for it, and how long, is not known."""
     return span.kind is SpanKind.WAIT and span.parent is not None and span.parent.kind is SpanKind.RUN
 
 
@@ -171,7 +171,7 @@ def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[Act
 
     ``slack_ms`` is how much later a span could have ended without the run ending later, all else as it was; None for
     what never ran. The chain is made of tasks and of reviews of phases, in order of time; they never overlap, and
-    neither do critical spans inside one task, so that their durations add up to no more than the run (T25). A phase is
+    neither do critical spans inside one task, so that their durations add up to no more than the run. A phase is
     critical with any of its tasks.
     """
     over = [span for span in spans.values() if span.end_seq is not None]

@@ -193,13 +193,13 @@ class OperationFold:
 
 
 def _read_own_fields(event: ev.Event) -> dict[str, Any]:
-    """What an event has beside what all events have, as plain values, secrets masked (T7)."""
+    """What an event has beside what all events have, as plain values, secrets masked."""
     names = [field.name for field in dataclasses.fields(event) if field.name not in _COMMON_FIELDS]
     return {name: to_plain(getattr(event, name)) for name in names}
 
 
 def _holds_up(span: Span) -> bool:
-    """Whether a wait holds up the call around it; a startup is the run's, in which others may be at work (E57)."""
+    """Whether a wait holds up the call around it; a startup is the run's, in which others may be at work."""
     return span.parent is not None and span.parent.kind is not SpanKind.RUN
 
 

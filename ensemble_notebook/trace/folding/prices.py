@@ -35,7 +35,7 @@ _rates: Final[dict[int, tuple[ModelPrice, _Rates | None]]] = {}
 def calculate_price(
     usage: TokenUsage, *, provider: str | None, model: str, at: datetime, rates: CostConfiguration | None = None
 ) -> Price | None:
-    """The price of one request, exact; None when the tokens, the provider or the model's price are unknown (T3).
+    """The price of one request, exact; None when the tokens, the provider or the model's price are unknown.
 
     Args:
         usage: of the one request. Nothing used costs nothing, whoever refused it.
@@ -154,10 +154,10 @@ class _Attempt:
 class TaskSpending:
     """Adds up the requests of each task of the plan, those of delegated work and of nested runs included.
 
-    Each item of a task that runs for each of a list has its own part, which counts in that task, too (E53).
+    Each item of a task that runs for each of a list has its own part, which counts in that task, too.
 
     Args:
-        cost: own rates; None: the public price list (T10).
+        cost: own rates; None: the public price list.
     """
 
     def __init__(self, cost: CostConfiguration | None) -> None:

@@ -46,7 +46,7 @@ class TraceFold:
     One thread adds events; others that read hold `lock` meanwhile. Nobody but the fold changes a span.
 
     Args:
-        cost: own rates; None: the public price list (T10).
+        cost: own rates; None: the public price list.
         prices: of the attempts, by span id, where they are known already; None: to be looked up.
 
     Attributes:
@@ -140,7 +140,7 @@ class TraceFold:
 
     @property
     def spans(self) -> dict[str, Span]:
-        """All spans by id, in order of first appearance. What is planned is there from the plan on, as ghosts (W1)."""
+        """All spans by id, in order of first appearance. What is planned is there from the plan on, as ghosts."""
         return self.tree.spans
 
     @property
@@ -155,7 +155,7 @@ class TraceFold:
 
     @property
     def is_scripted(self) -> bool:
-        """True once a script has answered for a model (E41)."""
+        """True once a script has answered for a model."""
         return self._calls.is_scripted
 
     @property
@@ -183,7 +183,7 @@ class TraceFold:
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
 
     def _on_plan_made(self, event: ev.PlanMade) -> None:
-        """Make rows for everything that will come, so that rows never jump (W1)."""
+        """Make rows for everything that will come, so that rows never jump."""
         plan = self.plan = event.plan
         phase_ids = dict(zip(plan.phases, event.phase_span_ids, strict=True))
         for name, after in plan.phases.items():
@@ -316,7 +316,7 @@ class TraceFold:
         return row.name if row is not None and row.is_own_task else None
 
     def _find_review(self, event: ev.TaskStarted) -> Span | None:
-        """The review of a phase that this task answers: its work is beside the review, and counts as inside (E28)."""
+        """The review of a phase that this task answers: its work is beside the review, and counts as inside."""
         phase = self.tree.spans.get(event.parent_id or "")
         if event.index is not None or phase is None or phase.kind is not SpanKind.PHASE:
             return None
@@ -409,7 +409,7 @@ class TraceFold:
             self.savings.add(span)
 
     def _forget_reuse(self, span: Span) -> None:
-        """A task is done again: only whether that is reused counts (C34)."""
+        """A task is done again: only whether that is reused counts."""
         if span.reused and span.is_listed_task:
             self.savings.remove(span)
         span.reused, span.reuse_reason = False, None

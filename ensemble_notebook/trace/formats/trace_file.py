@@ -101,7 +101,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     return path
 
 
-# --- Files that hold a trace: written whole or not at all, read back into the same trace (T12) ------------------------
+# --- Files that hold a trace: written whole or not at all, read back into the same trace ------------------------
 
 
 _SIGNS_OF_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)

@@ -250,7 +250,7 @@ def _iterate_workers(task: TaskTrace) -> Iterator[TaskTrace]:
 
 
 def _encode_tokens(count: int | None) -> int:
-    """A count, or the known part of a sum; -1 where some request was made and nothing is known (T11)."""
+    """A count, or the known part of a sum; -1 where some request was made and nothing is known."""
     return _UNKNOWN if count is None else count
 
 
@@ -311,7 +311,7 @@ def _collect_parsed_outputs(events: Iterable[ev.Event]) -> dict[str, Any]:
 
 
 def _join_tokens(events: Sequence[ev.Event]) -> Iterator[ev.Event]:
-    """The events, the pieces of each attempt's streamed text as one, in the place of the first (T7).
+    """The events, the pieces of each attempt's streamed text as one, in the place of the first.
 
     A key that comes in pieces can only be masked in the whole.
     """

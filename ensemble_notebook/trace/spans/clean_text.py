@@ -13,7 +13,7 @@ _LONGEST_KEY: Final = 256
 
 
 def clean_text(text: str) -> str:
-    """The text as it may be recorded and shown: secrets masked (T7), and no half characters, which no file can hold."""
+    """The text as it may be recorded and shown: secrets masked, and no half characters, which no file can hold."""
     return mask(_without_halves(text))
 
 

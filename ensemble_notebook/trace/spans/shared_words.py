@@ -178,7 +178,7 @@ def describe_length(row: Row) -> str:
 
 
 def describe_reuse(row: Row) -> str:
-    """Why a task was reused, or ran although somebody asked for reuse; empty where nobody did (C34)."""
+    """Why a task was reused, or ran although somebody asked for reuse; empty where nobody did."""
     said = "reused" if row.get("reused") else "not reused"
     return f"{said}: {row['reuse_reason']}" if row.get("reuse_reason") else ""
 

@@ -24,7 +24,7 @@ from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InactiveInterval:
-    """The time between the end of a task and its next start, after its phase was sent back (E28)."""
+    """The time between the end of a task and its next start, after its phase was sent back."""
 
     end_seq: int
     end_ms: float
@@ -68,21 +68,21 @@ class ActiveInterval(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, repr=False)
 class Span(SuggestsNames):
-    """One interval. Only the fold writes to it; the attributes are the columns of T20, unknown is None (T3).
+    """One interval. Only the fold writes to it; the attributes are the columns of T20, unknown is None.
 
     Attributes:
         position: how many spans were there before it; those planned come in the order of the plan.
         seq, end_seq: numbers of the events that started (of a ghost: announced) and ended it.
         task_id: `span_id` of the task it belongs to; its own for a task.
         is_planned: a task of the plan; delegated work is none.
-        item_count: of a task that runs for each item of a list: for how many (E53).
+        item_count: of a task that runs for each item of a list: for how many.
         items_done, items_failed: how many of them have ended at this attempt, well and otherwise.
         item_of: of such an item: the name of its task.
         title: what views call a task that nobody named: its first words; None where its name will do.
         managed: of a manager: the tasks that it sees to, as written.
         handed_on: of a manager: its delegations, in order.
         worker: of a delegation: the task that came of it.
-        row: of a task of a row of a map: the name of that row (E72).
+        row: of a task of a row of a map: the name of that row.
         start_ms, end_ms: milliseconds since the run started; both None for what never ran.
         resolved_ms: when it ended or was skipped.
         worked_ms: of a task: its own time, as its last end tells it; None where that tells nothing.
@@ -93,28 +93,28 @@ class Span(SuggestsNames):
         backoff_ms: the wait after a failed attempt, before the next one.
         latency_ms: of the last attempt of an LLM call.
         error_type, error_message: where `status` is ERROR; taken from a child where the failure came from there.
-        origin: ``file:line in function`` of the user's own code where that error came from (E48).
+        origin: ``file:line in function`` of the user's own code where that error came from.
         http_status: with which a server refused what failed; None where none did.
         is_origin: True where an error began, so that each failure counts once.
         attempt: number of an attempt, from 1; of an LLM call, how many there were; of a task or phase, how often it was
             done, where it was sent back.
-        is_fallback: a fallback agent is at work; of a task: one took over (E31).
-        reused: an earlier run has done it: it cost nothing now (C34).
+        is_fallback: a fallback agent is at work; of a task: one took over.
+        reused: an earlier run has done it: it cost nothing now.
         reuse_reason: of a task: why that is so, or why it ran all the same; None where nobody asked.
         saved_tokens, saved_cost, saved_ms: of a reused task: what the work took then.
         iteration: number of the turn it belongs to, from 1.
-        usage_leaf: True for attempts, which alone hold tokens and cost (T2); others have them in `totals`.
+        usage_leaf: True for attempts, which alone hold tokens and cost; others have them in `totals`.
         tool_request_count: tool calls that the reply of an LLM call asks for.
         reason: why it was skipped, or a delegation refused.
         delegate_to, delegation_id: of a delegation: role of the worker, id of request and response; all that happens in
             it has the id, too.
-        nested_in: id of the innermost nested run that it is in; None for what the run itself does (E52).
+        nested_in: id of the innermost nested run that it is in; None for what the run itself does.
         structured_output: of a tool call: the value that the tool gave beside its text.
         human_wait_ms: of a review: how long nothing but its answer was missing.
         attributes: what only its kind has: see `operation_fold`.
         input, output: arguments and result of a tool call; text of a reply; output of a task; what was asked and
-            answered in a delegation or review. Secrets masked (T7).
-        lane: number of the sub-lane inside its task, for calls side by side (W1).
+            answered in a delegation or review. Secrets masked.
+        lane: number of the sub-lane inside its task, for calls side by side.
         critical, slack_ms: on the longest chain; how much later it could have ended. None before the run has ended.
         returns: of a phase: its attempts that were sent back, in order.
         sent_back: of a phase or task: the rounds that were sent back, in order.
@@ -244,7 +244,7 @@ class Span(SuggestsNames):
     def is_call(self) -> bool:
         """Whether it is a model call that is going on, was sent, or was answered by an earlier run.
 
-        One that a limit has refused was none (E36): nothing was asked, whatever it has waited.
+        One that a limit has refused was none: nothing was asked, whatever it has waited.
         """
         if self.kind is not SpanKind.LLM or self.totals is None:
             return False
@@ -286,7 +286,7 @@ class Span(SuggestsNames):
 
     @property
     def own_ms(self) -> float | None:
-        """Of a task: the time that was its own, as `TaskOutput.duration` says it (E50); None as for `duration_ms`.
+        """Of a task: the time that was its own, as `TaskOutput.duration` says it; None as for `duration_ms`.
 
         Where no event says it, in traces of 0.1.0 and where a task was open to the last, it is the time in which the
         task was not over.
@@ -329,7 +329,7 @@ class Span(SuggestsNames):
 
     @property
     def is_repeated(self) -> bool:
-        """Whether its present round is there because a condition does not hold yet (E81)."""
+        """Whether its present round is there because a condition does not hold yet."""
         return bool(self.sent_back) and (self.sent_back[-1].verdict or "").startswith(DONE_AGAIN)
 
     def _describe_end(self) -> str | None:
@@ -378,7 +378,7 @@ class RequestedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message(SuggestsNames):
-    """One message between an agent and its model, secrets masked (T7).
+    """One message between an agent and its model, secrets masked.
 
     Attributes:
         number: position among all messages of the run, from 0.
@@ -386,8 +386,8 @@ class Message(SuggestsNames):
             tool call for results.
         seq: number of the event that brought it.
         tool_calls: what a reply asks for.
-        is_earlier: whether it was said in an earlier run, whose conversation the task goes on with (E55).
-        is_left_out: whether it is one of those, and is not sent (E78).
+        is_earlier: whether it was said in an earlier run, whose conversation the task goes on with.
+        is_left_out: whether it is one of those, and is not sent.
         earlier_tool: of a tool's result of an earlier run, the name of the tool.
         earlier_call_id: likewise, the id of the call.
     """

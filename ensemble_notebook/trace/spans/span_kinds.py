@@ -42,13 +42,13 @@ class KindTraits:
         parents: kinds of spans that it can be directly inside.
         starts, ends: events that begin one and that end it; of a task also the one that skips it before it began.
         keep_rank: where a saved view has no room for all, kinds with a lower rank are kept first.
-        is_leaf: it holds tokens and cost itself, and all sums are made of these (T2).
+        is_leaf: it holds tokens and cost itself, and all sums are made of these.
         has_totals: it sums up the leaves beneath it.
         is_work: something is being done while it runs and nothing runs inside it, in contrast to what only frames work.
         is_wait: it begins by waiting: for a person, a limit, a budget.
         is_shown: views have rows of it; the run itself is told apart from its rows.
         is_activity: views name it when they say what goes on right now.
-        is_failure_contained: its failure stops nothing around it (E13).
+        is_failure_contained: its failure stops nothing around it.
         sign: what stands before its name.
         is_bead: the timeline draws a small bead, since it is mostly too short for a bar.
         bar: what the static picture draws of it in the bar of its task.

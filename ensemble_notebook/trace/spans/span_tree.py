@@ -21,7 +21,7 @@ from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 
 class ErrorSummary(NamedTuple):
-    """Class and message of an error, where in the user's own code it came from (E48), and what a server said.
+    """Class and message of an error, where in the user's own code it came from, and what a server said.
 
     What is not known is None.
     """
@@ -37,7 +37,7 @@ _UNEXPLAINED: Final = ErrorSummary("Unknown", None)
 
 
 def summarize_error(error: BaseException | None) -> ErrorSummary | None:
-    """The class and the message of an error, masked (T7) and not too long; the message is None where there is none."""
+    """The class and the message of an error, masked and not too long; the message is None where there is none."""
     if error is None:
         return None
     origin = find_origin(error)
@@ -50,7 +50,7 @@ def summarize_error(error: BaseException | None) -> ErrorSummary | None:
 
 
 def format_error_message(error: BaseException) -> str:
-    """The message of an error, masked (T7). Foreign texts may be broken."""
+    """The message of an error, masked. Foreign texts may be broken."""
     try:
         return clean_text(str(error).strip())
     except Exception:  # noqa: BLE001 - whatever a foreign __str__ raises
@@ -133,7 +133,7 @@ class SpanTree:
         return span
 
     def begin(self, event: Event, kind: SpanKind, name: str, agent: str | None = None, **facts: Any) -> Span:
-        """A span starts, or goes on: a task whose phase was sent back starts again in the same span (E28)."""
+        """A span starts, or goes on: a task whose phase was sent back starts again in the same span."""
         span = self.find_or_enter(event, kind, name, **facts)
         span.agent = agent or span.agent
         now_ms = to_ms(event.offset_s)

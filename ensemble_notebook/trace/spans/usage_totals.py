@@ -19,7 +19,7 @@ _NO_TIME: Final = timedelta()
 class UsageTotals:
     """What the attempts and tool calls beneath a span add up to.
 
-    A sum of tokens is None as long as no part of it is known although something was asked for (T3). What runs side by
+    A sum of tokens is None as long as no part of it is known although something was asked for. What runs side by
     side adds up in all times but `tool_wait_ms`, the time in which a turn had tools running, counted once. `tool_ms` is
     the tools' own time: what they delegate or ask a person is counted where it is done.
     """

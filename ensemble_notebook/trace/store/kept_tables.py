@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pydantic_core.core_schema import CoreSchema
 
 
-# --- The columns of a table as JSON text, to be kept; read back as they were, or refused (E71) ------------------------
+# --- The columns of a table as JSON text, to be kept; read back as they were, or refused ------------------------
 #
 # What is read is taken for hostile: each part has the form, the types and the length that its column asks for, or the
 # whole is none. Secrets that were none when it was written are masked on the way (T7).
@@ -175,7 +175,7 @@ def _make_value_schema(dtype: Dtype) -> CoreSchema:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The tables of runs that are over, kept as columns beside their events: to load many runs is to decode them (T24).
+# The tables of runs that are over, kept as columns beside their events: to load many runs is to decode them.
 
 
 T = TypeVar("T")

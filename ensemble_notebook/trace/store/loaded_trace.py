@@ -21,7 +21,7 @@ Pace = Callable[[Iterable[ev.Event]], Iterable[ev.Event]]
 def make_trace(
     run: RememberedRun, events: Sequence[ev.Event], pace: Pace = iter, scores: Sequence[ScoreRecord] = ()
 ) -> ExecutionTrace:
-    """The trace of these events, folded, so that what is wrong with them shows now (E71).
+    """The trace of these events, folded, so that what is wrong with them shows now.
 
     Args:
         run: that they are of.

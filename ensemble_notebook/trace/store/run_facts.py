@@ -26,7 +26,7 @@ class RunOrigin:
     Attributes:
         cell: what the notebook calls it: ``In[3]``.
         variable: that the output is bound to; None where nobody chose one.
-        text: of its body; empty where no text is kept (T6a).
+        text: of its body; empty where no text is kept.
         options: its first line; empty likewise.
         notebook: path or name of the notebook, where that is known.
         cell_id: the notebook's id of the cell, the same each time that it is run, where the frontend tells it.
@@ -45,15 +45,15 @@ class RunFacts:
     """What is known of a run before its first event.
 
     Attributes:
-        name: of the ensemble, else of the variable that its output is bound to (W22).
+        name: of the ensemble, else of the variable that its output is bound to.
         started_at: UTC.
         cost: the ensemble's own rates.
         origin: None for a run from Python.
         inputs: values of the template variables, as far as JSON has them and no secret is in them.
         lost_inputs: the names of the others.
         resumed_from: the run that it goes on with; it begins with all exchanges and results of that one.
-        continued_from: the run whose conversations its tasks go on with (E55).
-        deps: what the object is called that functions of its tasks were given (E79); None where they were given none.
+        continued_from: the run whose conversations its tasks go on with.
+        deps: what the object is called that functions of its tasks were given; None where they were given none.
         conversations: these, by the names of the tasks; None where there are none, or a secret is in them.
     """
 
@@ -72,7 +72,7 @@ class RunFacts:
 
     @property
     def keeps_texts(self) -> bool:
-        """Whether anything but names, times and numbers may be written (T6a)."""
+        """Whether anything but names, times and numbers may be written."""
         return self.capture_mode is not CaptureMode.METADATA
 
 

@@ -37,7 +37,7 @@ from ensemble_notebook.trace.store.schema import transaction
 
 
 LARGEST: Final = 1 << 30
-"""Bytes that a piece may unfold to: more is an attack, or nothing that could be read anyway (E71)."""
+"""Bytes that a piece may unfold to: more is an attack, or nothing that could be read anyway."""
 
 _LEVEL: Final = 1
 _SHORT: Final = 2_048

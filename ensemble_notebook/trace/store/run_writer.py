@@ -141,12 +141,12 @@ class RunWriter:
             self._put(event)
 
     def add_exchange(self, make_document: MakeDocument) -> None:
-        """Write an exchange, as a recording has it. Nothing where no text is kept (T6a)."""
+        """Write an exchange, as a recording has it. Nothing where no text is kept."""
         if self.facts.keeps_texts:
             self._put(StoredExchange(make_document))
 
     def add_result(self, make: Callable[[], FinishedTask]) -> None:
-        """Write what a finished task came to, under the key of what counted. Nothing where no text is kept (T6a).
+        """Write what a finished task came to, under the key of what counted. Nothing where no text is kept.
 
         Args:
             make: called by the thread that writes, after the readers have seen the events before.

@@ -133,7 +133,7 @@ def read_results(connection: sqlite3.Connection, run_id: str) -> Iterator[Stored
 def read_scores(connection: sqlite3.Connection, run_id: str | None = None) -> dict[str, list[ScoreRecord]]:
     """The scores of one run, or of all, by run and in the order in which they were given; what is damaged is left out.
 
-    Secrets that were none when they were written are masked (T7).
+    Secrets that were none when they were written are masked.
     """
     found: dict[str, list[ScoreRecord]] = {}
     query = "SELECT run_id, data FROM scores WHERE coalesce(run_id = ?, TRUE) ORDER BY number"

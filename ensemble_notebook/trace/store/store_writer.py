@@ -25,7 +25,7 @@ from ensemble_notebook.trace.store.run_writer import RunWriter, Taken
 from ensemble_notebook.trace.store.schema import SCORES, VERSION, open_file, transaction
 from ensemble_notebook.trace.store.store_reader import read_run
 
-# --- What the runs of a process have to write, and when the thread that writes takes it (T30) -------------------------
+# --- What the runs of a process have to write, and when the thread that writes takes it -------------------------
 #
 # Events come one by one, on the loop of a run, which must not wait for a disk, nor wake a thread for each of them.
 # While there is something all the time, it is taken once every `Intake.PAUSE_S`, so that what comes in a burst shares a
@@ -190,7 +190,7 @@ def _measure_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
-# --- The thread that writes the runs of this process to the store: batch by batch, one commit each (T30) --------------
+# --- The thread that writes the runs of this process to the store: batch by batch, one commit each --------------
 
 
 class StoreWriter:
@@ -240,7 +240,7 @@ class StoreWriter:
                     return
 
     def _trim(self) -> None:
-        """Forget what is too old or too much, now and then, while no run waits for this thread (T32)."""
+        """Forget what is too old or too much, now and then, while no run waits for this thread."""
         now = time.monotonic()
         if self._connection is not None and not self._begun and now - self._trimmed_at > INTERVAL_S:
             self._trimmed_at = now

@@ -219,7 +219,7 @@ _JOINERS: Final[Mapping[Dtype, Callable[[Pieces], Any]]] = {
 }
 
 
-# --- What a table is (T28): it names its grain, and each column's dtype, unit and meaning, in one place ---------------
+# --- What a table is: it names its grain, and each column's dtype, unit and meaning, in one place ---------------
 
 
 P = ParamSpec("P")

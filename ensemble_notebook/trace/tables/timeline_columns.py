@@ -23,7 +23,7 @@ VERSION: Final = 4
 
 
 def _make_usage_reader(name: str) -> Callable[[Span], Any]:
-    """Tokens and cost of an attempt are its own, of everything else the sums over the attempts beneath it (T2)."""
+    """Tokens and cost of an attempt are its own, of everything else the sums over the attempts beneath it."""
     get = attrgetter(name)
 
     def read(span: Span) -> Any:

@@ -71,7 +71,7 @@ def describe_run(fold: TraceFold) -> str | None:
 
 
 def find_manager(fold: TraceFold) -> Span | None:
-    """The span of the manager, where the trace tells which tasks it saw to (E22)."""
+    """The span of the manager, where the trace tells which tasks it saw to."""
     if fold.workflow != Workflow.HIERARCHICAL:
         return None
     return next((span for span in fold.spans.values() if span.is_own_task and span.managed), None)
@@ -91,7 +91,7 @@ def _count_delegations(manager: Span, how: str) -> str:
 
 
 def _describe_manager(fold: TraceFold, tasks: list[Span]) -> str:
-    """That a manager has done everything by itself, who has workers to do it (E22)."""
+    """That a manager has done everything by itself, who has workers to do it."""
     if fold.workflow != Workflow.HIERARCHICAL or any(task.reused or task.status is not SpanStatus.OK for task in tasks):
         return ""
     is_delegated = any(span.kind is SpanKind.DELEGATION and span.nested_in is None for span in fold.spans.values())
@@ -99,7 +99,7 @@ def _describe_manager(fold: TraceFold, tasks: list[Span]) -> str:
 
 
 def _describe_savings(fold: TraceFold, tasks: list[Span]) -> str:
-    """What was not done again (C34)."""
+    """What was not done again."""
     if not fold.savings.task_count:
         return ""
     if fold.task_noun.is_run:
@@ -171,7 +171,7 @@ def _time_tasks(fold: TraceFold) -> dict[str, float]:
 
 
 def _name_startup(fold: TraceFold) -> str:
-    """What a startup is called: that of a model, of a server of tools (E83), or of both."""
+    """What a startup is called: that of a model, of a server of tools, or of both."""
     kinds = {_SERVER_STARTUP if " the MCP server " in span.name else _STARTUP for span in _list_startups(fold)}
     return kinds.pop() if len(kinds) == 1 else "startups" if kinds else _STARTUP
 
@@ -181,7 +181,7 @@ def _list_startups(fold: TraceFold) -> list[Span]:
 
 
 def _list_chain(fold: TraceFold) -> Iterable[tuple[ActiveInterval, float]]:
-    """The longest chain; of each part, how long its task waited for a model to be made ready (E57)."""
+    """The longest chain; of each part, how long its task waited for a model to be made ready."""
     startups = _list_startups(fold)
     for interval in fold.chain:
         yield interval, _measure_startups(interval, startups)

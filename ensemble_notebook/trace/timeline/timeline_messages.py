@@ -138,17 +138,17 @@ class TimelineMessages:
             return {**self._make_delta_head(since), "count": len(changed), "columns": columns}, [buffer]
 
     def make_details(self, span_id: str) -> dict[str, Any]:
-        """What the drawer shows of one span (W6)."""
+        """What the drawer shows of one span."""
         with self._fold.lock:
             return to_details(self._fold, span_id)
 
     def make_piece(self, span_id: str, field: str, start: int) -> dict[str, Any]:
-        """More of a text that was too long for the details: a piece of it, from character `start` on (W6)."""
+        """More of a text that was too long for the details: a piece of it, from character `start` on."""
         with self._fold.lock:
             return to_piece(self._fold, span_id, field, start)
 
     def search_texts(self, words: Sequence[str]) -> dict[str, Any]:
-        """Where these words stand in the texts of the run (W28)."""
+        """Where these words stand in the texts of the run."""
         return search_texts(self._fold, words)
 
     def get_task_outputs(self) -> dict[str, str]:
@@ -161,7 +161,7 @@ class TimelineMessages:
             }
 
     def make_saved_view(self, max_bytes: int = SAVED_BYTES) -> dict[str, Any]:
-        """The content of the trace's own MIME type (W14): a snapshot with details, in at most `max_bytes` of JSON.
+        """The content of the trace's own MIME type: a snapshot with details, in at most `max_bytes` of JSON.
 
         Where not everything fits, ``kept`` says for each kind how many rows of how many there are, ``rows_left_out``
         and ``details_left_out`` how much is missing; texts are shorter than on request. The run is always there.

@@ -99,13 +99,13 @@ class RunState:
 
     @property
     def name(self) -> str | None:
-        """What views call the run (W22). A variable that nobody chose, such as ``_ensemble``, is no name."""
+        """What views call the run. A variable that nobody chose, such as ``_ensemble``, is no name."""
         variable = self.variable or ""
         return self.fold.name or (variable if not variable.startswith("_") else "") or self._cell
 
     @property
     def sentence(self) -> str | None:
-        """What happened; None before the end (W20)."""
+        """What happened; None before the end."""
         return self.fold.summary or describe_run(self.fold)
 
     @property
@@ -203,7 +203,7 @@ class RunState:
 
 
 def _is_question_to_person(span: Span) -> bool:
-    """An open question; phases are looked at by tasks and functions (E28)."""
+    """An open question; phases are looked at by tasks and functions."""
     is_open = span.kind is SpanKind.REVIEW and span.status is SpanStatus.WAITING
     return is_open and (span.attributes or {}).get("subject") != "phase"
 
