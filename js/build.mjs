@@ -41,10 +41,10 @@ await build({
   format: "esm",
   plugins: [lateStyle, {
     name: "details-from-text",
-    setup: (bundle) => bundle.onResolve({ filter: /\/load-details$/ }, () => ({ path: `${here}src/entry/details-text.ts` })),
+    setup: (bundle) => bundle.onResolve({ filter: /\/load-(details|explorer)$/ }, () => ({ path: `${here}src/entry/details-text.ts` })),
   }],
 });
-await build({ ...common, entryPoints: { details: "src/details/drawer-root.tsx" }, outdir: out, format: "esm", plugins: [lateStyle] });
+await build({ ...common, entryPoints: { details: "src/entry/late-parts.ts" }, outdir: out, format: "esm", plugins: [lateStyle] });
 await build({ ...style, outdir: out });
 
 // The extension is loaded in pieces: the views and their style sheet with the first timeline of a page, the drawer with the

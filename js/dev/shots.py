@@ -201,7 +201,7 @@ def main(out: Path, wanted: list[str]) -> None:
                     f"filters-{width}-{theme}",
                     width,
                     f"at=15000&theme={theme}",
-                    lambda page: page.locator(".et-funnel, .et-kind-toggle").locator("visible=true").first.click(),
+                    lambda page: page.get_by_label("Search the run").focus(),
                 ),
                 (
                     f"hint-{width}-{theme}",

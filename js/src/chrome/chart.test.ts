@@ -18,6 +18,7 @@ async function showTasks(count: number): Promise<void> {
   await page.nextFrame();
 }
 
+const press = (key: string): unknown => page.place.querySelector(".et-gutter")?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
 const height = (): number => Number.parseInt(page.place.querySelector<HTMLElement>(".et-chart")?.style.height ?? "", 10);
 
 it("is as high as its rows, with room for two, and ends at 500 pixels", async () => {
@@ -37,11 +38,10 @@ it("is as high as its rows, with room for two, and ends at 500 pixels", async ()
 
 it("has room for a table of a few rows while that is shown, and none left over afterwards", async () => {
   await showTasks(2);
-  const table = (): void => page.place.querySelector<HTMLButtonElement>('[aria-label="Table"]')?.click();
-  table();
+  press("t");
   await page.nextFrame();
   expect(height()).toBe(230);
-  table();
+  press("t");
   await page.nextFrame();
   expect(height()).toBe(86);
 });
@@ -62,7 +62,7 @@ it("says in the table whose call a call is", async () => {
   page.kernel.snapshot = wire(snapshot({ run: run({}), phases: [], rows }));
   page.show();
   await page.nextFrame();
-  page.place.querySelector<HTMLButtonElement>('[aria-label="Table"]')?.click();
+  press("t");
   await page.nextFrame();
   const name = (): string | null | undefined => page.place.querySelector('.et-grid-body [data-column="name"]')?.textContent;
   expect(name()).toBe("◆gptgather");

@@ -7,17 +7,16 @@ import { Icon } from "../elements/icon";
 import { useSize } from "../elements/remembered-sizes";
 import { Splitter } from "../elements/splitter";
 import { listenToPointer } from "../input/pointer";
-import { AXIS_HEIGHT } from "../layout/sizes";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { Gutter } from "./gutter";
-import { OverlayPlace, TablePlace } from "./late-places";
+import { OverlayPlace, ShapePlace } from "./late-places";
 import { widthOfNames } from "./names-width";
 import { type Hover, Tooltip } from "./tooltip";
 
-/** Room for the axis and two rows; more only where there is more to see. */
-const LEAST_HEIGHT = AXIS_HEIGHT + 58;
-const LEAST_TABLE_HEIGHT = 230;
+/** Room for two rows; more only where there is more to see. */
+const LEAST_ROWS = 58;
+const LEAST_ELSE = 230;
 const MOST_HEIGHT = 500;
 const LEAST_GUTTER = 96;
 
@@ -43,10 +42,12 @@ export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme
   // Measuring what stands below costs a layout of the page, which no batch needs that leaves the rows as high as they were.
   const rows = useComputed(() => view.layout.value.height).value;
   const names = useComputed(() => widthOfNames(view.layout.value.tracks, (text) => widthOfText(text, theme.value))).value;
-  const isTable = view.isTableShown.value;
-  const least = isTable ? LEAST_TABLE_HEIGHT : LEAST_HEIGHT;
-  const height = Math.min(Math.max(wantedHeight ?? rows + AXIS_HEIGHT + 1, least), MOST_HEIGHT);
-  const isScrolling = rows + AXIS_HEIGHT > height;
+  const shape = view.shape.value;
+  const head = view.head.value;
+  const isChart = shape === "chart";
+  const least = isChart ? head + LEAST_ROWS : LEAST_ELSE;
+  const height = Math.min(Math.max(wantedHeight ?? rows + head + 1, least), MOST_HEIGHT);
+  const isScrolling = rows + head > height;
   useEffect(() => effect(() => {
     const top = view.scrollTop.value;
     if (scrollbar.current) scrollbar.current.scrollTop = top;
@@ -59,8 +60,8 @@ export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme
   const gutter = wantedGutter === null ? ownGutter : Math.min(wantedGutter, mostGutter);
   return (
     <>
-      <div ref={chart} class="et-chart" style={{ height: `${height}px`, "--et-gutter": wantedGutter === null ? undefined : `${gutter}px`, "--et-names": `${names}px` }}
-        data-scrolls={isScrolling} data-table={isTable}>
+      <div ref={chart} class="et-chart" style={{ height: `${height}px`, "--et-gutter": wantedGutter === null ? undefined : `${gutter}px`, "--et-names": `${names}px`, "--et-head": `${head}px` }}
+        data-scrolls={isScrolling} data-shape={shape}>
         <Corner view={view} />
         <Gutter view={view} prefix={prefix} />
         <div class="et-stage">
@@ -76,10 +77,10 @@ export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme
             <div style={{ height: `${rows}px` }} />
           </div>
         )}
-        {!isTable && (
+        {isChart && (
           <Splitter label="Width of the names" axis="x" size={gutter} least={LEAST_GUTTER} most={mostGutter} resize={setGutter} />
         )}
-        {isTable && <TablePlace view={view} prefix={prefix} />}
+        {!isChart && <ShapePlace key={shape} view={view} shape={shape} prefix={prefix} />}
       </div>
       <Splitter label="Height of the chart" axis="y" size={height} least={least} most={MOST_HEIGHT} resize={setHeight} />
     </>

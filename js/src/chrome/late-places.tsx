@@ -1,16 +1,18 @@
 // Where stands what is not there from the start: the drawer, and above it what is marked in numbers and what a search has
-// found; the table of spans; the question to a person; the keys. Their file is loaded when one of them is shown for the first
-// time, and with it what finds.
+// found; the table of spans; the question to a person; the keys; the panels below the toolbar. Each of their two files is loaded
+// when a part of it is shown for the first time; with the drawer comes what finds.
 
 import { effect } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { LateRoot } from "../details/drawer-root";
 import { loadDetails } from "../details/load-details";
+import type { LateRoot } from "../elements/late-root";
+import { loadExplorer } from "../explore/load-explorer";
 import type { KernelConnection } from "../kernel/connection";
-import type { View } from "../view/view";
+import type { Shape, View } from "../view/view";
 
 type Details = typeof import("../details/drawer-root");
+type Explorer = typeof import("../explore/explorer-root");
 
 export function DrawerPlace({ view, connection }: { view: View; connection: KernelConnection | null }): VNode {
   const isWanted = (): boolean => {
@@ -18,41 +20,56 @@ export function DrawerPlace({ view, connection }: { view: View; connection: Kern
     view.selected.value;
     return view.isDrawerOpen.value || view.search.isActive || view.range.value !== null || view.selectedSpans.value.size > 1;
   };
-  return <LatePlace of={view} isWanted={isWanted} mount={(details, place) => details.mountDrawer(place, view, connection)} className="et-drawer-place" />;
+  return <DetailsPlace of={view} isWanted={isWanted} mount={(details, place) => details.mountDrawer(place, view, connection)} className="et-drawer-place" />;
 }
 
-export const TablePlace = ({ view, prefix }: { view: View; prefix: string }): VNode =>
-  <LatePlace of={view} isWanted={() => true} mount={(details, place) => details.mountTable(place, view, prefix)} className="et-span-table" />;
+/** What shows the run in place of its bars. */
+export const ShapePlace = ({ view, shape, prefix }: { view: View; shape: Shape; prefix: string }): VNode =>
+  <DetailsPlace of={view} isWanted={always} mount={(details, place) => details.mountTable(place, view, prefix)} className={`et-shape et-shape-${shape}`} />;
 
 /** The question that the run waits for: only views with a kernel ask. */
 export const ReviewPlace = ({ view, connection }: { view: View; connection: KernelConnection }): VNode =>
-  <LatePlace of={view} isWanted={() => (view.store.run.value?.waiting.length ?? 0) > 0} mount={(details, place) => details.mountReview(place, view, connection)} />;
+  <DetailsPlace of={view} isWanted={() => (view.store.run.value?.waiting.length ?? 0) > 0} mount={(details, place) => details.mountReview(place, view, connection)} />;
 
 /** What lies over the chart: differences of two runs, the edges of a marked range, and, once a person pans, where the bars are. */
 export const OverlayPlace = ({ view }: { view: View }): VNode =>
-  <LatePlace of={view} isWanted={() => view.range.value !== null || view.follow.value !== "fit" || view.layout.value.tracks.some((track) => track.row.delta)} mount={(details, place) => details.mountOverlay(place, view)} />;
+  <DetailsPlace of={view} isWanted={() => view.range.value !== null || view.follow.value !== "fit" || view.layout.value.tracks.some((track) => track.row.delta)} mount={(details, place) => details.mountOverlay(place, view)} />;
 
 /** The keys that `?` lists. */
 export const KeysPlace = ({ view }: { view: View }): VNode =>
-  <LatePlace of={view} isWanted={() => view.areKeysShown.value} mount={(details, place) => details.mountKeys(place, view)} />;
+  <DetailsPlace of={view} isWanted={() => view.areKeysShown.value} mount={(details, place) => details.mountKeys(place, view)} />;
 
-interface Props {
+/** What narrows a search, once somebody searches. */
+export const FiltersPlace = ({ view }: { view: View }): VNode =>
+  <ExplorerPlace of={view} isWanted={() => view.search.isOpen.value || view.search.isActive} mount={(explorer, place) => explorer.mountFilters(place, view)} className="et-filters-place" />;
+
+/** What a button of the toolbar opens below it. */
+export const PanelPlace = ({ view }: { view: View }): VNode =>
+  <ExplorerPlace of={view} isWanted={() => view.panel.value !== null} mount={(explorer, place) => explorer.mountPanel(place, view)} />;
+
+const always = (): boolean => true;
+
+interface Props<Part> {
   of: View;
   isWanted: () => boolean;
-  mount: (details: Details, place: HTMLElement) => LateRoot;
+  load: () => Promise<Part>;
+  mount: (part: Part, place: HTMLElement) => LateRoot;
   className?: string;
 }
 
-function LatePlace({ of, isWanted, mount, className }: Props): VNode {
+const DetailsPlace = (props: Omit<Props<Details>, "load">): VNode => <LatePlace {...props} load={loadDetails} />;
+const ExplorerPlace = (props: Omit<Props<Explorer>, "load">): VNode => <LatePlace {...props} load={loadExplorer} />;
+
+function LatePlace<Part>({ of, isWanted, load, mount, className }: Props<Part>): VNode {
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
     let root: LateRoot | null = null;
     let isHere = true;
     let isAsked = false;
-    const load = async (): Promise<void> => {
-      const details = await loadDetails();
+    const show = async (): Promise<void> => {
+      const part = await load();
       if (!isHere) return;
-      root = mount(details, place.current as HTMLElement);
+      root = mount(part, place.current as HTMLElement);
       stop();
       stop = effect(follow);
     };
@@ -62,7 +79,7 @@ function LatePlace({ of, isWanted, mount, className }: Props): VNode {
       root?.update();
       if (!isNeeded || isAsked) return;
       isAsked = true;
-      load().catch(() => {
+      show().catch(() => {
         if (isHere && place.current) place.current.textContent = "The details can't be shown: this page refuses to load them.";
       });
     };

@@ -1,59 +1,27 @@
-// The line above the chart: what is looked for on its left, how the run is shown on its right. In a narrow view the filters
-// wait behind a button.
+// The line above the chart: what is looked for on its left, how the run is shown on its right. What its buttons open is loaded
+// with them.
 
-import { useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
-import { Icon, type IconName } from "../elements/icon";
+import { Icon } from "../elements/icon";
 import type { Found } from "../view/finder";
-import type { KindFilter } from "../view/search";
-import type { View } from "../view/view";
-import { STATUSES, type Status } from "../wire/rows";
-import { STATUS_NAMES } from "../wire/words";
+import type { Panel, View } from "../view/view";
 import { countTasks } from "../wording/labels";
 import { formatExactCount, pluralize } from "../wording/numbers";
+import { FiltersPlace } from "./late-places";
 
-const ZOOM = 0.7;
 const HELP = "Words in names, prompts, replies, tools and errors; agent:Writer tool:search status:failed cost>0.01 narrow it (/)";
-const KINDS: readonly (readonly [KindFilter, sign: ComponentChildren, name: string, title: string])[] = [
-  ["llm", "◆", "Models", "model calls"], ["tool", "▪", "Tools", "tool calls"],
-  ["delegation", "▸", "Delegations", "delegated work"], ["review", <Icon name="waiting" size={11} />, "Reviews", "reviews"],
-];
 
-export function Toolbar({ view }: { view: View }) {
-  const areFiltersShown = useSignal(false);
-  const { search } = view;
-  return (
-    <div class="et-toolbar" role="group" aria-label="Search and zoom">
-      <SearchField view={view} />
-      <button class="et-button et-funnel" aria-label="Filters" title="Filters" aria-expanded={areFiltersShown.value} data-on={search.isFiltering}
-        onClick={() => (areFiltersShown.value = !areFiltersShown.value)}><Icon name="filter" /></button>
-      <Filters view={view} isOpen={areFiltersShown.value} />
-      <span class="et-spring" />
-      <span class="et-tools">
-        <Tool icon="minus" name="Zoom out" keys="s" act={() => view.zoom(view.width.value / 2, 1 / ZOOM, view.now)} />
-        <Tool icon="plus" name="Zoom in" keys="w" act={() => view.zoom(view.width.value / 2, ZOOM, view.now)} />
-        <Tool icon="fit" name="Fit the whole run" keys="0" act={() => view.fit()} />
-        <Tool icon="critical" name="Critical path" keys="c" isOn={view.isCriticalShown.value} act={() => (view.isCriticalShown.value = !view.isCriticalShown.value)} />
-        <Tool icon="arrows" name="Arrows: who waits for whom" keys="r" isOn={view.areArrowsShown.value} act={() => (view.areArrowsShown.value = !view.areArrowsShown.value)} />
-        <Tool icon="table" name="Table" keys="t" isOn={view.isTableShown.value} act={() => (view.isTableShown.value = !view.isTableShown.value)} />
-        <Tool icon="question" name="Keys" keys="?" isOn={view.areKeysShown.value} act={() => (view.areKeysShown.value = !view.areKeysShown.value)} />
-      </span>
-    </div>
-  );
-}
+export const Toolbar = ({ view }: { view: View }) => (
+  <div class="et-toolbar" role="group" aria-label="Search and view">
+    <SearchField view={view} />
+    <FiltersPlace view={view} />
+    <span class="et-spring" />
+    <Opener view={view} panel="view">View</Opener>
+    <Opener view={view} panel="more" label="More">…</Opener>
+  </div>
+);
 
-interface ToolProps {
-  icon: IconName;
-  name: string;
-  /** The key that does the same. */
-  keys: string;
-  act: () => void;
-  /** Of what is on or off. */
-  isOn?: boolean;
-}
-
-const Tool = ({ icon, name, keys, act, isOn }: ToolProps) => (
-  <button class="et-button" aria-label={name} title={`${name} (${keys})`} aria-pressed={isOn} data-on={isOn} onClick={act}><Icon name={icon} /></button>
+const Opener = ({ view, panel, label, children }: { view: View; panel: Panel; label?: string; children: string }) => (
+  <button class="et-tool" aria-label={label} title={label} aria-expanded={view.panel.value === panel} onClick={() => view.togglePanel(panel)}>{children}</button>
 );
 
 function SearchField({ view }: { view: View }) {
@@ -71,7 +39,7 @@ function SearchField({ view }: { view: View }) {
     <span class="et-search" role="search">
       <Icon name="search" />
       <input type="text" aria-label="Search the run" placeholder="Search" title={HELP} spellcheck={false}
-        autocomplete="off" value={search.words.value} onInput={(event) => (search.words.value = event.currentTarget.value)} onKeyDown={onKey} />
+        autocomplete="off" value={search.words.value} onInput={(event) => (search.words.value = event.currentTarget.value)} onKeyDown={onKey} onFocus={() => (search.isOpen.value = true)} />
       {count && <span class="et-found" role="status">{count}</span>}
       {found && (
         <>
@@ -90,26 +58,4 @@ function countFound({ store, selected, search }: View, { rows, total }: Found): 
   if (at >= 0) return `${at + 1}/${rows.length}`;
   if (run?.task_noun === "row") return `${formatExactCount(search.countOutermost())} of ${countTasks(run, run.tasks_total)}`;
   return `${formatExactCount(rows.length)} of ${pluralize(total, "span")}`;
-}
-
-function Filters({ view, isOpen }: { view: View; isOpen: boolean }) {
-  const { search, store } = view;
-  store.version.value;
-  return (
-    <span class="et-filters" data-open={isOpen} role="group" aria-label="Filters">
-      {KINDS.filter(([kind]) => store.kinds.has(kind) || search.kinds.value.has(kind)).map(([kind, sign, name, title]) => (
-        <button class="et-kind-toggle" data-kind={kind} aria-pressed={search.kinds.value.has(kind)} title={`Only ${title}`}
-          onClick={() => search.toggleKind(kind)}><span aria-hidden="true">{sign}</span>{name}</button>
-      ))}
-      <select class="et-status-filter" aria-label="Status" value={search.status.value} data-on={search.status.value !== ""}
-        onChange={(event) => (search.status.value = event.currentTarget.value as Status | "")}>
-        <option value="">any status</option>
-        {STATUSES.map((status) => <option value={status}>{STATUS_NAMES[status]}</option>)}
-      </select>
-      {search.isActive && (
-        <button class="et-kind-toggle" aria-pressed={search.isDimming.value} title="Dim what does not fit, in place of hiding it"
-          onClick={() => (search.isDimming.value = !search.isDimming.value)}>Dim</button>
-      )}
-    </span>
-  );
 }

@@ -3,7 +3,6 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { boxOfSpan } from "../draw/placement";
 import type { Box } from "../draw/strokes";
-import { AXIS_HEIGHT } from "../layout/sizes";
 import type { Track } from "../layout/tracks";
 import { roundsOf, startupTimeOf } from "../store/rounds";
 import { stateOfRow } from "../store/row-state";
@@ -34,7 +33,7 @@ interface Target {
 function targetOf(hover: Hover | null, view: View): Target | null {
   if (hover) {
     const layout = view.layout.value;
-    const track = layout.tracks[layout.indexAt(hover.y - AXIS_HEIGHT + view.scrollTop.value)];
+    const track = layout.tracks[layout.indexAt(hover.y - view.head.value + view.scrollTop.value)];
     return track ? { row: view.store.row(hover.row.span_id) ?? hover.row, track, x: hover.x } : null;
   }
   // What is marked has a panel of its own, and bars that a person looks at.
@@ -50,7 +49,7 @@ export function Tooltip({ hover, view }: { hover: Hover | null; view: View }) {
   view.window.value;
   const box = target && boxOfSpan(view, target.track, target.row.span_id);
   useLayoutEffect(() => {
-    if (element.current && box) place(element.current, box, target.x, view.width.value, view.viewport.value + AXIS_HEIGHT);
+    if (element.current && box) place(element.current, box, target.x, view.width.value, view.viewport.value + view.head.value);
   });
   if (!target || !box) return null;
   const { row } = target;

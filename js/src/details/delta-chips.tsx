@@ -1,6 +1,5 @@
 // In a view of two runs: how much more each task took in the second one, in words beside its bars (W17).
 
-import { AXIS_HEIGHT } from "../layout/sizes";
 import { type TimeWindow, toPixel } from "../layout/time-scale";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
@@ -29,7 +28,7 @@ export function placeDelta({ delta, start_ms: from, end_ms: to }: Row, window: T
 }
 
 export function DeltaChips({ view }: { view: View; change: number }) {
-  if (view.isTableShown.value) return null;
+  if (view.shape.value !== "chart") return null;
   const top = view.scrollTop.value;
   const [{ value: window }, { value: width }] = [view.window, view.width];
   const chips = view.layout.value.between(top, top + view.viewport.value).flatMap(({ row, y, height }) => {
@@ -37,5 +36,5 @@ export function DeltaChips({ view }: { view: View; change: number }) {
     return place ? [<span key={row.span_id} class="et-delta" style={{ left: `${place.left}px`, top: `${y - top + height / 2}px` }}>{place.text}</span>] : [];
   });
   // The treegrid says the same to readers.
-  return chips.length > 0 ? <div class="et-deltas" aria-hidden="true" style={{ top: `${AXIS_HEIGHT}px` }}>{chips}</div> : null;
+  return chips.length > 0 ? <div class="et-deltas" aria-hidden="true" style={{ top: `${view.head.value}px` }}>{chips}</div> : null;
 }

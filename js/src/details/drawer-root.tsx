@@ -3,7 +3,8 @@
 // first time: most of what a view consists of is here, and a run can be shown without it. In that file are other copies of the libraries, so a change of a signal outside is not
 // noticed in here: whoever mounts it says when to look again.
 
-import { render, type VNode } from "preact";
+import type { VNode } from "preact";
+import { type LateRoot, mountLate } from "../elements/late-root";
 import type { KernelConnection } from "../kernel/connection";
 import style from "../theme/late.css";
 import * as finder from "../view/finder";
@@ -19,11 +20,7 @@ import { SightHint } from "./sight-hint";
 import { SpanTable } from "./span-table";
 import { SummaryPanel } from "./summary-panel";
 
-export interface LateRoot {
-  /** Shows what has changed since. */
-  update(): void;
-  end(): void;
-}
+const mount = (place: HTMLElement, draw: (change: number) => VNode): LateRoot => mountLate(place, style, draw);
 
 export function mountDrawer(place: HTMLElement, view: View, connection: KernelConnection | null): LateRoot {
   view.search.finder.value = finder;
@@ -59,25 +56,3 @@ export const mountOverlay = (place: HTMLElement, view: View): LateRoot =>
   mount(place, (change) => <><DeltaChips view={view} change={change} /><RangeHandles view={view} change={change} /><SightHint view={view} change={change} /></>);
 
 export const mountKeys = (place: HTMLElement, view: View): LateRoot => mount(place, (change) => <KeysPanel view={view} change={change} />);
-
-/** A component whose properties are the same is not looked at again: so one is another number each time. */
-function mount(place: HTMLElement, draw: (change: number) => VNode): LateRoot {
-  let change = 0;
-  wear(place);
-  return {
-    update: () => render(draw((change += 1)), place),
-    end: () => render(null, place),
-  };
-}
-
-const worn = new WeakSet<Node>();
-
-/** Puts the style sheet of the parts where a place is, once. */
-function wear(place: HTMLElement): void {
-  const root = place.getRootNode();
-  if (worn.has(root)) return;
-  worn.add(root);
-  const element = document.createElement("style");
-  element.textContent = style;
-  (root instanceof ShadowRoot ? root : document.head).append(element);
-}

@@ -12,7 +12,7 @@ const STEP_PX = 8;
 const STEPS: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1 };
 
 export function RangeHandles({ view, change }: { view: View; change: number }): VNode | null {
-  if (!view.range.value || view.isTableShown.value) return null;
+  if (!view.range.value || view.shape.value !== "chart") return null;
   return <><Handle view={view} side="from" change={change} /><Handle view={view} side="to" change={change} /></>;
 }
 

@@ -3,7 +3,6 @@
 
 import type { Mark } from "../layout/marks";
 import { toPixel } from "../layout/time-scale";
-import { AXIS_HEIGHT } from "../layout/sizes";
 import type { Scene } from "./scene";
 import { type Box, labelFont, measure, shorten, stroke, type Surface, visiblePart } from "./strokes";
 
@@ -17,8 +16,8 @@ const LEAST_VERDICT = 54;
 export function drawBands({ ctx, theme }: Surface, scene: Scene): void {
   const xOf = (ms: number): number => Math.min(Math.max(toPixel(scene.window, scene.width, ms), -4), scene.width + 4);
   for (const { rounds, top, bottom } of scene.layout.bands) {
-    const y = Math.max(AXIS_HEIGHT + top - scene.scrollTop, AXIS_HEIGHT);
-    const height = Math.min(AXIS_HEIGHT + bottom - scene.scrollTop, scene.height) - y;
+    const y = Math.max(scene.head + top - scene.scrollTop, scene.head);
+    const height = Math.min(scene.head + bottom - scene.scrollTop, scene.height) - y;
     if (height <= 0) continue;
     rounds.forEach(({ start_ms, end_ms }, k) => {
       const [left, right] = [xOf(start_ms), xOf(end_ms ?? scene.now)];

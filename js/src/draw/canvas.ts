@@ -2,8 +2,7 @@
 // the run ticks and somebody can see it, each frame asks for the next; otherwise a frame comes only after a change.
 // After the end nothing is scheduled any more (W5).
 
-import { effect } from "@preact/signals";
-import { AXIS_HEIGHT } from "../layout/sizes";
+import { effect, untracked } from "@preact/signals";
 import { matches, type Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { ChartPainter } from "./painter";
@@ -60,6 +59,11 @@ export class ChartCanvas {
       clearTimeout(this.#timer);
     });
     this.#watch(signal);
+    const stopMeasuring = effect(() => {
+      view.head.value;
+      untracked(() => this.#measure());
+    });
+    signal.addEventListener("abort", stopMeasuring);
   }
 
   setTheme(theme: Theme): void {
@@ -120,6 +124,7 @@ export class ChartCanvas {
       width: view.width.value,
       height: this.#height,
       scrollTop: view.scrollTop.value,
+      head: view.head.value,
       now,
       isRunning: status === "running",
       lostAt: store.lostAt.value,
@@ -147,11 +152,12 @@ export class ChartCanvas {
   #measure(): void {
     const { width, height } = this.#canvas.getBoundingClientRect();
     const ratio = window.devicePixelRatio || 1;
-    const isSame = width === this.#view.width.value && height === this.#height && ratio === this.#ratio;
+    const viewport = height - this.#view.head.value;
+    const isSame = width === this.#view.width.value && viewport === this.#view.viewport.value && height === this.#height && ratio === this.#ratio;
     this.#height = width === 0 ? 0 : height;
     if (this.#height === 0 || isSame) return;
     this.#view.width.value = width;
-    this.#view.viewport.value = height - AXIS_HEIGHT;
+    this.#view.viewport.value = viewport;
     this.#ratio = ratio;
     const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
     if (this.#canvas.width !== across) this.#canvas.width = across;
@@ -164,7 +170,6 @@ export class ChartCanvas {
 
   /** Sizes, pixel ratios, and coming back into sight: notebooks detach what scrolls away and blank its canvases (W11). */
   #watch(signal: AbortSignal): void {
-    this.#measure();
     if (typeof ResizeObserver !== "undefined") {
       const sizes = new ResizeObserver(() => this.#measure());
       sizes.observe(this.#canvas);

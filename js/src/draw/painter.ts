@@ -1,7 +1,6 @@
 // The whole picture: grid, rows, marks, the line of now and the axis, for one moment. It reads a scene and paints it; it
 // keeps nothing but its patterns and a line of pixels, starts no timer and asks nobody.
 
-import { AXIS_HEIGHT } from "../layout/sizes";
 import { stripsOf } from "../layout/strips";
 import { ticks, toPixel } from "../layout/time-scale";
 import type { Track } from "../layout/tracks";
@@ -40,7 +39,7 @@ export class ChartPainter {
     const columns = marks.map((tick) => Math.round(toPixel(scene.window, width, tick.at)));
     ctx.save();
     ctx.beginPath();
-    ctx.rect(0, AXIS_HEIGHT, width, height - AXIS_HEIGHT);
+    ctx.rect(0, scene.head, width, height - scene.head);
     ctx.clip();
     const tracks = visibleTracks(scene);
     drawRows(surface, scene, tracks);

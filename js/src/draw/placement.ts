@@ -73,7 +73,7 @@ export function placeBeads(scene: Scene, track: Track, visit: Visit): void {
 
 /** Where a row shows a span: around all of its marks there that are on screen; null where none is. */
 export function boxOfSpan(view: View, track: Track, span: string): Box | null {
-  const scene = { window: view.window.value, width: view.width.value, now: view.now, scrollTop: view.scrollTop.value };
+  const scene = { window: view.window.value, width: view.width.value, now: view.now, scrollTop: view.scrollTop.value, head: view.head.value };
   const marks = track.marks.filter((mark) => mark.shape !== "ghost" && isPointedAt(mark, span));
   const boxes = marks.map((mark) => boxOf(scene, mark, topOf(scene, track))).filter((box) => box !== null);
   if (boxes.length === 0) return null;

@@ -3,7 +3,6 @@
 
 import type { Mark } from "../layout/marks";
 import { isGap, SHAPES } from "../layout/shapes";
-import { AXIS_HEIGHT } from "../layout/sizes";
 import { type TimeWindow, toPixel } from "../layout/time-scale";
 import type { Layout, Track } from "../layout/tracks";
 import type { Theme } from "../theme/theme";
@@ -15,6 +14,8 @@ export interface Scene {
   readonly width: number;
   readonly height: number;
   readonly scrollTop: number;
+  /** Pixels above the rows. */
+  readonly head: number;
   /** The run's age in milliseconds. */
   readonly now: number;
   readonly isRunning: boolean;
@@ -49,9 +50,9 @@ export interface Scene {
 const REUSED_PX = 16;
 
 export const visibleTracks = (scene: Scene): Track[] =>
-  scene.layout.between(scene.scrollTop, scene.scrollTop + scene.height - AXIS_HEIGHT);
+  scene.layout.between(scene.scrollTop, scene.scrollTop + scene.height - scene.head);
 
-export const topOf = (scene: Pick<Scene, "scrollTop">, track: Track): number => AXIS_HEIGHT + track.y - scene.scrollTop;
+export const topOf = (scene: Pick<Scene, "scrollTop" | "head">, track: Track): number => scene.head + track.y - scene.scrollTop;
 
 export const isPointedAt = (mark: Mark, span: string | null): boolean =>
   span !== null && (mark.row.span_id === span || (mark.shape === "attempt" && mark.row.parent_id === span));

@@ -1,4 +1,4 @@
-// The file of the drawer as the widget brings it: anywidget loads one module, and this one is loaded from its text.
+// The file of all that is loaded late as the widget brings it: anywidget loads one module, and this one is loaded from its text.
 
 let text = "";
 
@@ -6,8 +6,13 @@ export const keepDetailsText = (found: unknown): void => {
   if (typeof found === "string") text = found;
 };
 
-/** The module: what the build of the widget puts in place of `details/load-details`. */
-export async function loadDetails(): Promise<unknown> {
+let loaded: Promise<unknown> | null = null;
+
+/** The module, loaded once: what the build of the widget puts in place of `details/load-details`, and of `explore/load-explorer`. */
+export const loadDetails = (): Promise<unknown> => (loaded ??= load());
+export const loadExplorer = loadDetails;
+
+async function load(): Promise<unknown> {
   const address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
   try {
     return await import(/* @vite-ignore */ address);

@@ -56,7 +56,7 @@ export const DEEDS: readonly (readonly [group: string, deeds: readonly Deed[]])[
     { keys: ["N"], does: "previous match", act: (view) => view.goToNext(-1) },
     { keys: ["c"], does: "critical path", act: (view) => (view.isCriticalShown.value = !view.isCriticalShown.value) },
     { keys: ["r"], does: "arrows: who waits for whom", act: (view) => (view.areArrowsShown.value = !view.areArrowsShown.value) },
-    { keys: ["t"], does: "table or chart", act: (view) => (view.isTableShown.value = !view.isTableShown.value) },
+    { keys: ["t"], does: "table or chart", act: (view) => view.toggleShape("table") },
     { keys: ["Enter", " "], does: "details", act: (view) => (view.isDrawerOpen.value = view.selected.value !== null) },
     { keys: ["Escape"], does: "close, let go, leave", act: stepOut },
     { keys: ["?"], does: "these keys", act: (view) => (view.areKeysShown.value = !view.areKeysShown.value) },
@@ -83,6 +83,7 @@ function moveSideways(view: View, step: 1 | -1): void {
 /** One thing at a time, the outermost first; when nothing is left to let go of, the focus goes back to the page. */
 function stepOut(view: View, _now: number, page: PageAround): void {
   if (view.areKeysShown.value) view.areKeysShown.value = false;
+  else if (view.panel.value) view.panel.value = null;
   else if (view.isDrawerOpen.value) view.isDrawerOpen.value = false;
   else if (view.selected.value !== null || view.range.value !== null) {
     view.select(null);

@@ -3,7 +3,6 @@
 // never taken: it scrolls the page.
 
 import { markAt, trackAt } from "../layout/hit-test";
-import { AXIS_HEIGHT } from "../layout/sizes";
 import { toTime } from "../layout/time-scale";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
@@ -18,8 +17,8 @@ export interface Hit {
 }
 
 export function hitAt(view: View, x: number, y: number, now: number): Hit | undefined {
-  if (y < AXIS_HEIGHT) return undefined;
-  const down = y - AXIS_HEIGHT + view.scrollTop.value;
+  if (y < view.head.value) return undefined;
+  const down = y - view.head.value + view.scrollTop.value;
   const track = trackAt(view.layout.value, down);
   if (!track) return undefined;
   const { from, to } = view.window.value;

@@ -20,6 +20,8 @@ export type Finder = Pick<typeof finding, "find" | "parseQuery">;
 
 export class Search {
   readonly words = signal("");
+  /** Somebody has gone into the field: what narrows the words is shown. */
+  readonly isOpen = signal(false);
   /** The kinds asked for; none means all. */
   readonly kinds = signal<ReadonlySet<KindFilter>>(new Set());
   readonly status = signal<Status | "">("");

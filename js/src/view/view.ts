@@ -4,6 +4,7 @@
 import { computed, effect, type Signal, signal, untracked } from "@preact/signals";
 import * as scale from "../layout/time-scale";
 import { ALL_ROWS, isMapOfMany, isOpen, LayoutBuilder } from "../layout/layout-builder";
+import { AXIS_HEIGHT } from "../layout/sizes";
 import { EMPTY, type Layout, type Track } from "../layout/tracks";
 import type { Store } from "../store/store";
 import type { Row } from "../wire/rows";
@@ -14,6 +15,11 @@ import { nextInTime, nextRunning, nextSlowest, scrollToRunning, spansOf } from "
 const EDGE_OVER = 20;
 const EDGE_RUNNING = 28;
 const EDGE_GHOSTS = 136;
+
+/** What shows the run: bars along its time, or something in place of them. */
+export type Shape = "chart" | "table";
+/** What opens below the toolbar: how the run is shown, or all else. */
+export type Panel = "view" | "more";
 
 export class View {
   readonly layout = signal<Layout>(EMPTY);
@@ -34,13 +40,16 @@ export class View {
   readonly isCriticalShown = signal(false);
   /** Who waits for whom is shown of all rows. */
   readonly areArrowsShown = signal(false);
-  readonly isTableShown = signal(false);
+  readonly shape = signal<Shape>("chart");
+  readonly panel = signal<Panel | null>(null);
   readonly areKeysShown = signal(false);
   readonly search: Search;
   /** Writes a cell below the one that shows this view, and runs nothing; null where there are no cells. */
   writeBelow: ((source: string) => void) | null = null;
   readonly scrollTop = signal(0);
-  /** Pixels of the chart: its width, and the height that rows have below the axis. */
+  /** Pixels of the chart above the rows: the axis, and what stands below it. */
+  readonly head = signal(AXIS_HEIGHT);
+  /** Pixels of the chart: its width, and the height that rows have below its head. */
   readonly width = signal(600);
   readonly viewport = signal(0);
   /** The run's age as shown, a few times a second while it runs. */
@@ -237,6 +246,16 @@ export class View {
     const folds = this.#folds.value;
     if (around === ALL_ROWS) return this.search.shownRows.value !== null || folds.has(around);
     return row && !this.search.shownRows.value ? isOpen(row, folds) : !folds.has(around);
+  }
+
+  /** Shows the run in this shape, or again as bars. */
+  toggleShape(shape: Shape): void {
+    this.shape.value = this.shape.value === shape ? "chart" : shape;
+  }
+
+  /** Opens what stands below the toolbar, or closes it. */
+  togglePanel(panel: Panel): void {
+    this.panel.value = this.panel.value === panel ? null : panel;
   }
 
   /** Closes or opens the row of a phase, or of a task that handed work on. */

@@ -1,0 +1,38 @@
+// What the buttons `View` and `…` open below the toolbar: how the run is shown, and what is needed now and then.
+
+import type { View } from "../view/view";
+import { Choice, Choices } from "./choices";
+
+const ZOOM = 0.7;
+
+export function Panels({ view }: { view: View; change: number }) {
+  const panel = view.panel.value;
+  if (panel === null) return null;
+  return <div class="et-panel" role="region" aria-label={panel === "view" ? "View" : "More"}>{panel === "view" ? <ViewPanel view={view} /> : <MorePanel view={view} />}</div>;
+}
+
+const ViewPanel = ({ view }: { view: View }) => (
+  <>
+    <Choices name="Run as">
+      <Choice name="Bars" icon="critical" isOn={view.shape.value === "chart"} act={() => (view.shape.value = "chart")} />
+      <Choice name="Table" icon="table" keys="t" isOn={view.shape.value === "table"} act={() => (view.shape.value = "table")} />
+    </Choices>
+    <Choices name="Mark">
+      <Choice name="Critical path" icon="critical" keys="c" isOn={view.isCriticalShown.value} act={() => (view.isCriticalShown.value = !view.isCriticalShown.value)} />
+      <Choice name="Arrows" icon="arrows" keys="r" title="Who waits for whom" isOn={view.areArrowsShown.value} act={() => (view.areArrowsShown.value = !view.areArrowsShown.value)} />
+    </Choices>
+  </>
+);
+
+const MorePanel = ({ view }: { view: View }) => (
+  <>
+    <Choices name="Time">
+      <Choice name="Zoom out" icon="minus" keys="s" act={() => view.zoom(view.width.value / 2, 1 / ZOOM, view.now)} />
+      <Choice name="Zoom in" icon="plus" keys="w" act={() => view.zoom(view.width.value / 2, ZOOM, view.now)} />
+      <Choice name="Whole run" icon="fit" keys="0" act={() => view.fit()} />
+    </Choices>
+    <Choices name="Help">
+      <Choice name="Keys" icon="question" keys="?" isOn={view.areKeysShown.value} act={() => (view.areKeysShown.value = !view.areKeysShown.value)} />
+    </Choices>
+  </>
+);
