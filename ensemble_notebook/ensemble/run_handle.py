@@ -188,14 +188,18 @@ class RunHandle(SuggestsNames):
         return self._get_outcome()
 
     def keep_scores(self, scores: Iterable[ScoreRecord]) -> None:
-        """Have the store keep scores with the run, which goes on. Not for users.
+        """Have the store keep scores with the run, which goes on, and views hear of them. Not for users.
 
         Args:
             scores: of the run, or of the rows of a map. Those of a nested run are not kept: it is a part of another.
         """
+        given = tuple(scores)
         if self._store_writer is not None:
-            for each in scores:
+            for each in given:
                 self._store_writer.add_score(each)
+        for listener in self._listeners:
+            if (hear := getattr(listener, "on_scores", None)) is not None:
+                hear(given)
 
     def __repr__(self) -> str:
         """Id and status."""
@@ -257,8 +261,12 @@ class RunHandle(SuggestsNames):
             if self._claim_end():
                 self._reach_end()
 
+    @property
+    def _listeners(self) -> Sequence[Any]:
+        return () if self._setting.is_row else (*self._ensemble.listeners, *self._setting.listeners)
+
     async def _drive(self, loop: asyncio.AbstractEventLoop, sinks: Sequence[Sink]) -> None:
-        listeners = () if self._setting.is_row else (*self._ensemble.listeners, *self._setting.listeners)
+        listeners = self._listeners
         remembered = self._begin_remembering()
         hold = None if remembered is None else remembered.hold
         delivery = None

@@ -97,12 +97,15 @@ class ExecutionTrace(Pickled):
         made = ExecutionTrace(self._events, self.cost, self._prices, (*self._scores, *scores))
         if "fold" in vars(self):
             made.fold = self.fold
+            made.fold.add_scores(made._scores)
         return made
 
     @cached_property
     def fold(self) -> TraceFold:
         """The events, folded. For views; not to be added to."""
-        return TraceFold.from_events(self._events, self.cost, self._prices)
+        fold = TraceFold.from_events(self._events, self.cost, self._prices)
+        fold.add_scores(self._scores)
+        return fold
 
     def take_fold(self, fold: TraceFold) -> bool:
         """Use a fold that was made of these events while they came, unless it lacks some of them.
@@ -114,9 +117,9 @@ class ExecutionTrace(Pickled):
             Whether it is used.
         """
         with fold.lock:
-            is_whole = fold.count == len(self._events) and self._prices is None
+            is_whole = fold.event_count == len(self._events) and self._prices is None
         if is_whole:
-            vars(self).setdefault("fold", fold)
+            vars(self).setdefault("fold", fold).add_scores(self._scores)
         return is_whole
 
     @property
@@ -344,6 +347,7 @@ class ExecutionTrace(Pickled):
         saved = read_trace_file(Path(path))
         trace = cls(saved.events, saved.cost, saved.prices, saved.scores)
         trace.fold = saved.fold  # made already, to see whether the events are sound
+        trace.fold.add_scores(saved.scores)
         return trace
 
     def get_pickled_state(self) -> dict[str, Any]:

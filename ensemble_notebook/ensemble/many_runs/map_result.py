@@ -373,7 +373,8 @@ class MapResult(Pickled):
     @property
     def timeline(self) -> Any:
         """The interactive timeline of the map, of the same map as `trace`; None if there never was a row to run."""
-        return None if self.last_output is None else self.last_output.timeline
+        output = self.last_output
+        return None if output is None else render_view("timeline", output, self.score_records)
 
     @cached_property
     def frame(self) -> RowFrame:

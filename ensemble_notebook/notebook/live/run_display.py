@@ -10,6 +10,7 @@ import contextvars
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -18,6 +19,7 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display as untyped_display
 
 from ensemble_notebook.domain.events import Event, RunEnded
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.live.answer import find_answer, find_many
 from ensemble_notebook.notebook.live.display_mode import DisplayMode, choose_display_mode, find_cell_id
@@ -106,6 +108,7 @@ class RunPainter:
         self.wants_tokens: Final = wants_tokens
         self._fold = TraceFold(cost)
         self.messages = TimelineMessages(self._fold, variable=variable, cell=cell, is_resumable=can_resume(cell))
+        self._scores: deque[Sequence[ScoreRecord]] = deque()
         self._changed = threading.Event()
         self._is_over = threading.Event()
         self._painter: threading.Thread | None = None
@@ -115,9 +118,15 @@ class RunPainter:
         if self._is_over.is_set():
             return
         self._fold.add(event)
+        while self._scores:
+            self._fold.add_scores(self._scores.popleft())
         if isinstance(event, RunEnded):
             self._is_over.set()
         self._changed.set()
+
+    def on_scores(self, scores: Sequence[ScoreRecord]) -> None:
+        """Take in scores of the run with its next event. Called on its loop, which is not to wait for a paint."""
+        self._scores.append(scores)
 
     def show(self, view: LiveView) -> None:
         """Let a view follow the run; it is painted at once."""

@@ -11,13 +11,14 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.ensemble.person import Person, read_decision
 from ensemble_notebook.notebook.live.run_selection import RunSelection
 
 if TYPE_CHECKING:
+    from ensemble_notebook.domain.outputs.score_record import ScoreRecord
     from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 
@@ -62,6 +63,9 @@ class Feed(Protocol):
 
     def receive(self, subscriber: Subscriber, content: Any, /) -> None:
         """Answer a message from a view."""
+
+    def add_scores(self, scores: Iterable[ScoreRecord], /) -> None:
+        """Tell of scores, too."""
 
 
 _feeds: weakref.WeakValueDictionary[str, Feed] = weakref.WeakValueDictionary()
@@ -168,6 +172,11 @@ class RunFeed:
         """Tell it nothing any more."""
         with self._lock:
             self._subscribers.pop(subscriber, None)
+
+    def add_scores(self, scores: Iterable[ScoreRecord]) -> None:
+        """Tell all subscribers of scores that came by another way than the events of the run."""
+        if self.messages.add_scores(scores):
+            self.paint(not self.is_live)
 
     def paint(self, is_last: bool, /) -> None:
         """Tell all subscribers what has changed since the last time, each by one message."""

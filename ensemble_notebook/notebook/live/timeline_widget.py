@@ -30,6 +30,7 @@ from ensemble_notebook.notebook.picture.static_picture import (
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
+    from ensemble_notebook.domain.outputs.score_record import ScoreRecord
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.trace.comparison.run_diff import RunDiff
 
@@ -151,12 +152,18 @@ class PageTimeline(SelectableTimeline):
         return make_feed_bundle(self._feed)
 
 
-def make_timeline(output: EnsembleOutput) -> SelectableTimeline:
-    """The explorable timeline of a finished run; the same output has the same widget and selection."""
+def make_timeline(output: EnsembleOutput, scores: Sequence[ScoreRecord] = ()) -> SelectableTimeline:
+    """The explorable timeline of a finished run; the same output has the same widget and selection.
+
+    Args:
+        output: of the run.
+        scores: of the rows of a map, which its output may not have.
+    """
     feed = find_feed_of(output)
     if feed is None:
         feed = RunFeed(make_messages(output))
         keep_feed(output, feed)
+    feed.add_scores(scores)
     return show_run(feed, lambda: make_output_bundle(output))
 
 

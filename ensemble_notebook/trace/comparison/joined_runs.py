@@ -107,6 +107,7 @@ class JoinedRuns(TraceFold):
             depends_on=tuple(map(name, span.depends_on)) if is_task else span.depends_on,
             context=tuple(map(name, span.context)),
             end_ms=self._find_end(side, span) if span.start_ms is not None else None,
+            scores=(),  # scores of one name may be of different scorers
         )
         copied.task_id = copied.span_id if is_task else None if task is None else task.span_id
         if span.status in _OPEN and span.start_ms is not None:

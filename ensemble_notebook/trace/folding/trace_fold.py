@@ -7,7 +7,7 @@ shown; a stream that was cut gives what was known by then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -23,11 +23,13 @@ from ensemble_notebook.domain.definitions.enums import (
 )
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog, to_requested_call
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
+from ensemble_notebook.trace.folding.score_fold import ScoreFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
 from ensemble_notebook.trace.spans.managed_work import cut_words, find_title, find_told, title_written
 from ensemble_notebook.trace.spans.shared_words import DONE_AGAIN, describe_return
@@ -93,6 +95,7 @@ class TraceFold:
         self.summary: str | None = None
         self.chain: list[ActiveInterval] = []
         self._calls = CallFold(self.tree, self.log, cost, prices)
+        self._scores = ScoreFold(self.tree)
         self._prompts: dict[str, tuple[float, float]] = {}
         self._replaced: dict[str, str | None] = {}
         operations = OperationFold(self.tree)
@@ -133,10 +136,32 @@ class TraceFold:
             elif handler is not None:
                 handler(event)
 
+    def add_scores(self, records: Iterable[ScoreRecord]) -> bool:
+        """Take in scores of the run, or of the rows of a map (V9), whenever they come, also before the plan.
+
+        Args:
+            records: in the order in which they were given; those that are known already change nothing.
+
+        Returns:
+            Whether there was a new one.
+        """
+        with self.lock:
+            return self._scores.add(records, keeps_texts=self.capture_mode is not CaptureMode.METADATA)
+
+    @property
+    def score_names(self) -> Sequence[str]:
+        """Names of the scores of its spans, in order of appearance."""
+        return self._scores.names
+
     @property
     def count(self) -> int:
-        """How many events were added; the version of whatever the last one changed."""
+        """How many changes there were, by events and by scores; the version of whatever the last one changed."""
         return self.tree.version
+
+    @property
+    def event_count(self) -> int:
+        """How many events were added."""
+        return self.tree.version - self._scores.change_count
 
     @property
     def spans(self) -> dict[str, Span]:
@@ -199,6 +224,7 @@ class TraceFold:
             task.managed = tuple(replace(each, description=clean_text(each.description)) for each in planned.managed)
             if planned.settings:
                 task.attributes = {"settings": {name: _mask(value) for name, value in planned.settings.items()}}
+        self._scores.learn_rows(plan)
 
     def _on_noted(self, event: ev.Noted) -> None:
         self.note = clean_text(event.message)

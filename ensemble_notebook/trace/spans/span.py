@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
@@ -20,6 +20,9 @@ from ensemble_notebook.trace.spans.managed_work import find_told, title_written
 from ensemble_notebook.trace.spans.shared_words import ANSWERS, DONE_AGAIN, ENDING_ANSWERS, NO_RETRY_LEFT, STATUSES
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
+
+ShownScore: TypeAlias = float | bool | str | None
+"""What a score came to, as views tell it: a number, passed or failed, a word; None where there was no opinion."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +126,7 @@ class Span(SuggestsNames):
         attempt_totals: of a phase: sums over the leaves of its present attempt, or of its last one.
         own_totals: of a delegation: sums over the leaves beneath that are in no further delegation.
         totals: sums over the leaves beneath; None for a leaf.
+        scores: what it was scored, in the order of the names of the run's scores; the last ones may be missing.
         version: number of the event that last changed it, from 1.
         parent: the span around it, by `parent_id`; for the work of a task that reviews a phase, the review beside it.
         failed_child: of what failed, or will: id of the child that it failed by, and what is known of that error.
@@ -227,6 +231,7 @@ class Span(SuggestsNames):
     attempt_totals: UsageTotals | None = None
     own_totals: UsageTotals | None = None
     totals: UsageTotals | None = None
+    scores: tuple[ShownScore, ...] = ()
     version: int = 0
 
     parent: Span | None = field(default=None, repr=False, compare=False)
@@ -312,6 +317,11 @@ class Span(SuggestsNames):
     def work(self) -> list[dict[str, Any]] | None:
         """Of a manager: what stands below it; see `_list_work`."""
         return _list_work(self) if self.managed or self.handed_on else None
+
+    @property
+    def score(self) -> float | None:
+        """Its first score that is a number; 1 or 0 where it passed or failed."""
+        return next((float(each) for each in self.scores if isinstance(each, int | float)), None)
 
     @property
     def review_id(self) -> str | None:

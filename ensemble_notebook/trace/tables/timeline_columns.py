@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span import ShownScore, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
 from ensemble_notebook.trace.tables.shared_columns import OWN_TIME
@@ -134,6 +134,10 @@ WORK: Final = Table(
 )
 
 
+def _read_scores(span: Span) -> list[ShownScore] | None:
+    return list(span.scores) or None
+
+
 def _read_rounds(span: Span) -> list[dict[str, Any]] | None:
     return [ROUND.to_record(each) for each in span.rounds] or None
 
@@ -190,6 +194,14 @@ ROWS: Final = Table(
         ),
         Column("cost", "Float64", "known part, in currency", _COST),
         Column("currency", "category", "of the cost: there wherever a cost is", _read_currency),
+        Column("score", "Float64", "its first score that is a number; 1 or 0 where it passed or failed"),
+        Column(
+            "scores",
+            "object",
+            "all that it was scored, in the order of the run's score_names; the last ones may be missing",
+            _read_scores,
+            "readonly (number | boolean | string | null)[]",
+        ),
         *SPANS.pick("reused", "tool", "delegate_to", "delegation_id"),
         Column(
             "delegation",
@@ -316,6 +328,14 @@ RUN: Final = Table(
         Column("variable", "string", "the notebook's variable that has its output"),
         Column("is_resumable", "boolean", "a line of the notebook can go on with it; null: nobody knows"),
         *RUNS.pick("replayed_from"),
+        Column(
+            "score_names",
+            "object",
+            "names of the scores of its spans",
+            "fold.score_names",
+            "readonly string[]",
+            is_nullable=False,
+        ),
         Column("warnings", "object", "the latest warnings", type_name="readonly string[]", is_nullable=False),
         Column("note", "string", "what is being prepared, e.g. a model that loads", "fold.note"),
         Column("error", "object", "what ended the run", None, "Failure"),

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.outputs.score_record import ScoreRecord
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -65,7 +66,7 @@ class TimelineMessages:
 
     @property
     def count(self) -> int:
-        """How many events the run has had by now: the number of a message that tells of all of them."""
+        """How often the run has changed by now: the number of a message that tells of all of it."""
         return self._fold.count
 
     @property
@@ -84,6 +85,10 @@ class TimelineMessages:
         return TimelineMessages(
             fold, self._now, variable=self._variable, cell=self._cell, is_resumable=self._is_resumable
         )
+
+    def add_scores(self, scores: Iterable[ScoreRecord]) -> bool:
+        """Tell of these scores, too; says whether any of them is new."""
+        return self._fold.add_scores(scores)
 
     def has_span(self, span_id: str) -> bool:
         """Whether there is this span by now."""

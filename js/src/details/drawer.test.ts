@@ -23,6 +23,17 @@ it("lists how a task was declared, whatever its fields are called", async () => 
   expect(facts).toEqual(expect.arrayContaining(["Timeout90 s", "Max output retries0", "Prioritytrue"]));
 });
 
+it("lists what a row was scored", async () => {
+  const rows = [row({ span_id: "t", kind: "task", name: "draft", start_ms: 0, end_ms: 900, score: 1, scores: [true, "warm"] })];
+  page.kernel.snapshot = wire(snapshot({ run: run({ score_names: ["is_right", "tone"] }), phases: [], rows }));
+  page.show();
+  await page.nextFrame();
+  page.place.querySelector<HTMLElement>(".et-row")?.click();
+  await page.nextFrame();
+  const facts = [...page.place.querySelectorAll(".et-facts-list > div")].map((fact) => fact.textContent);
+  expect(facts).toEqual(expect.arrayContaining(["Score: is_rightpassed", "Score: tonewarm"]));
+});
+
 it("tells of no tokens and no price where plain code did the work", async () => {
   const rows = [
     row({ span_id: "h", kind: "task", name: "chop", agent: "Handler", start_ms: 0, end_ms: 900, input_tokens: 0, output_tokens: 0, cost: 0 }),

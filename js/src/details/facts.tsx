@@ -10,6 +10,7 @@ import { traitsOf } from "../wire/traits";
 import { UNKNOWN } from "../wire/words";
 import { answerOf, causeOf, describeLength, describeRounds, describeSkip, fieldLabel, modelNameOf, modelOf, nameOf, reuseOf, savingOf, waitOf } from "../wording/labels";
 import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
+import { formatScore, scoresOf } from "../wording/scores";
 
 /** Whatever is known of a span besides its texts; what is unknown is left out. */
 export function SpanFacts({ row, view }: { row: Row; view: View; change: number }) {
@@ -52,6 +53,7 @@ export function SpanFacts({ row, view }: { row: Row; view: View; change: number 
   add("Tokens in", hasTokens(row) && row.input_tokens != null && tokensIn(row) + sum);
   add("Tokens out", hasTokens(row) && row.output_tokens != null && tokensOut(row) + sum);
   add("Cost", hasCost(row) && formatMoney(row.cost, row.currency) + sum);
+  for (const [name, value] of scoresOf(row, view.store.run.value)) add(`Score: ${name}`, formatScore(value));
   add("Finished by", row.finish_reason);
   add("Critical path", row.critical ? "yes: the run waited for it" : row.slack_ms != null && `no: ${formatDuration(row.slack_ms)} to spare`);
   add("After", row.depends_on?.length ? <Names names={row.depends_on} view={view} /> : null);

@@ -193,6 +193,7 @@ function readRun(found: unknown): Run | null {
     currency,
     is_scripted: value.is_scripted === true,
     replayed_from: textOr(value.replayed_from, null),
+    score_names: textsOf(value.score_names),
     warnings: textsOf(value.warnings),
     note: textOr(value.note, null),
     capture_mode: textOr(value.capture_mode, null),

@@ -186,6 +186,10 @@ export interface Row {
   cost?: number | null;
   /** of the cost: there wherever a cost is */
   currency?: string | null;
+  /** its first score that is a number; 1 or 0 where it passed or failed */
+  score?: number | null;
+  /** all that it was scored, in the order of the run's score_names; the last ones may be missing */
+  scores?: readonly (number | boolean | string | null)[] | null;
   /** of a task, a call or a review: an earlier run had done it */
   reused?: boolean | null;
   /** name of the tool */
@@ -344,6 +348,8 @@ export interface Run {
   is_resumable?: boolean | null;
   /** the recording that answered in place of models */
   replayed_from?: string | null;
+  /** names of the scores of its spans */
+  score_names: readonly string[];
   /** the latest warnings */
   warnings: readonly string[];
   /** what is being prepared, e.g. a model that loads */
@@ -379,7 +385,7 @@ export const ROW_COLUMNS = {
   error_message: "text", reason: "text", attempt: "number", max_attempts: "number", retry_reason: "text",
   provider: "text", model_requested: "text", model: "text", is_scripted: "flag", finish_reason: "text",
   input_tokens: "number", cache_read_tokens: "number", output_tokens: "number", reasoning_tokens: "number",
-  cost: "number", currency: "text", reused: "flag", tool: "text", delegate_to: "text", delegation_id: "text",
-  delegation: "record", review: "record", memory: "record", guardrail: "text", is_correction: "flag",
-  progress: "text", delta: "text", settings: "record",
+  cost: "number", currency: "text", score: "number", scores: "record", reused: "flag", tool: "text",
+  delegate_to: "text", delegation_id: "text", delegation: "record", review: "record", memory: "record",
+  guardrail: "text", is_correction: "flag", progress: "text", delta: "text", settings: "record",
 } as const satisfies Partial<Record<keyof Row, Holds>>;
