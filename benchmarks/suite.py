@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.row import Row
-from ensemble_notebook.trace.store import table_keeper
+from ensemble_notebook.trace.store import run_store
 from ensemble_notebook.trace.store.schema import VARIABLE
 
 MEASUREMENTS: Final = (
@@ -55,7 +55,7 @@ def _measure_alone(name: str, *, quick: bool) -> list[Row]:
 
 
 def _measure(name: str, *, quick: bool) -> list[Row]:
-    table_keeper.QUIET_S = 3600.0  # what is made between runs would be counted with whatever runs then
+    run_store.QUIET_S = 3600.0  # what is made between runs would be counted with whatever runs then
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ[VARIABLE] = str(Path(folder) / "runs.db")
         rows: list[Row] = importlib.import_module(f"benchmarks.{name}").measure(quick=quick)

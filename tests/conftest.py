@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ensemble_notebook.trace.store import table_keeper
+from ensemble_notebook.trace.store import run_store
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.support.measured_times import Watch, name_of, read_times
 
@@ -123,7 +123,7 @@ def store_path(monkeypatch, tmp_path) -> Iterator[Path]:
     path = tmp_path / "runs" / "runs.db"
     monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", str(path))
     # Nothing is written behind the back of a test; those of what is kept in quiet times have it begin at once.
-    monkeypatch.setattr(table_keeper, "QUIET_S", 3600.0)
+    monkeypatch.setattr(run_store, "QUIET_S", 3600.0)
     yield path
     if (keeper := RunStore.open(path)._keeper) is not None:
         keeper.stop()

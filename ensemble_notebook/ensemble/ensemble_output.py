@@ -19,8 +19,7 @@ from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.events import BudgetWarning, Event, RunStarted, Warned
 from ensemble_notebook.domain.events.redaction import DefinitionFilter, mask_event
 from ensemble_notebook.domain.outputs.conversation import Messages
-from ensemble_notebook.domain.outputs.score import ScoreValue
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord, list_current
+from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import Failure, Metrics, Skipped, TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.events import Event, TaskCompleted
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.domain.seams.run_memory import KeptTasks

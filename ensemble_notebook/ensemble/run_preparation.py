@@ -60,10 +60,10 @@ from ensemble_notebook.ensemble.run_settings import (
     RunSettings,
     describe_continued,
     merge_inputs,
+    resolve_capture_mode,
     write_inputs,
 )
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
-from ensemble_notebook.trace.capture import resolve_capture_mode
 
 _FIELDS: Final = get_field_names(EnsembleDefinition)
 # What every way to run takes; `start` takes more.

@@ -1,8 +1,9 @@
-"""What one run is told: its settings, and its inputs as its texts have them (E6, E47)."""
+"""What one run is told: its settings, how much of it is recorded, and its inputs as its texts have them (E6, E47)."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
@@ -15,6 +16,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.conversation import Messages, strip_system
+from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.event import Listener
 from ensemble_notebook.domain.value_text import (
     describe_limited_table,
@@ -273,3 +275,34 @@ def write_inputs(names: Iterable[str], values: Mapping[str, Any]) -> tuple[dict[
     if problems:
         raise ValidationError(problems)
     return written, warnings
+
+
+# --- How much of a run is recorded (T6): whose word counts ------------------------------------------------------------
+
+
+VARIABLE: Final = "AGENTENSEMBLE_CAPTURE_MODE"
+
+
+def resolve_capture_mode(argument: CaptureMode | str | None = None) -> CaptureMode:
+    """The mode of a run: the argument, else ``config.capture_mode``, else the environment variable, else OFF.
+
+    Case and surrounding space don't matter. What is no mode is told in one warning, and the next source is used.
+    """
+    sources = (
+        ("capture_mode", argument),
+        ("ensemble_notebook.config.capture_mode", config.capture_mode),
+        (VARIABLE, os.environ.get(VARIABLE)),
+    )
+    wrong = []
+    mode = CaptureMode.OFF
+    for name, value in sources:
+        text = "" if value is None else str(value).strip().casefold()
+        if text in [each.value for each in CaptureMode]:
+            mode = CaptureMode(text)
+            break
+        if text:
+            wrong.append(f"{name}={mask(str(value))!r}")
+    if wrong:
+        message = f"No capture mode: {', '.join(wrong)}. Use metadata, off, standard or full; {mode.value} is used now."
+        warnings.warn(message, UserWarning, stacklevel=2)
+    return mode

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, Literal, TypeAlias
 
-from ensemble_notebook.domain.outputs.score_record import Measure, ScoreRecord
+from ensemble_notebook.domain.outputs.score import Measure, ScoreRecord
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, did_you_mean
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.outputs.score import Score
-from ensemble_notebook.domain.outputs.score_record import ScoreKind, ScoreRecord
+from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import BudgetExceededError, ValidationError, add_origin, summarize_error

@@ -16,7 +16,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, 
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.events.redaction import mask_event
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.seams.views import make_mime_bundle

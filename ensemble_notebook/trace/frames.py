@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors.pickling import Pickled
 from ensemble_notebook.trace.analysis.agent_stats import AGENTS, AgentStats, collect_agent_stats
 from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segment, list_segments

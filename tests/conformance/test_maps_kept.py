@@ -29,7 +29,7 @@ from ensemble_notebook import (
     ValidationError,
     load_traces,
 )
-from ensemble_notebook.domain.outputs.score_record import ScoreKind, ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.ensemble.earlier_runs.remembering import keep_scores
 from ensemble_notebook.errors import EnsembleError
 from ensemble_notebook.testing.trace_invariants import find_violations

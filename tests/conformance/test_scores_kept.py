@@ -19,7 +19,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 from ensemble_notebook import Ensemble, ExecutionTrace, MapResult, Task, TraceFormatError, load_traces
-from ensemble_notebook.domain.outputs.score_record import ScoreKind, ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.ensemble.earlier_runs.remembering import keep_scores
 from tests.support.store import wait_for_store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from ensemble_notebook.domain.outputs.score_record import ScoreKind, ScoreRecord, list_current
+from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, list_current
 
 
 def make(name: str = "good", **fields: Any) -> ScoreRecord:

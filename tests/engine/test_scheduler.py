@@ -17,33 +17,31 @@ from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
-from ensemble_notebook.engine.scheduling.scheduler import Scheduler
-from ensemble_notebook.engine.scheduling.scheduler_commands import (
+from ensemble_notebook.engine.scheduler import Scheduler
+from ensemble_notebook.engine.scheduler_messages import (
     CancelReview,
     CancelTask,
     Command,
     EndPhase,
     EndRounds,
     EndRun,
-    QueueReview,
-    QueueTask,
-    RetryPhase,
-    ReviewPhase,
-    SkipPhase,
-    SkipTask,
-    StartPhase,
-    StartTask,
-)
-from ensemble_notebook.engine.scheduling.scheduler_inputs import (
     PhaseApproved,
     PhaseRejected,
     PhaseReviewAborted,
     PhaseSentBack,
+    QueueReview,
+    QueueTask,
+    RetryPhase,
+    ReviewPhase,
     RunClosed,
     RunningTaskSkipped,
     RunStartRequested,
     RunStopRequested,
     SchedulerInput,
+    SkipPhase,
+    SkipTask,
+    StartPhase,
+    StartTask,
     TaskEndedWithoutOutput,
     TaskSucceeded,
 )

@@ -17,7 +17,7 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.limits.parent_run import ParentRun, find_parent_run
 from ensemble_notebook.engine.run.driver import Driver
-from ensemble_notebook.engine.scheduling.scheduler import Scheduler
+from ensemble_notebook.engine.scheduler import Scheduler
 from ensemble_notebook.engine.task.task_runner import TaskRunner
 from tests.conformance.scene import scripted
 from tests.support.drive import driver_of, works

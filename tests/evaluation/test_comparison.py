@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from statsmodels.stats.proportion import proportion_confint
 
 from ensemble_notebook import ValidationError
-from ensemble_notebook.domain.outputs.score_record import ScoreKind
+from ensemble_notebook.domain.outputs.score import ScoreKind
 from ensemble_notebook.ensemble.many_runs.verdicts import shorten_names
 from ensemble_notebook.evaluation import amounts
 from ensemble_notebook.evaluation.agreement import measure_agreement

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ensemble_notebook import RunStatus
-from ensemble_notebook.trace.store import table_keeper
+from ensemble_notebook.trace.store import run_store
 from tests.notebook.conftest import Shell
 from tests.seams.aftermath import AFTER
 from tests.seams.cells import ABSENT, make_cell
@@ -45,7 +45,7 @@ def server() -> Iterator[OpenAIServer]:
 def place(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("SAMPLE_KEY", "k")
     monkeypatch.setattr(sys, "path", [*sys.path])  # the command line adds to it
-    monkeypatch.setattr(table_keeper, "QUIET_S", 3600.0)
+    monkeypatch.setattr(run_store, "QUIET_S", 3600.0)
     return Place(tmp_path, shell)
 
 

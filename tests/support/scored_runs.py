@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ensemble_notebook.domain.outputs.score_record import ScoreKind, ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
 from ensemble_notebook.evaluation.scored_runs import Ending, Failed, ScoredRun, ask
 

@@ -22,7 +22,7 @@ from ensemble_notebook.domain.outputs import secrets
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.joined_frames import TABLES
-from ensemble_notebook.trace.store import table_keeper
+from ensemble_notebook.trace.store import run_store
 from ensemble_notebook.trace.store.kept_tables import read_columns, write_columns
 from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_rows import unfold
@@ -36,9 +36,9 @@ KEPT = [name for name in TABLES if name not in ("events", "messages", "scores")]
 
 ENDS_AT_ONCE = """
 from ensemble_notebook import Ensemble, Task
-from ensemble_notebook.trace.store import table_keeper
+from ensemble_notebook.trace.store import run_store
 
-table_keeper.QUIET_S = 0.0
+run_store.QUIET_S = 0.0
 
 def say(task):
     return "It."
@@ -273,7 +273,7 @@ def test_metadata_leaves_no_text_in_what_is_kept(store_path):
 
 
 def test_tables_and_summary_of_a_run_are_made_once_it_is_quiet(store_path, monkeypatch):
-    monkeypatch.setattr(table_keeper, "QUIET_S", 0.0)
+    monkeypatch.setattr(run_store, "QUIET_S", 0.0)
     other = write(make_events(run_id="other")[:5], "other", is_open=True)
     own = run()
     assert query(store_path, "SELECT * FROM kept_tables") == []

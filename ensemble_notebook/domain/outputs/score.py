@@ -1,12 +1,15 @@
-"""What a scorer gives for one run (V3): a verdict, with a reason where it has one."""
+"""Scores (V3): what a scorer gives for one run, with a reason where it has one, and how it is kept."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum, StrEnum
+from typing import Any, Literal
 
 from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.value_text import is_missing
@@ -66,3 +69,117 @@ def read_score_value(given: Any) -> ScoreValue:
     if isinstance(number, float) and math.isinf(number):
         raise ValidationError("it gave an infinite number, of which no mean can be made")
     return number
+
+
+# --- A score as it is kept: what somebody made of the output of a run, be it code, a judge or a person ----------------
+
+
+Measure = Literal["passed", "value", "label"]
+
+
+class ScoreKind(StrEnum):
+    """Who gave a score."""
+
+    CODE = "code"
+    JUDGE = "judge"
+    HUMAN = "human"
+
+
+def _make_id() -> str:
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ScoreRecord(Record):
+    """One score of one run, or of a span of it.
+
+    One that has neither `passed`, `value` nor `label` says that there was no opinion, or with `error`, that the scorer
+    failed: so both can be counted later.
+
+    Attributes:
+        name: of the score.
+        kind: who gave it.
+        scored_at: UTC.
+        run_id: of the run that was scored; of a map, the row's own run.
+        map_run_id: of the map that the run is a row of; None for a run of its own.
+        span_id: of what was scored inside the run; None for the run as a whole.
+        variant, row, repeat: which row of the map it was, as the map calls them.
+        value: a number; 1 or 0 where it passed or failed.
+        passed: whether it passed; None where the score is no such.
+        label: a word; None where the score is none.
+        reason: why, in words.
+        error: what the scorer failed with.
+        scorer: name of the function or the judge; None for a person.
+        scorer_version: of a judge: another prompt or model, another version.
+        author: of a person's score: who gave it.
+        model: that the judge asked.
+        cost: of the judge, in the currency of the run.
+        judge_run_id: of the run of a judge that came after the end.
+        higher_is_better: whether more of it is better.
+        replaces: whether it takes the place of those before it with its name, for the same run and span.
+        id: unique.
+    """
+
+    name: str
+    kind: ScoreKind
+    scored_at: datetime
+    run_id: str
+    map_run_id: str | None = None
+    span_id: str | None = None
+    variant: str | None = None
+    row: str | None = None
+    repeat: int | None = None
+    value: float | None = None
+    passed: bool | None = None
+    label: str | None = None
+    reason: str | None = None
+    error: str | None = None
+    scorer: str | None = None
+    scorer_version: str | None = None
+    author: str | None = None
+    model: str | None = None
+    cost: Decimal | None = None
+    judge_run_id: str | None = None
+    higher_is_better: bool = True
+    replaces: bool = False
+    id: str = field(default_factory=_make_id)
+
+    @property
+    def measure(self) -> Measure | None:
+        """What kind of score it is; None where there was no opinion, or the scorer failed."""
+        if self.passed is not None:
+            return "passed"
+        if self.value is not None:
+            return "value"
+        return None if self.label is None else "label"
+
+    @property
+    def stored_run_id(self) -> str:
+        """The id of the run that the store has it with: of the map, where the run is a row of one."""
+        return self.map_run_id or self.run_id
+
+    def without_texts(self) -> ScoreRecord:
+        """The same as it is kept where no texts are: no reasons, no words of a judge or a person."""
+        label = self.label if self.kind is ScoreKind.CODE else None
+        error = None if self.error is None else self.error.partition(":")[0]
+        return replace(self, reason=None, label=label, error=error)
+
+
+def list_current(records: Iterable[ScoreRecord]) -> tuple[ScoreRecord, ...]:
+    """The scores that count, in order: without those that a later one has replaced, each once.
+
+    Args:
+        records: in the order in which they were given; the same one may be there twice.
+    """
+    current: dict[tuple[str, str | None, str], dict[str, ScoreRecord]] = {}
+    known: dict[str, ScoreRecord] = {}
+    for each in records:
+        if each.id in known:
+            continue
+        known[each.id] = each
+        alike = current.setdefault((each.run_id, each.span_id, each.name), {})
+        if each.replaces:
+            alike.clear()
+        alike[each.id] = each
+    kept = {id_ for alike in current.values() for id_ in alike}
+    return tuple(each for id_, each in known.items() if id_ in kept)

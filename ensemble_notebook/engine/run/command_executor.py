@@ -27,7 +27,7 @@ from ensemble_notebook.engine.run.phase_review import NO_REASON, PhaseReviewer
 from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
 from ensemble_notebook.engine.run.task_resolver import TaskResolver
 from ensemble_notebook.engine.run_spec import RunSpec
-from ensemble_notebook.engine.scheduling.scheduler_commands import (
+from ensemble_notebook.engine.scheduler_messages import (
     CancelReview,
     CancelTask,
     DenyPlaces,
@@ -35,22 +35,20 @@ from ensemble_notebook.engine.scheduling.scheduler_commands import (
     EndRounds,
     GrantPlace,
     NodeCommand,
-    QueueReview,
-    QueueTask,
-    RetryPhase,
-    ReviewPhase,
-    SkipPhase,
-    SkipTask,
-    StartPhase,
-    StartTask,
-)
-from ensemble_notebook.engine.scheduling.scheduler_inputs import (
     PhaseApproved,
     PhaseRejected,
     PhaseReviewAborted,
     PhaseSentBack,
+    QueueReview,
+    QueueTask,
+    RetryPhase,
+    ReviewPhase,
     RunningTaskSkipped,
     SchedulerInput,
+    SkipPhase,
+    SkipTask,
+    StartPhase,
+    StartTask,
     TaskEndedWithoutOutput,
     TaskSucceeded,
 )

@@ -20,9 +20,9 @@ from ensemble_notebook.engine.run.command_executor import CommandExecutor
 from ensemble_notebook.engine.run.node_tasks import NodeTasks
 from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
 from ensemble_notebook.engine.run_spec import RunSpec
-from ensemble_notebook.engine.scheduling.scheduler import Scheduler
-from ensemble_notebook.engine.scheduling.scheduler_commands import EndRun
-from ensemble_notebook.engine.scheduling.scheduler_inputs import (
+from ensemble_notebook.engine.scheduler import Scheduler
+from ensemble_notebook.engine.scheduler_messages import (
+    EndRun,
     RunClosed,
     RunStartRequested,
     RunStopRequested,

@@ -24,7 +24,7 @@ from ensemble_notebook.domain.seams.run_memory import Approval
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.run_spec import ResolvedTask, Revision, RunSpec
-from ensemble_notebook.engine.scheduling.scheduler_inputs import PlaceReturned, PlacesWanted, SchedulerInput
+from ensemble_notebook.engine.scheduler_messages import PlaceReturned, PlacesWanted, SchedulerInput
 from ensemble_notebook.engine.task.task_reuse import TaskReuse
 from ensemble_notebook.engine.task.task_work import TaskWork
 from ensemble_notebook.engine.task_gates import TaskGates

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.enums import ExitReason, ReviewTiming, SpanStatus
 from ensemble_notebook.domain.definitions.run_context import RunContext, set_context
 from ensemble_notebook.domain.definitions.task import GuardrailResult
 from ensemble_notebook.domain.definitions.tool import TaskInput
-from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted, TaskFellBack
+from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted, ProgressReported, TaskFellBack
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import TaskNode
@@ -32,12 +33,12 @@ from ensemble_notebook.engine.agent.prepared_tools import PreparedTools
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.event_stream import BrokenCallables, Clock, SpanEmitter
-from ensemble_notebook.engine.events.nested_events import CallingSpan
-from ensemble_notebook.engine.events.progress import ProgressReporter
+from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.engine.limits.parent_run import ParentRun
 from ensemble_notebook.engine.limits.request_limits import RequestLimits, SendGate
+from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.review_queue import ReviewQueue
 from ensemble_notebook.engine.run_spec import ResolvedTask, Revision, RunSpec
 from ensemble_notebook.engine.task.for_each import ForEachRunner, ItemPlaces
@@ -472,3 +473,28 @@ def _read_objection(answer: Any) -> str | None:
     if isinstance(answer, tuple):  # as those of crewAI do
         told += ". In place of (True, ...) return True, in place of (False, objection) the objection as a text"
     return told
+
+
+# --- Tells the views of a run how far a function of the user is, from whatever thread it runs on (E79) ----------------
+
+
+_LEAST_S: Final = 0.1
+"""What is told sooner after the last time is left out, unless it says that all is done: nobody could read it."""
+
+
+class ProgressReporter:
+    """Reports for the span from which the function is called that this is made for; then from any thread."""
+
+    __slots__ = ("_calling", "_last_s")
+
+    def __init__(self) -> None:
+        self._calling = find_calling_span()
+        self._last_s = float("-inf")
+
+    def __call__(self, text: str, fraction: float | None) -> None:
+        """Say how far it is."""
+        now_s = time.monotonic()
+        if self._calling is None or (now_s - self._last_s < _LEAST_S and fraction != 1):
+            return
+        self._last_s, span = now_s, self._calling.span
+        call_on_loop(self._calling.loop, lambda: span.emit(ProgressReported, text=text, fraction=fraction))

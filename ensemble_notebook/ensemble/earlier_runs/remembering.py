@@ -15,7 +15,7 @@ from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.domain.events import Event, PhaseEnded, PhaseRetried, ReviewAnswered, TaskFailed, TaskStarted
 from ensemble_notebook.domain.outputs.conversation import Messages
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.engine.events.event_stream import Clock, Sink

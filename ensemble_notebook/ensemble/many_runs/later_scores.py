@@ -17,8 +17,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrateg
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
-from ensemble_notebook.domain.outputs.score import Score, ScoreValue
-from ensemble_notebook.domain.outputs.score_record import ScoreKind, ScoreRecord
+from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord, ScoreValue
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import loop_thread

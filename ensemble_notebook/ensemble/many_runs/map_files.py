@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
 from ensemble_notebook.errors import MissingPackageError, ValidationError, summarize_error

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.outputs.record import Record
-from ensemble_notebook.domain.outputs.score import ScoreValue
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord, list_current
+from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask, mask_named
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, ReviewPolicy, RunStatus, Workflow
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.events.nested_events import find_calling_span
 from ensemble_notebook.engine.limits.parent_run import find_parent_run

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
-from ensemble_notebook.domain.outputs.score_record import ScoreKind, ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.ensemble.many_runs.verdicts import shorten_names
 from ensemble_notebook.errors import BudgetExceededError, Pickled, make_readable

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.nested_ensemble import find_final_output
 from ensemble_notebook.domain.events import ScoreEnded, ScoreStarted
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks

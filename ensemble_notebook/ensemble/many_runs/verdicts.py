@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.ensemble.many_runs.rows import to_kept_value

@@ -21,7 +21,7 @@ import cloudpickle
 from ensemble_notebook.domain.definitions.definition import Definition, list_given
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
 from ensemble_notebook.engine.events.event_stream import SystemClock

@@ -19,7 +19,7 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display as untyped_display
 
 from ensemble_notebook.domain.events import Event, RunEnded
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.live.answer import find_answer, find_many
 from ensemble_notebook.notebook.live.display_mode import DisplayMode, choose_display_mode, find_cell_id

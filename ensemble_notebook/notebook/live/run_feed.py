@@ -18,7 +18,7 @@ from ensemble_notebook.ensemble.person import Person, read_decision
 from ensemble_notebook.notebook.live.run_selection import RunSelection
 
 if TYPE_CHECKING:
-    from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+    from ensemble_notebook.domain.outputs.score import ScoreRecord
     from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 

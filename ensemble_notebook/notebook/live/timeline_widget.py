@@ -30,7 +30,7 @@ from ensemble_notebook.notebook.picture.static_picture import (
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
-    from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+    from ensemble_notebook.domain.outputs.score import ScoreRecord
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.trace.comparison.run_diff import RunDiff
 

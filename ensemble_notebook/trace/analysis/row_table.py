@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.domain.outputs.score_record import ScoreKind, ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 from ensemble_notebook.domain.planning.map_design import IndexLevel
 from ensemble_notebook.trace.folding.trace_fold import TraceFold

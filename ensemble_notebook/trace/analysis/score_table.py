@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord, list_current
+from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 

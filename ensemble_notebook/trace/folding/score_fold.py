@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord, list_current
+from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import ShownScore

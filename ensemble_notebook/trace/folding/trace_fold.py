@@ -23,7 +23,7 @@ from ensemble_notebook.domain.definitions.enums import (
 )
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog, to_requested_call

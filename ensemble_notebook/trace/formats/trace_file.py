@@ -15,7 +15,7 @@ from typing import Any, Final
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.trace.codec.event_codec import event_to_plain
 from ensemble_notebook.trace.codec.records import read_event, read_value

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
 from ensemble_notebook.trace.codec.event_codec import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.analysis.timeseries import measure_activity
 from ensemble_notebook.trace.execution_trace import ExecutionTrace

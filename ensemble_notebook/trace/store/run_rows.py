@@ -14,7 +14,7 @@ from typing import Any, Final
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.trace.codec.event_codec import format_instant, make_secret_search, to_plain
 from ensemble_notebook.trace.codec.event_groups import read_groups, write_events

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.trace.store.run_facts import RunFacts
 

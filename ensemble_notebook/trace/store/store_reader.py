@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.codec.event_codec import parse_instant, to_plain

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 from ensemble_notebook.domain.config import config
-from ensemble_notebook.domain.outputs.score_record import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import summarize_error
 from ensemble_notebook.trace.codec.event_codec import format_instant
 from ensemble_notebook.trace.store.faults import NOT_REMEMBERED, is_damage, keep_aside, warn_of_fault

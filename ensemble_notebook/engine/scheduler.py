@@ -18,7 +18,7 @@ from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, OnExhausted, PhaseStatus
 from ensemble_notebook.domain.planning.graph import Graph, GraphPart
-from ensemble_notebook.engine.scheduling.scheduler_commands import (
+from ensemble_notebook.engine.scheduler_messages import (
     CancelReview,
     CancelTask,
     Command,
@@ -27,27 +27,25 @@ from ensemble_notebook.engine.scheduling.scheduler_commands import (
     EndRounds,
     EndRun,
     GrantPlace,
-    QueueReview,
-    QueueTask,
-    RetryPhase,
-    ReviewPhase,
-    SkipPhase,
-    SkipTask,
-    StartPhase,
-    StartTask,
-)
-from ensemble_notebook.engine.scheduling.scheduler_inputs import (
     PhaseApproved,
     PhaseRejected,
     PhaseReviewAborted,
     PhaseSentBack,
     PlaceReturned,
     PlacesWanted,
+    QueueReview,
+    QueueTask,
+    RetryPhase,
+    ReviewPhase,
     RunClosed,
     RunningTaskSkipped,
     RunStartRequested,
     RunStopRequested,
     SchedulerInput,
+    SkipPhase,
+    SkipTask,
+    StartPhase,
+    StartTask,
     TaskEndedWithoutOutput,
     TaskSucceeded,
 )

@@ -1,1 +1,0 @@
-"""What runs next: a pure state machine over tasks and phases. Knows no loop, clock, thread or model."""
