@@ -9,8 +9,11 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
-from ensemble_notebook.notebook.live.run_feed import find_feed_of
+from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed_of
 from ensemble_notebook.notebook.live.timeline_widget import StaticTimeline, TimelineWidget, make_timeline
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 
 class Carrier:
@@ -131,7 +134,7 @@ def test_what_a_page_selects_is_told_to_python_and_to_all_pages(report, carriers
     one, other = carriers
     receive(report, one, selection=[calls[1], "of another run"])
     assert report.timeline.selection == [calls[1]]
-    state = {"kind": "selection", "selection": [calls[1]], "range": None}
+    state = {"kind": "selection", "selection": [calls[1]], "range": None, "time": None}
     assert other.take() == [state]
     assert one.take() == [state, {**state, "nonce": 7}]
     receive(report, other, range=[10, 20])
@@ -190,7 +193,7 @@ def test_a_page_is_answered_also_where_an_observer_fails(report, carriers, calls
     report.timeline.observe(lambda _: 1 / 0, "selection")
     with pytest.raises(ZeroDivisionError):
         receive(report, carriers[0], selection=calls)
-    assert carriers[0].sent[-1] == {"kind": "selection", "selection": calls, "range": None, "nonce": 7}
+    assert carriers[0].sent[-1] == {"kind": "selection", "selection": calls, "range": None, "time": None, "nonce": 7}
     assert carriers[1].sent[-1]["selection"] == calls
 
 
@@ -203,3 +206,70 @@ def test_a_timeline_whose_selection_is_observed_goes_with_its_output(mode):
     del report, timeline
     gc.collect()
     assert feed() is None
+
+
+# --- The time at which a run is shown (W35) ---------------------------------------------------------------------------
+
+
+def length_of(report):
+    return find_feed_of(report).messages.length_ms / 1000
+
+
+def test_the_time_of_a_run_is_set_observed_and_told_to_all_views_w35(report, carriers):
+    seen = []
+    report.timeline.observe(lambda change: seen.append((change.old, change.new)), "time")
+    assert report.timeline.time is None
+    middle = length_of(report) / 2
+    report.timeline.time = middle
+    assert report.timeline.time == middle
+    for carrier in carriers:
+        assert carrier.take()[-1]["time"] == pytest.approx(middle * 1000)
+    receive(report, carriers[0], time=None)
+    assert report.timeline.time is None
+    assert seen == [(None, middle), (middle, None)]
+    assert [each.get("nonce") for each in carriers[0].take()] == [None, 7]
+
+
+def test_a_view_sets_the_time_in_milliseconds_w35(report, carriers):
+    receive(report, carriers[0], time=length_of(report) * 500)
+    assert report.timeline.time == pytest.approx(length_of(report) / 2)
+    for wrong in (-1, 1e9, "soon", True, [1]):
+        receive(report, carriers[0], time=wrong)
+    assert report.timeline.time == pytest.approx(length_of(report) / 2)
+
+
+@pytest.mark.parametrize("wrong", [-0.001, 1e6, float("nan"), float("inf")])
+def test_a_time_outside_of_the_run_is_refused_with_the_range_w35(report, wrong):
+    with pytest.raises(ValueError, match=r"from 0 to \S+ seconds; got .*None shows the end"):
+        report.timeline.time = wrong
+    assert report.timeline.time is None
+
+
+@pytest.mark.parametrize("wrong", ["12.5", True, (1, 2)])
+def test_what_is_no_time_is_refused_w35(report, wrong):
+    with pytest.raises(ValidationError, match="takes seconds since the start of the run, or None, got"):
+        report.timeline.time = wrong
+
+
+def test_a_run_that_goes_on_has_no_time_to_be_shown_at_w35():
+    fold = TraceFold.from_events(EventBuilder({"a": []}).events)
+    feed = RunFeed(TimelineMessages(fold))
+    with pytest.raises(ValidationError, match="Only a run that is over"):
+        feed.selection.time = 0
+    feed.selection.time = None
+
+
+def test_the_picture_shows_the_run_as_it_was_w35(monkeypatch):
+    monkeypatch.setattr("ensemble_notebook.notebook.live.timeline_widget.get_ipython", object)
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_DISPLAY", "static")
+    output = make_report()
+    whole = output.timeline._repr_mimebundle_()
+    output.timeline.time = 0
+    bundle = output.timeline._repr_mimebundle_()
+    assert bundle["text/plain"].startswith("● as it was · ")
+    assert " 0 ms of " in bundle["text/plain"]
+    assert "0/2 tasks" in bundle["text/html"]
+    assert "Done." not in bundle["text/html"]
+    assert bundle.keys() == whole.keys()
+    output.timeline.time = None
+    assert output.timeline._repr_mimebundle_()["text/html"] == whole["text/html"]

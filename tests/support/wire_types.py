@@ -23,6 +23,8 @@ from ensemble_notebook.trace.tables.timeline_columns import (
     BUDGET,
     DELEGATION,
     FAILURE,
+    KNOWN_AT_START,
+    KNOWN_BEFORE,
     MANY,
     MEMORY,
     PHASE,
@@ -30,6 +32,7 @@ from ensemble_notebook.trace.tables.timeline_columns import (
     ROUND,
     ROWS,
     RUN,
+    SERIES,
     VERSION,
     WORK,
 )
@@ -100,6 +103,7 @@ def make_words() -> str:
         "RUN_STATUS_NAMES: Readonly<Record<RunStatus, string>>": words.RUN_STATUSES,
         "EXIT_NAMES: Words": words.EXITS,
         "WHEN_SAVED": words.WHEN_SAVED,
+        "AS_IT_WAS": words.AS_IT_WAS,
         "WAITING_FOR_YOU": words.WAITING_FOR_YOU,
         "IN_REVIEW": words.IN_REVIEW,
         "SUBJECTS: Words": words.SUBJECTS,
@@ -138,6 +142,28 @@ def _literal(value: Any) -> str:
 
 def _key(name: str) -> str:
     return name if name.isidentifier() or name.isdigit() else json.dumps(name)
+
+
+def make_playhead() -> str:
+    """What a row says at which time, and the series of a run (W35)."""
+    waits = [kind.value for kind in SpanKind if kind.traits.is_wait]
+    return "\n".join(
+        [
+            "// Made by `make wire-types` from ensemble_notebook/trace/tables/timeline_columns.py: change that file.",
+            "// Data alone: loaded with the playhead.",
+            *_interface("Point", SERIES),
+            "",
+            f"export const POINT_COLUMNS = {_names([each.name for each in SERIES.columns])};",
+            "",
+            "/** The columns of a row that say something before it begins, and as soon as it has. */",
+            f"export const KNOWN_BEFORE = {_names([*KNOWN_BEFORE])};",
+            f"export const KNOWN_AT_START = {_names([*KNOWN_AT_START])};",
+            "",
+            "/** The kinds of spans that wait as long as they are open. */",
+            f"export const WAITS = {_names(waits)};",
+            "",
+        ]
+    )
 
 
 def make_rows() -> str:
@@ -220,7 +246,7 @@ def _names(names: list[str]) -> str:
     return "[\n" + textwrap.fill(", ".join(map(json.dumps, names)) + ",", 116, **_INDENTED) + "\n] as const"
 
 
-FILES: Final = {"kinds.ts": make_kinds, "rows.ts": make_rows, "words.ts": make_words}
+FILES: Final = {"kinds.ts": make_kinds, "playhead.ts": make_playhead, "rows.ts": make_rows, "words.ts": make_words}
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The selection in the views of a run, as data: spans, and a range of time (W7).
+"""The selection in the views of a run, as data: spans, a range of time (W7), and the time at which it is shown (W35).
 
 There is one state for all views of a run, in all pages and for Python. Knows no comm and no widget.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from traitlets import All, Bunch, HasTraits, TraitType
 
@@ -55,6 +56,31 @@ class _Range(TraitType[TimeRange | None, Iterable[float] | None]):
         return from_ms, to_ms
 
 
+class _Time(TraitType[float | None, float | None]):
+    """A time in a run that is over, in seconds since its start; None for its end."""
+
+    default_value = None
+    allow_none = True
+    info_text = "seconds since the start of the run"
+
+    def validate(self, obj: Any, value: Any) -> float | None:
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, SupportsFloat):
+            raise ValidationError(f"time takes seconds since the start of the run, or None, got {value!r}.")
+        length_s = obj.get_length_s()
+        if length_s is None:
+            raise ValidationError(
+                "Only a run that is over, and whose times are known, can be shown at a time: time stays None."
+            )
+        time_s = float(value)
+        if not 0 <= time_s <= length_s:
+            raise ValidationError(
+                f"time has to be in the run, from 0 to {length_s:g} seconds; got {time_s:g}. None shows the end."
+            )
+        return time_s
+
+
 class RunSelection(HasTraits):
     """The selection of a run. Any thread may set it; observers are called on that one.
 
@@ -66,10 +92,12 @@ class RunSelection(HasTraits):
         selection: ids of spans, in the order in which they were selected. A list, since pandas takes it as labels,
             where a tuple would be one label of several levels: ``frames.spans.loc[selection]``. To change it, set it.
         range: ``(from_ms, to_ms)`` since the start of the run; None where no time is marked.
+        time: seconds since the start of a run that is over: it is shown as it was then; None: as it is.
     """
 
     selection = _SpanIds()
     range = _Range()
+    time = _Time()
 
     def __init__(self, messages: TimelineMessages, tell: Callable[[], object]) -> None:
         super().__init__()
@@ -87,6 +115,11 @@ class RunSelection(HasTraits):
         """Whether the run has this span by now."""
         return isinstance(span_id, str) and self._messages.has_span(span_id)
 
+    def get_length_s(self) -> float | None:
+        """How long the run took, to the microsecond; None while it goes on, and where nothing is known of times."""
+        length_ms = self._messages.length_ms
+        return None if length_ms is None else round(length_ms / 1000, 6)
+
     def describe_unknown(self, span_ids: list[Any]) -> str:
         """What to say of ids that no span of the run has."""
         first, *others = span_ids
@@ -100,14 +133,18 @@ class RunSelection(HasTraits):
         if isinstance(spans, list):
             self.selection = [each for each in spans if self.has_span(each)]
         if "range" in content:
-            try:
+            with suppress(ValidationError):
                 self.range = content["range"]
-            except ValidationError:
-                return
+        if "time" in content:
+            ms = content["time"]
+            is_number = isinstance(ms, int | float) and not isinstance(ms, bool)
+            with suppress(ValidationError):
+                self.time = ms / 1000 if is_number else ms
 
     def to_message(self) -> dict[str, Any]:
         """What views are told."""
-        return {"kind": "selection", "selection": self.selection, "range": self.range}
+        ms = None if self.time is None else self.time * 1000
+        return {"kind": "selection", "selection": self.selection, "range": self.range, "time": ms}
 
 
 class _OfRun(TraitType[Any, Any]):
@@ -127,11 +164,12 @@ class SelectableTimeline(HasTraits):
     object `report.timeline` is by then.
 
     Attributes:
-        selection, range: as those of `RunSelection`.
+        selection, range, time: as those of `RunSelection`.
     """
 
     selection = _OfRun()
     range = _OfRun()
+    time = _OfRun()
 
     def __init__(self, run_selection: RunSelection, **traits: Any) -> None:
         self.run_selection = run_selection
@@ -156,7 +194,7 @@ class SelectableTimeline(HasTraits):
 
 def _split_names(names: Any) -> tuple[list[str], Any]:
     """The names of traits that a timeline has in common with its run, and the others."""
-    shared = ["selection", "range"]
+    shared = ["selection", "range", "time"]
     if names is All:
         return shared, All
     names = [names] if isinstance(names, str) else list(names)

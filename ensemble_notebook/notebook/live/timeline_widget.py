@@ -26,6 +26,7 @@ from ensemble_notebook.notebook.picture.static_picture import (
     make_last_bundle,
     make_messages,
     make_output_bundle,
+    make_past_bundle,
 )
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
@@ -81,6 +82,7 @@ class TimelineWidget(SelectableTimeline, anywidget.AnyWidget):
             All else goes by messages, so nothing is ever resent.
         selection: ids of the spans that are selected in all views of the run; may be set.
         range: the time that is marked in them, as ``(from_ms, to_ms)``, or None; may be set.
+        time: the time at which they show the run, in seconds since its start, or None; may be set.
     """
 
     _esm = (_STATIC / "timeline.js").read_text(encoding="utf-8")
@@ -138,7 +140,8 @@ class StaticTimeline(SelectableTimeline):
         self._make_bundle = make_bundle
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return self._make_bundle()
+        bundle = self._make_bundle()
+        return bundle if self.time is None else {**bundle, **make_past_bundle(self._feed.messages, self.time * 1000)}
 
 
 class PageTimeline(SelectableTimeline):

@@ -29,6 +29,7 @@ from ensemble_notebook.notebook.picture.chart_lines import (
     make_strip,
 )
 from ensemble_notebook.trace.spans.shared_words import (
+    AS_IT_WAS,
     WHEN_SAVED,
     describe_cost,
     describe_progress,
@@ -108,12 +109,12 @@ def make_chart(
 
     Args:
         snapshot: its rows may be an outline. With ``saved_at`` it is kept somewhere: a run that had not ended is said
-            to be as of then.
+            to be as of then. With ``length_ms`` it is over, and was so long: it is shown as it was at a time in it.
         read_rows: gives the whole rows by their ids, where they are one.
         most_lines: how many lines there may be.
         has_all_rows: also those of a map of many that are done or to come, for which one line stands else.
     """
-    run, rows = snapshot["run"], snapshot["rows"]
+    run, rows, length_ms = snapshot["run"], snapshot["rows"], snapshot.get("length_ms")
     is_broken_off = run["status"] == "interrupted" or bool(snapshot.get("saved_at") and run["status"] in _UNENDED)
     end = max([float(run.get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows), 1.0])
     places = list(find_places(rows))
@@ -128,8 +129,8 @@ def make_chart(
         lines.insert(0, make_strip(places, end))
     return _fit_chart(
         status=run["status"],
-        title=_describe_state(run, snapshot.get("saved_at")),
-        facts=(*_list_facts(run, is_broken_off), *_describe_script(run, rows), *_describe_replay(run)),
+        title=AS_IT_WAS if length_ms is not None else _describe_state(run, snapshot.get("saved_at")),
+        facts=(*_list_facts(run, is_broken_off, length_ms), *_describe_script(run, rows), *_describe_replay(run)),
         sentence=run.get("sentence") or "",
         names=("task", "agent") if noun == _TASK else (noun, "about"),
         axis=("0 s", format_duration(end)),
@@ -246,14 +247,15 @@ def _describe_state(run: Mapping[str, Any], saved_at: str | None) -> str:
     return f"{said}, {format_time_of_day(run['ended_at'])}" if is_dated else said
 
 
-def _list_facts(run: Mapping[str, Any], is_broken_off: bool) -> Iterable[str]:
+def _list_facts(run: Mapping[str, Any], is_broken_off: bool, length_ms: float | None) -> Iterable[str]:
     """What the status line says besides the state; of a run that was broken off first how far it had come."""
     if is_broken_off:
         yield from describe_standing(run)
     if run.get("name"):
         yield run["name"]
     if not is_broken_off:
-        yield format_duration(float(run.get("elapsed_ms") or 0))
+        times = [float(run.get("elapsed_ms") or 0), *([] if length_ms is None else [length_ms])]
+        yield " of ".join(map(format_duration, times))
         many, done = run.get("many"), f"{run['tasks_done']:,}/{pluralize(run['tasks_total'], _get_noun(run))}"
         yield done if many is None else describe_progress(many, float(run.get("elapsed_ms") or 0))
     yield from _describe_tokens(run)

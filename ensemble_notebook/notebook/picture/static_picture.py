@@ -117,6 +117,19 @@ def make_last_bundle(messages: TimelineMessages, whole_text: str = WHOLE_TEXT) -
     return {**bundle, TRACE_MIME: messages.make_saved_view()}
 
 
+def make_past_bundle(messages: TimelineMessages, ms: float) -> html.Bundle:
+    """A run that is over as it was at a time in it (W35), as plain text and HTML.
+
+    Args:
+        messages: about the run.
+        ms: since its start.
+    """
+    past = messages.make_past(ms)
+    ended = {row["span_id"] for row in past["rows"] if row.get("end_ms") is not None}
+    outputs = {span_id: text for span_id, text in messages.get_task_outputs().items() if span_id in ended}
+    return _make_chart_bundle(make_chart(past), outputs, WHOLE_TEXT)
+
+
 def make_interim_bundle(messages: TimelineMessages) -> html.Bundle:
     """A run that goes on, as it stands, for whatever saves the notebook meanwhile: plain text and HTML.
 

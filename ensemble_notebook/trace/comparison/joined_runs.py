@@ -48,6 +48,11 @@ class JoinedRuns(TraceFold):
         with before.lock, after.lock:
             self._join(diff)
 
+    @property
+    def counted_spans(self) -> list[Span]:
+        """Those of the second run alone."""
+        return [span for span in self.spans.values() if span.span_id.startswith(f"{SIDES[1]}.")]
+
     def _join(self, diff: RunDiff) -> None:
         self.tree.next_version()
         self.tree.task_counts = dict(self._folds["B"].tree.task_counts)

@@ -169,6 +169,11 @@ class TraceFold:
         return self.tree.spans
 
     @property
+    def counted_spans(self) -> Iterable[Span]:
+        """The spans that count in the sums of the run."""
+        return self.spans.values()
+
+    @property
     def messages(self) -> dict[str, list[Message]]:
         """The messages of each task, by the id of its span, in order."""
         return self.log.messages

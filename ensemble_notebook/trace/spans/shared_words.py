@@ -49,6 +49,8 @@ EXITS: Final[Mapping[str, str]] = {
 
 WHEN_SAVED: Final = "running when saved"
 """Of what was saved or exported before its end: nobody can say there how it went on."""
+AS_IT_WAS: Final = "as it was"
+"""Of a run that is over and shown as it was at a time in it (W35)."""
 
 WAITING_FOR_YOU: Final = "waiting for you"
 IN_REVIEW: Final = "in review"

@@ -142,6 +142,10 @@ def _read_rounds(span: Span) -> list[dict[str, Any]] | None:
     return [ROUND.to_record(each) for each in span.rounds] or None
 
 
+def _read_settled(span: Span) -> float | None:
+    return span.resolved_ms if span.start_ms is None else None
+
+
 ROWS: Final = Table(
     "span that views show. What is unknown or false is absent; times are milliseconds since the run started",
     SPANS.index,
@@ -160,6 +164,12 @@ ROWS: Final = Table(
         Column("output_characters", "Int64", "of a task: length of what it gave", _read_output_length),
         *SPANS.pick("start_ms"),
         Column("end_ms", "Float64", "end, since the run started; absent while it runs"),
+        Column(
+            "settled_ms",
+            "Float64",
+            "of what never began: when it was settled that it would not, since the run started",
+            _read_settled,
+        ),
         Column(
             OWN_TIME.name,
             OWN_TIME.dtype,
@@ -233,6 +243,39 @@ ROWS: Final = Table(
             make_attribute_reader("settings"),
             "Readonly<Record<string, string | number | boolean>>",
         ),
+    ),
+)
+
+KNOWN_BEFORE: Final = (
+    *("span_id", "parent_id", "kind", "name", "phase", "task", "agent", "description", "depends_on", "item_count"),
+    *("title", "work", "review_id", "delegation_id", "delta", "settings"),
+)
+KNOWN_AT_START: Final = (
+    *KNOWN_BEFORE,
+    *("context", "start_ms", "lane", "queue_ms", "wait_kind", "max_attempts", "provider"),
+    *("model_requested", "is_scripted", "tool", "delegate_to", "guardrail", "is_correction"),
+)
+"""The columns of a row that say something before it begins, and as soon as it has; the others do once it is over, and
+some of them say less as long as it goes on (W35)."""
+
+SERIES: Final = Table(
+    "point of a run: what it had come to at a time (W35)",
+    None,
+    (
+        Column("at_ms", "Float64", "since the run started", is_nullable=False),
+        Column("input_tokens", "Int64", "of the requests that had ended; known part", is_nullable=False),
+        Column("output_tokens", "Int64", "of the requests that had ended; known part", is_nullable=False),
+        Column("cost", "Float64", "of the requests that had ended, in currency; known part", is_nullable=False),
+        Column("done", "Int64", "tasks of the plan that had completed", is_nullable=False),
+        Column("failed", "Int64", "tasks of the plan that had failed", is_nullable=False),
+        Column("skipped", "Int64", "tasks of the plan that had been skipped", is_nullable=False),
+        Column("cancelled", "Int64", "tasks of the plan that had been cancelled or interrupted", is_nullable=False),
+        Column("running", "Int64", "tasks of the plan that were at work", is_nullable=False),
+        Column("llm_calls", "Int64", "model calls that had been made", is_nullable=False),
+        Column("requests", "Int64", "requests that had been made for them", is_nullable=False),
+        Column("tool_calls", "Int64", "tool calls that had been executed", is_nullable=False),
+        Column("errors", "Int64", "failures, each counted once", is_nullable=False),
+        Column("retries", "Int64", "attempts that were followed by another one", is_nullable=False),
     ),
 )
 

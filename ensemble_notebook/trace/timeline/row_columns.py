@@ -328,7 +328,7 @@ def _describe(column: PackedColumn, kinds: array[int], starts: Numbers | None) -
     if column.words is not None:
         spec["words"] = column.words
     if column.type == "record":
-        return {**spec, "at": write_list(_to_differences(column.at)), "values": column.values}
+        return {**spec, "at": write_list(to_differences(column.at)), "values": column.values}
     if column.type == "id":
         return {
             **spec,
@@ -344,7 +344,7 @@ def _describe(column: PackedColumn, kinds: array[int], starts: Numbers | None) -
 
 def _describe_numbers(column: PackedColumn, kinds: array[int], starts: Numbers | None) -> dict[str, Any]:
     if column.type == "float" and not column.name.endswith("_ms"):
-        numbers, spec = _narrow(_shorten(_find_known(column)), kinds, column.name)
+        numbers, spec = _narrow(shorten(_find_known(column)), kinds, column.name)
         return {**spec, "numbers": write_list(numbers)}
     if column.name == "end_ms" and starts is not None:
         pairs = zip(_find_thousandths(column), starts, strict=True)
@@ -357,7 +357,7 @@ def _describe_numbers(column: PackedColumn, kinds: array[int], starts: Numbers |
     else:
         numbers, spec = _narrow(_find_known(column), kinds, column.name)
     if column.name in _WITH_DIFFERENCES:
-        return {**spec, "differences": True, "numbers": write_list(_to_differences(numbers))}
+        return {**spec, "differences": True, "numbers": write_list(to_differences(numbers))}
     return {**spec, "numbers": write_list(numbers)}
 
 
@@ -371,7 +371,7 @@ def _narrow(numbers: Numbers, kinds: array[int], name: str) -> tuple[Numbers, di
     return list(compress(numbers, map(told.__contains__, kinds))), {"kinds": sorted(told)}
 
 
-def _shorten(numbers: Numbers) -> Numbers:
+def shorten(numbers: Numbers) -> Numbers:
     """Whole numbers without their point."""
     return [int(each) if each is not None and each.is_integer() else each for each in numbers]
 
@@ -387,10 +387,11 @@ def _find_thousandths(column: PackedColumn) -> Numbers:
 
 
 def _write_differences(numbers: Iterable[float] | None) -> str:
-    return write_list(_to_differences(numbers or ()))
+    return write_list(to_differences(numbers or ()))
 
 
-def _to_differences(numbers: Iterable[float | None]) -> Iterable[float | None]:
+def to_differences(numbers: Iterable[float | None]) -> Iterable[float | None]:
+    """Each number as the difference from the known one before it."""
     last: float = 0
     for number in numbers:
         yield None if number is None else number - last

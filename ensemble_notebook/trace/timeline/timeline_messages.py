@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
@@ -17,13 +18,16 @@ from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.timeline_columns import VERSION
+from ensemble_notebook.trace.timeline.playhead import Point, make_series, pack_series, row_at, run_at
 from ensemble_notebook.trace.timeline.row_columns import pack_rows, to_buffer
-from ensemble_notebook.trace.timeline.saved_view import add_rows_and_details
+from ensemble_notebook.trace.timeline.saved_view import add_rows_and_details, measure_bytes
 from ensemble_notebook.trace.timeline.span_details import to_details, to_piece
 from ensemble_notebook.trace.timeline.text_search import search_texts
 from ensemble_notebook.trace.timeline.timeline_rows import to_outline, to_phases, to_row, to_run
 
 SAVED_BYTES: Final = 200_000
+SERIES_SHARE: Final = 0.1
+"""So much of a saved view the series may take: of 200 kB always enough."""
 TAIL: Final = 400
 """How many characters of a text that is being streamed a view has at once."""
 
@@ -74,6 +78,11 @@ class TimelineMessages:
         """The run has ended: nothing changes any more."""
         return self._fold.status not in (RunStatus.PENDING, RunStatus.RUNNING)
 
+    @property
+    def length_ms(self) -> float | None:
+        """How long the run took; None as long as it goes on, and where nothing is known of its times."""
+        return (self._to_run()["elapsed_ms"] or None) if self.is_over else None
+
     def hand_fold(self, take: Callable[[TraceFold], bool]) -> bool:
         """Once the run is over, offer its fold to a trace, which has use for one of all events; says whether it had."""
         return self.is_over and take(self._fold)
@@ -109,6 +118,17 @@ class TimelineMessages:
         with self._fold.lock:
             head = {**self._make_head("snapshot"), "saved_at": self._now().isoformat()}
             return {**head, "rows": [to_outline(span) for span in self._list_shown()]}
+
+    def make_past(self, ms: float) -> dict[str, Any]:
+        """As `make_snapshot`, of a run that is over as it was at a time in it (W35).
+
+        Args:
+            ms: since the start of the run.
+        """
+        snapshot = self.make_snapshot()
+        rows = [row for each in snapshot["rows"] if (row := row_at(each, ms)) is not None]
+        run = run_at(snapshot["run"], self._series, ms)
+        return {**snapshot, "length_ms": snapshot["run"]["elapsed_ms"], "run": run, "rows": rows}
 
     def make_rows(self, span_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The records of these rows, by their ids."""
@@ -169,12 +189,21 @@ class TimelineMessages:
         """The content of the trace's own MIME type: a snapshot with details, in at most `max_bytes` of JSON.
 
         Where not everything fits, ``kept`` says for each kind how many rows of how many there are, ``rows_left_out``
-        and ``details_left_out`` how much is missing; texts are shorter than on request. The run is always there.
+        and ``details_left_out`` how much is missing; texts are shorter than on request. The run is always there, and of
+        one that is over the ``series``, which is made of all of its spans (W35).
         """
         with self._fold.lock:
             saved = {**self._make_head("saved"), "saved_at": self._now().isoformat()}
+            if self.is_over and measure_bytes(series := pack_series(self._series)) <= max_bytes * SERIES_SHARE:
+                saved["series"] = series
             add_rows_and_details(saved, self._fold, self._list_shown(), max_bytes)
             return saved
+
+    @cached_property
+    def _series(self) -> list[Point]:
+        """Of a run that is over."""
+        with self._fold.lock:
+            return make_series(self._fold)
 
     def _to_run(self) -> dict[str, Any]:
         return to_run(self._fold, self._now(), self._variable, self._cell, is_resumable=self._is_resumable)

@@ -128,6 +128,8 @@ export interface Row {
   start_ms?: number | null;
   /** end, since the run started; absent while it runs (ms) */
   end_ms?: number | null;
+  /** of what never began: when it was settled that it would not, since the run started (ms) */
+  settled_ms?: number | null;
   /** of a task: its own time, which is less than from start to end where it was over in between, or waited for a model to be made ready (ms) */
   duration_ms?: number | null;
   /** number of the sub-lane inside its task, for calls side by side */
@@ -379,13 +381,13 @@ export const ROW_COLUMNS = {
   span_id: "text", parent_id: "text", kind: "text", name: "text", status: "text", phase: "text", task: "text",
   agent: "text", is_fallback: "flag", description: "text", depends_on: "record", item_count: "number",
   reuse_reason: "text", saved_tokens: "number", saved_cost: "number", saved_ms: "number", context: "record",
-  output_characters: "number", start_ms: "number", end_ms: "number", duration_ms: "number", lane: "number",
-  rounds: "record", title: "text", work: "record", review_id: "text", critical: "flag", slack_ms: "number",
-  queue_ms: "number", backoff_ms: "number", time_to_first_token_ms: "number", wait_kind: "text", error_type: "text",
-  error_message: "text", reason: "text", attempt: "number", max_attempts: "number", retry_reason: "text",
-  provider: "text", model_requested: "text", model: "text", is_scripted: "flag", finish_reason: "text",
-  input_tokens: "number", cache_read_tokens: "number", output_tokens: "number", reasoning_tokens: "number",
-  cost: "number", currency: "text", score: "number", scores: "record", reused: "flag", tool: "text",
-  delegate_to: "text", delegation_id: "text", delegation: "record", review: "record", memory: "record",
-  guardrail: "text", is_correction: "flag", progress: "text", delta: "text", settings: "record",
+  output_characters: "number", start_ms: "number", end_ms: "number", settled_ms: "number", duration_ms: "number",
+  lane: "number", rounds: "record", title: "text", work: "record", review_id: "text", critical: "flag",
+  slack_ms: "number", queue_ms: "number", backoff_ms: "number", time_to_first_token_ms: "number", wait_kind: "text",
+  error_type: "text", error_message: "text", reason: "text", attempt: "number", max_attempts: "number",
+  retry_reason: "text", provider: "text", model_requested: "text", model: "text", is_scripted: "flag",
+  finish_reason: "text", input_tokens: "number", cache_read_tokens: "number", output_tokens: "number",
+  reasoning_tokens: "number", cost: "number", currency: "text", score: "number", scores: "record", reused: "flag",
+  tool: "text", delegate_to: "text", delegation_id: "text", delegation: "record", review: "record",
+  memory: "record", guardrail: "text", is_correction: "flag", progress: "text", delta: "text", settings: "record",
 } as const satisfies Partial<Record<keyof Row, Holds>>;

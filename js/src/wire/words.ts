@@ -18,6 +18,7 @@ export const EXIT_NAMES: Words = {
   timeout: "timed out", nobody_to_ask: "nobody to ask",
 };
 export const WHEN_SAVED = "running when saved";
+export const AS_IT_WAS = "as it was";
 export const WAITING_FOR_YOU = "waiting for you";
 export const IN_REVIEW = "in review";
 export const SUBJECTS: Words = {
