@@ -28,6 +28,17 @@ export function readColumns(message: JsonObject, buffers: readonly Bytes[] = [])
   }
 }
 
+/** One list of numbers that was written as a text, as a column of a saved view is; null where it can't be read. */
+export function readNumbers(spec: JsonObject | undefined, count: number): Numbers | null {
+  if (!spec || typeof spec.numbers !== "string" || !isCount(count)) return null;
+  try {
+    return new ColumnReader(count, [], bytesOf(undefined)).list(spec, "numbers", count);
+  } catch (error) {
+    if (error instanceof Unreadable) return null;
+    throw error;
+  }
+}
+
 class ColumnReader {
   #ids: readonly (string | null)[] = [];
   #kinds: Numbers = [];
@@ -42,7 +53,7 @@ class ColumnReader {
   read(): Row[] {
     if (this.count === 0) return [];
     const [id, kind, name, status] = ["span_id", "kind", "name", "status"].map((each) => this.#find(each));
-    this.#kinds = this.#list(kind as JsonObject, "codes", this.count);
+    this.#kinds = this.list(kind as JsonObject, "codes", this.count);
     this.#ids = this.#texts(id as JsonObject);
     const [kinds, names, statuses] = [kind, name, status].map((each) => this.#texts(each as JsonObject));
     // Each row has room for all columns from the start: to grow row by row and column by column took most of the time.
@@ -71,7 +82,7 @@ class ColumnReader {
       return;
     }
     if ((spec.type === "flag") !== (holds === "flag") || (holds === "number" && spec.type !== "int" && spec.type !== "float")) return fail();
-    const numbers = this.#list(spec, "numbers", this.count);
+    const numbers = this.list(spec, "numbers", this.count);
     if (name === "start_ms") this.#starts = numbers;
     for (let k = 0; k < rows.length; k += 1) {
       const value = numbers[k] as number;
@@ -93,7 +104,7 @@ class ColumnReader {
   /** The texts of a column; unknown ones are null. */
   #texts(spec: JsonObject): (string | null)[] {
     const words = Array.isArray(spec.words) && spec.words.every((word) => typeof word === "string") ? (spec.words as string[]) : fail();
-    const numbers = this.#list(spec, spec.type === "word" ? "codes" : "numbers", this.count);
+    const numbers = this.list(spec, spec.type === "word" ? "codes" : "numbers", this.count);
     const texts = new Array<string | null>(this.count);
     if (spec.type === "word") {
       for (let k = 0; k < this.count; k += 1) {
@@ -101,7 +112,7 @@ class ColumnReader {
         texts[k] = code >= 0 ? wordAt(words, code) : null;
       }
     } else if (spec.type === "id") {
-      const codes = this.#list(spec, "codes", this.count);
+      const codes = this.list(spec, "codes", this.count);
       for (let k = 0; k < this.count; k += 1) {
         const number = numbers[k] as number;
         texts[k] = isCount(number) ? wordAt(words, codes[k] as number) + number : fail();
@@ -116,7 +127,7 @@ class ColumnReader {
   }
 
   /** One list of a column, as long as there are rows; a number that is unknown is NaN, or what stands for it. */
-  #list(spec: JsonObject, field: "codes" | "numbers", count: number): Numbers {
+  list(spec: JsonObject, field: "codes" | "numbers", count: number): Numbers {
     const list = spec[field];
     if (typeof list === "number") return view(this.bytes, list, count, field === "codes" ? "int" : spec.type);
     if (typeof list !== "string") return fail();
