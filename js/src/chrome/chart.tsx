@@ -2,6 +2,7 @@
 
 import { effect, signal, type Signal, useComputed } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { Hover } from "../details/tooltip";
 import { ChartCanvas } from "../draw/canvas";
 import { Icon } from "../elements/icon";
 import { useSize } from "../elements/remembered-sizes";
@@ -10,9 +11,8 @@ import { listenToPointer } from "../input/pointer";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { Gutter } from "./gutter";
-import { OverlayPlace, ShapePlace } from "./late-places";
+import { OverlayPlace, ShapePlace, TooltipPlace } from "./late-places";
 import { widthOfNames } from "./names-width";
-import { type Hover, Tooltip } from "./tooltip";
 
 /** Room for two rows; more only where there is more to see. */
 const LEAST_ROWS = 58;
@@ -68,7 +68,7 @@ export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme
           <canvas ref={canvas} class="et-canvas" aria-hidden="true" />
           <Emptiness view={view} />
           <OverlayPlace view={view} />
-          <HoverTip hover={hover} view={view} />
+          <TooltipPlace hover={hover} view={view} />
         </div>
         {isScrolling && (
           // A strip with the browser's own scroll bar: rows scroll by it, while the wheel over the chart stays the page's.
@@ -99,8 +99,6 @@ function widthOfText(text: string, theme: Theme): number {
 function gutterOf(chart: HTMLElement | null): number {
   return chart?.querySelector<HTMLElement>(".et-gutter")?.offsetWidth ?? 236;
 }
-
-const HoverTip = ({ hover, view }: { hover: Signal<Hover | null>; view: View }) => <Tooltip hover={hover.value} view={view} />;
 
 /** Over the names: ways to what a person asks for most. */
 function Corner({ view }: { view: View }) {

@@ -2,10 +2,11 @@
 // found; the table of spans; the question to a person; the keys; the panels below the toolbar. Each of their two files is loaded
 // when a part of it is shown for the first time; with the drawer comes what finds.
 
-import { effect } from "@preact/signals";
+import { effect, type Signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { loadDetails } from "../details/load-details";
+import type { Hover } from "../details/tooltip";
 import type { LateRoot } from "../elements/late-root";
 import { loadExplorer } from "../explore/load-explorer";
 import type { KernelConnection } from "../kernel/connection";
@@ -34,6 +35,10 @@ export const ReviewPlace = ({ view, connection }: { view: View; connection: Kern
 /** What lies over the chart: differences of two runs, the edges of a marked range, and, once a person pans, where the bars are. */
 export const OverlayPlace = ({ view }: { view: View }): VNode =>
   <DetailsPlace of={view} isWanted={() => view.range.value !== null || view.follow.value !== "fit" || view.layout.value.tracks.some((track) => track.row.delta)} mount={(details, place) => details.mountOverlay(place, view)} />;
+
+/** The words beside what is pointed at. */
+export const TooltipPlace = ({ hover, view }: { hover: Signal<Hover | null>; view: View }): VNode =>
+  <DetailsPlace of={view} isWanted={() => hover.value !== null || view.selected.value !== null} mount={(details, place) => details.mountTooltip(place, hover, view)} />;
 
 /** The keys that `?` lists. */
 export const KeysPlace = ({ view }: { view: View }): VNode =>

@@ -1,8 +1,9 @@
-// The drawer, what is marked in numbers, what a search has found, the table of spans, the question to a person, and the keys,
-// each as a tree of its own. They are a file of their own, too, with their style sheet, loaded when one of them is shown for the
+// The drawer, what is marked in numbers, what a search has found, the table of spans, the question to a person, the tooltip, and
+// the keys, each as a tree of its own. They are a file of their own, too, with their style sheet, loaded when one of them is shown for the
 // first time: most of what a view consists of is here, and a run can be shown without it. In that file are other copies of the libraries, so a change of a signal outside is not
 // noticed in here: whoever mounts it says when to look again.
 
+import type { Signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { type LateRoot, mountLate } from "../elements/late-root";
 import type { KernelConnection } from "../kernel/connection";
@@ -19,6 +20,7 @@ import { ReviewPanel } from "./review-panel";
 import { SightHint } from "./sight-hint";
 import { SpanTable } from "./span-table";
 import { SummaryPanel } from "./summary-panel";
+import { type Hover, Tooltip } from "./tooltip";
 
 const mount = (place: HTMLElement, draw: (change: number) => VNode): LateRoot => mountLate(place, style, draw);
 
@@ -54,5 +56,9 @@ export const mountReview = (place: HTMLElement, view: View, connection: KernelCo
 /** What lies over the chart: differences of two runs, the edges of a marked range, and where the bars are. */
 export const mountOverlay = (place: HTMLElement, view: View): LateRoot =>
   mount(place, (change) => <><DeltaChips view={view} change={change} /><RangeHandles view={view} change={change} /><SightHint view={view} change={change} /></>);
+
+/** The few words beside what is pointed at. */
+export const mountTooltip = (place: HTMLElement, hover: Signal<Hover | null>, view: View): LateRoot =>
+  mount(place, (change) => <Tooltip hover={hover.value} view={view} change={change} />);
 
 export const mountKeys = (place: HTMLElement, view: View): LateRoot => mount(place, (change) => <KeysPanel view={view} change={change} />);

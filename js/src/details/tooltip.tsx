@@ -43,7 +43,7 @@ function targetOf(hover: Hover | null, view: View): Target | null {
   return row && track && row.start_ms != null ? { row, track, x: null } : null;
 }
 
-export function Tooltip({ hover, view }: { hover: Hover | null; view: View }) {
+export function Tooltip({ hover, view }: { hover: Hover | null; view: View; change: number }) {
   const element = useRef<HTMLDivElement>(null);
   const target = targetOf(hover, view);
   view.window.value;
