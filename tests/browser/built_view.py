@@ -21,19 +21,21 @@ _IS_MEASURED: Final = """() => {
 }"""
 
 
-# The page keeps what is in the newest picture: its texts, and from where to where its curved lines go.
+# The page keeps what is in the newest picture that is in sight: its texts, and from where to where its curved lines go.
 _WATCH: Final = """() => {
     const page = window.CanvasRenderingContext2D.prototype;
     const { clearRect, fillText, moveTo, bezierCurveTo } = page;
     let from = 0;
+    let picture = { texts: [], curves: [] };
     page.clearRect = function (...values) {
-        window.picture = { texts: [], curves: [] };
+        picture = { texts: [], curves: [] };
+        if (this.canvas.isConnected) window.picture = picture;
         return clearRect.apply(this, values);
     };
-    page.fillText = function (...values) { window.picture.texts.push(values[0]); return fillText.apply(this, values); };
+    page.fillText = function (...values) { picture.texts.push(values[0]); return fillText.apply(this, values); };
     page.moveTo = function (...values) { from = values[0]; return moveTo.apply(this, values); };
     page.bezierCurveTo = function (...values) {
-        window.picture.curves.push([from, values[4]]);
+        picture.curves.push([from, values[4]]);
         return bezierCurveTo.apply(this, values);
     };
 }"""
@@ -65,9 +67,14 @@ def open_view(page: Page, address: str, query: str, *, width: int = 900, height:
     page.wait_for_selector("body[data-ready]")
     timeline = page.locator(".ensemble-timeline")
     timeline.wait_for()
-    page.wait_for_function(_IS_MEASURED)
+    wait_until_measured(page)
     wait_for_picture(page)
     return timeline
+
+
+def wait_until_measured(page: Page) -> None:
+    """Wait until there is a canvas, which knows how large it is."""
+    page.wait_for_function(_IS_MEASURED)
 
 
 def wait_for_picture(page: Page) -> None:
@@ -80,9 +87,20 @@ def watch_canvas(page: Page) -> None:
     page.evaluate(_WATCH)
 
 
-def read_picture(page: Page) -> dict[str, Any]:
-    """What stands in the newest picture since `watch_canvas`: its texts, and the two ends of each curved line."""
+def read_picture(page: Page, *, has: str, curves: int = 0) -> dict[str, Any]:
+    """The first picture since `watch_canvas` with this text and so many curved lines: its texts, and ends of lines."""
     wait_for_picture(page)
-    page.wait_for_function("() => window.picture?.texts.length > 0")
+    page.wait_for_function(
+        "([text, curves]) => window.picture?.texts.includes(text) && window.picture.curves.length >= curves",
+        arg=[has, curves],
+    )
     found: dict[str, Any] = page.evaluate("() => window.picture")
     return found
+
+
+def show_saved_view(page: Page, saved: dict[str, Any]) -> Locator:
+    """Show a saved view in the page that `open_view` has opened, in place of the run there, which ends."""
+    page.evaluate("(saved) => { end.abort(); renderSaved(place, saved); }", saved)
+    wait_until_measured(page)
+    wait_for_picture(page)
+    return page.locator(".ensemble-timeline")

@@ -12,7 +12,7 @@ from typing import Final
 
 from playwright.sync_api import Browser, FloatRect, Locator, sync_playwright
 
-from tests.browser.built_view import open_view, served_view
+from tests.browser.built_view import open_view, served_view, show_saved_view
 from tests.browser.compared_runs import save_comparison
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.lab import ROOT, Lab, Notebook, jupyter_lab, wait_for, write_notebook
@@ -110,8 +110,8 @@ def draw_comparison(browser: Browser, theme: str) -> None:
     """Photograph two made-up runs in one timeline."""
     with served_view() as address:
         page = browser.new_page(viewport={"width": WIDTH, "height": 600}, device_scale_factor=1.1)
-        view = open_view(page, address, f"theme={theme}", width=WIDTH)
-        page.evaluate("(saved) => { place.replaceChildren(); renderSaved(place, saved); }", save_comparison())
+        open_view(page, address, f"theme={theme}", width=WIDTH)
+        view = show_saved_view(page, save_comparison())
         view.locator(".et-delta").first.wait_for()
         page.mouse.move(2, 2)
         page.wait_for_timeout(700)

@@ -19,10 +19,11 @@ from ensemble_notebook.ensemble.run_checks import make_pricing
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.browser.built_view import show_saved_view
 from tests.support.drive import drive
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator, Page
 
 PACE: Final = "PACE = 1.0"
 """The line of both teams to replace, to have them work faster or slower."""
@@ -153,9 +154,9 @@ def save_scene(trace: ExecutionTrace) -> dict[str, Any]:
     return TimelineMessages(copy(trace.fold)).make_saved_view()
 
 
-def show_saved(page: Page, trace: ExecutionTrace) -> None:
+def show_saved(page: Page, trace: ExecutionTrace) -> Locator:
     """Show the saved view of a run in the page that `open_view` has opened."""
-    page.evaluate("(saved) => { place.replaceChildren(); renderSaved(place, saved); }", save_scene(trace))
+    return show_saved_view(page, save_scene(trace))
 
 
 def _run(team: str, cell: str) -> ExecutionTrace:

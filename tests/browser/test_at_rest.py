@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from ensemble_notebook.notebook.picture.static_picture import make_last_bundle
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
-from tests.browser.built_view import open_view, served_view, wait_for_picture
-from tests.browser.lab import photograph
+from tests.browser.built_view import open_view, served_view
+from tests.browser.lab import photograph, wait_for
 from tests.browser.scenes import run_report, show_saved
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ def address() -> Iterator[str]:
 
 def show(page: Page, address: str, *, width: int = 900) -> Locator:
     open_view(page, address, "at=0", width=width, height=900)
-    show_saved(page, run_report())
-    wait_for_picture(page)
-    return page.locator(".ensemble-timeline")
+    return show_saved(page, run_report())
+
+
+def edge_of(part: Locator, side: str) -> float:
+    return float(part.evaluate("(part, side) => part.getBoundingClientRect()[side]", side))
 
 
 def test_w6_the_chip_of_errors_leads_to_the_error_whatever_tab_was_read_last(page: Page, address: str) -> None:
@@ -54,7 +56,7 @@ def test_w6_the_chip_of_errors_leads_to_the_error_whatever_tab_was_read_last(pag
 def test_w10_what_failed_stays_red_in_forced_colours(page: Page, address: str) -> None:
     page.emulate_media(forced_colors="active")
     view = show(page, address)
-    assert view.locator(".et-canvas").evaluate(_COUNT_RED) > 10
+    wait_for(lambda: view.locator(".et-canvas").evaluate(_COUNT_RED) > 10, 30)
     photograph("forced-colours", view)
 
 
@@ -64,11 +66,9 @@ def test_w9_a_tooltip_lies_over_no_search_and_no_help(page: Page, address: str, 
     view.get_by_label("Search the run").fill("tool:look_up")
     expect(view.locator(".et-found")).to_contain_text("1 of")
     page.keyboard.press("Enter")
-    tip = view.locator(".et-tooltip").bounding_box()
-    toolbar = view.locator(".et-toolbar").bounding_box()
-    assert tip is not None
-    assert toolbar is not None
-    assert tip["y"] >= toolbar["y"] + toolbar["height"]
+    tip, toolbar = view.locator(".et-tooltip"), view.locator(".et-toolbar")
+    tip.wait_for()
+    wait_for(lambda: edge_of(tip, "top") >= edge_of(toolbar, "bottom"), 30)
     view.locator(".et-gutter").press("?")
     expect(view.locator(".et-keys")).to_be_visible()
     expect(view.locator(".et-tooltip")).to_have_count(0)

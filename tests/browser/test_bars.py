@@ -14,8 +14,8 @@ from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
-from tests.browser.built_view import wait_for_picture
-from tests.browser.lab import ROOT, photograph, wait_for_text
+from tests.browser.built_view import wait_for_picture, wait_until_measured
+from tests.browser.lab import ROOT, photograph, wait_for, wait_for_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +106,7 @@ def show(page: Page, fold: TraceFold) -> tuple[float, list[dict[str, Any]]]:
     """Show a finished run; gives the width of the chart and the bars in it."""
     content = json.loads(json.dumps(TimelineMessages(fold).make_saved_view(2_000_000)))
     page.evaluate("content => show(content)", content)
-    page.locator(".et-canvas").wait_for()
+    wait_until_measured(page)
     wait_for_picture(page)
     read = page.evaluate(_READ)
     return read["width"], read["bars"]
@@ -198,7 +198,8 @@ def test_a_tooltip_never_covers_what_it_explains_by_pointer_or_keys(view_page: P
     for bar in stage.values():
         view_page.mouse.move(canvas["x"] + bar["x"] + bar["w"] / 2, canvas["y"] + bar["y"] + bar["h"] / 2)
         wait_for_picture(view_page)  # until then it is still that of the last bar
-        assert not overlap(tip.bounding_box(), moved(bar, canvas)), bar
+        tip.wait_for()
+        wait_for(lambda bar=bar: not overlap(tip.bounding_box(), moved(bar, canvas)), 30, lambda bar=bar: str(bar))
     view_page.mouse.move(5, 5)
     tip.wait_for(state="detached")
     view_page.locator(".et-gutter").focus()
@@ -207,8 +208,8 @@ def test_a_tooltip_never_covers_what_it_explains_by_pointer_or_keys(view_page: P
     tip.wait_for()
     wait_for_picture(view_page)
     first_call = min((bar for bar in bars if bar["shape"] == "llm"), key=lambda bar: (bar["y"], bar["x"]))
-    assert not overlap(tip.bounding_box(), moved(first_call, canvas))
     wait_for_text(tip, "turn 1")
+    wait_for(lambda: not overlap(tip.bounding_box(), moved(first_call, canvas)), 30)
     photograph("tooltip-keys", view_page.locator(".ensemble-timeline"))
 
 
@@ -223,7 +224,7 @@ def test_of_a_thousand_tasks_only_the_rows_in_sight_are_in_the_page_and_those_th
                 build.fail(ValueError("no"))
     show(view_page, TraceFold.from_events(build.finish()))
     rows = view_page.locator(".et-row")
-    assert 5 < rows.count() < 40
+    wait_for(lambda: 5 < rows.count() < 40, 30)
     wait_for_text(rows.first, "999 done, 1 failed")
     expect(rows.first).to_have_attribute("data-status", "error")
     rows.first.locator(".et-fold").click()

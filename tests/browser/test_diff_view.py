@@ -8,9 +8,9 @@ from playwright.sync_api import Page, expect
 from ensemble_notebook.notebook.picture.diff_picture import render_diff_html
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from tests.browser.built_view import open_view, served_view
+from tests.browser.built_view import open_view, served_view, show_saved_view
 from tests.browser.compared_runs import RATES, save_comparison
-from tests.browser.lab import photograph
+from tests.browser.lab import photograph, wait_for
 
 PAIRS = ["plan", "facts", "risks", "brief"]
 
@@ -19,7 +19,7 @@ PAIRS = ["plan", "facts", "risks", "brief"]
 def test_two_runs_stand_one_above_the_other_with_their_differences(page: Page, width: int) -> None:
     with served_view() as address:
         open_view(page, address, "", width=width)
-        page.evaluate("(saved) => { place.replaceChildren(); renderSaved(place, saved); }", save_comparison())
+        show_saved_view(page, save_comparison())
         rows, chips = page.locator(".et-row-task"), page.locator(".et-delta")
         titles = [f"{side} · {name}" for name in PAIRS for side in "AB"]
         expect(rows.locator(".et-title")).to_have_text([*titles, "B · check"])
@@ -27,14 +27,23 @@ def test_two_runs_stand_one_above_the_other_with_their_differences(page: Page, w
         expect(chips.first).to_contain_text("+720 ms")
         expect(chips.last).to_have_text("added")
         expect(rows.nth(5)).to_contain_text("+3.9 s · +48 tokens")
-        stage = page.locator(".et-stage").bounding_box()
         for number, row in enumerate([1, 3, 5, 7, 8]):
-            chip, beside = chips.nth(number).bounding_box(), rows.nth(row).bounding_box()
-            assert chip
-            assert beside
-            assert stage
-            assert beside["y"] <= chip["y"] <= chip["y"] + chip["height"] <= beside["y"] + beside["height"]
-            assert stage["x"] <= chip["x"] <= chip["x"] + chip["width"] <= stage["x"] + stage["width"]
+            wait_for(lambda number=number, row=row: is_beside(page, number, row), 30)
+
+
+def is_beside(page: Page, number: int, row: int) -> bool:
+    """Whether a chip stands in the chart, beside its row."""
+    stage, beside, chip = (
+        page.locator(part).nth(place).bounding_box()
+        for part, place in ((".et-stage", 0), (".et-row-task", row), (".et-delta", number))
+    )
+    assert stage
+    assert beside
+    assert chip
+    return (
+        beside["y"] <= chip["y"] <= chip["y"] + chip["height"] <= beside["y"] + beside["height"]
+        and stage["x"] <= chip["x"] <= chip["x"] + chip["width"] <= stage["x"] + stage["width"]
+    )
 
 
 @pytest.mark.parametrize("width", [470, 620, 1200])

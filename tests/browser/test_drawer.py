@@ -52,6 +52,7 @@ WRITE_ON = "model.step(model.at + 400)"
 KEEP_WHAT_IS_SAID = """drawer => new MutationObserver(() => {
     for (const {textContent} of drawer.querySelectorAll("[role=status]")) window.said?.push(textContent);
 }).observe(drawer, {childList: true, characterData: true, subtree: true})"""
+IS_WHOLE = "panel => panel.scrollWidth <= panel.clientWidth + 1"
 FIND_FAULTS = """async root => (await axe.run(root)).violations
     .map(({id, nodes}) => [id, nodes.map(({html, failureSummary}) => [html, failureSummary])])"""
 
@@ -110,16 +111,16 @@ def test_tabs_are_walked_by_arrows_and_axe_finds_nothing(page: Page, address: st
     wait_for_text(drawer, "Local models in notebooks")
     page.evaluate((ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
     drawer.get_by_role("tab", selected=True).focus()
-    names = []
-    for _ in range(drawer.get_by_role("tab").count()):
+    names = ["summary", "messages", "tool", "spend", "links", "raw"]
+    expect(drawer.get_by_role("tab")).to_have_count(len(names))
+    for name in names:
         focused = page.locator(":focus")
+        expect(focused).to_have_attribute("data-tab", name)
         expect(focused).to_have_attribute("aria-selected", "true")
         expect(drawer.locator("[role=tab][tabindex='0']")).to_have_count(1)
-        names.append(focused.get_attribute("data-tab"))
         wait_for_picture(page)
         assert drawer.evaluate(FIND_FAULTS) == []
         page.keyboard.press("ArrowRight")
-    assert names == ["summary", "messages", "tool", "spend", "links", "raw"]
     expect(page.locator(":focus")).to_have_attribute("data-tab", "summary")
     page.keyboard.press("Tab")  # the switch, the copy button, then the text itself
     page.keyboard.press("Tab")
@@ -292,5 +293,5 @@ def test_every_tab_fits_its_width(page: Page, address: str, width: int, theme: s
     for name in ("Summary", "Messages", "Tool I/O", "Tokens & cost", "Links", "Raw"):
         panel = open_tab(drawer, name)
         wait_for_picture(page)
-        assert panel.evaluate("panel => panel.scrollWidth <= panel.clientWidth + 1"), name
+        wait_for(lambda panel=panel: bool(panel.evaluate(IS_WHOLE)), 30, lambda name=name: name)  # type: ignore[misc]
         photograph(f"drawer-{name.split()[0].lower()}-{width}-{theme}", drawer)

@@ -94,7 +94,7 @@ def test_w9_escape_leaves_step_by_step_and_combinations_are_jupyterlab_s(open_in
     timeline.locator(".et-canvas").click(position={"x": 40, "y": 40})
     wait_for(lambda: bool(timeline.evaluate(IS_INSIDE)), 30)
     is_saved = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
-    assert not notebook.page.evaluate(is_saved)
+    wait_for(lambda: not notebook.page.evaluate(is_saved), 30)
     keyboard.press("Control+s")
     wait_for(lambda: bool(notebook.page.evaluate(is_saved)), 30)
     before = notebook.prompt(2)

@@ -73,7 +73,7 @@ def test_w8_a_plain_wheel_scrolls_the_page_and_zoom_and_pan_stay_on_the_run(page
     page.mouse.move(*middle(canvas, 0.5, 0.3))
     page.mouse.wheel(0, 120)
     wait_for(lambda: page.evaluate("scrollY") > 50, 30)
-    assert pixels(timeline) == whole
+    wait_for(lambda: pixels(timeline) == whole, 30)
 
     timeline.scroll_into_view_if_needed()
     page.mouse.move(*middle(canvas, 0.5, 0.3))
@@ -225,16 +225,22 @@ def test_w11_nothing_is_cut_or_too_small_to_press_at_any_width(page: Page, addre
     for query in (OVER, "at=6900", "scene=gates&at=28000"):
         timeline = open_view(page, address, query, width=width)
         timeline.get_by_label("Search the run").fill("web")
+        expect(timeline.locator(".et-found")).to_contain_text(" of ")
         page.keyboard.press("Enter")
+        expect(timeline.locator(".et-found")).to_contain_text("1/")
         expect(timeline.get_by_label("Filters")).to_be_visible()
         for panel in ("View", "More"):
             timeline.get_by_role("button", name=panel).click()
             expect(timeline.get_by_role("region", name=panel)).to_be_visible()
-            assert timeline.evaluate(SMALL_TARGETS) == []
-            assert timeline.evaluate(OVERFLOWING) == []
-        assert timeline.evaluate(SMALL_TARGETS) == []
-        assert timeline.evaluate(OVERFLOWING) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+            wait_until_it_fits(timeline)
+        wait_until_it_fits(timeline)
+        wait_for(lambda: page.evaluate("document.documentElement.scrollWidth") <= width, 30)
+
+
+def wait_until_it_fits(timeline: Locator) -> None:
+    """Wait until nothing is cut, or too small for a finger."""
+    for find in (SMALL_TARGETS, OVERFLOWING):
+        wait_for(lambda find=find: timeline.evaluate(find) == [], 30, lambda find=find: str(timeline.evaluate(find)))  # type: ignore[misc]
 
 
 def test_w10_forced_colours_and_zoomed_pages_stay_legible(browser: Browser, address: str) -> None:

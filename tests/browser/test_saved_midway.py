@@ -63,6 +63,10 @@ tasks:
 """
 SAVED = r"running when saved, \d+:\d\d [AP]M · 4 of 8 tasks · \d+(\.\d)? s · \$0\.0\d+"
 BROKEN = SAVED.replace("running when saved", "interrupted")
+_PICTURE = """() => {
+    const { outputs } = jupyterapp.shell.currentWidget.content.widgets[2].model;
+    return outputs.length > 0 ? String(outputs.get(0).toJSON().data?.["text/plain"]) : "";
+}"""
 MIME = "application/vnd.ensemble.trace+json"
 
 
@@ -146,8 +150,17 @@ def begin(notebook: Notebook) -> None:
     """Run it until half of it is done and the rest waits, and the picture beside the view tells so."""
     notebook.run_to_end(0, 1)
     notebook.run(2)
+    wait_until_pictured(notebook)
+
+
+def wait_until_pictured(notebook: Notebook) -> None:
+    """Wait until half of it is done, and the picture that would be saved tells so."""
     wait_for_text(notebook.timeline(2), "4/8 tasks")
-    notebook.page.wait_for_timeout(5500)
+
+    def read() -> str:
+        return str(notebook.page.evaluate(_PICTURE))
+
+    wait_for(lambda: find(SAVED, read()), 60, read)
 
 
 def find(pattern: str, text: str) -> bool:
@@ -189,7 +202,6 @@ def test_page_that_was_loaded_since_saves_a_picture_as_new_as_any(page: Page, op
     wait_for_text(notebook.timeline(2), "4/8 tasks")
     page.on("dialog", lambda dialog: dialog.accept())  # whether to leave what is not saved
     page.reload()
-    wait_for_text(notebook.timeline(2), "4/8 tasks")
-    page.wait_for_timeout(5500)
+    wait_until_pictured(notebook)
     notebook.save()
     assert find(SAVED, read_picture(notebook.path))

@@ -86,8 +86,8 @@ def check_finds(notebook: Notebook) -> None:
 @pytest.mark.parametrize("width", [1400, 900, 480])
 def test_w28_a_search_hides_what_does_not_fit(page: Page, address: str, width: int, theme: str) -> None:
     open_view(page, address, f"at=0&theme={theme}", width=width, height=900)
-    show_saved(page, run_report())
-    view = page.locator(".ensemble-timeline")
+    view = show_saved(page, run_report())
+    expect(view.locator(".et-row")).to_have_count(13)
     rows = list_rows(view)
 
     look_for(view, "tool:look_up")

@@ -52,6 +52,8 @@ FIND_SMALL = """root => [...root.querySelectorAll("button, select, [role=tab]")]
     .filter((each) => each.checkVisibility())
     .map((each) => [each.getBoundingClientRect(), each.outerHTML.slice(0, 120)])
     .filter(([box]) => box.width > 0 && (box.width < 24 || box.height < 24)).map(([, html]) => html)"""
+FIND_CUT_SENTENCE = """root => [...root.querySelectorAll(".et-sentence")]
+    .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.innerText)"""
 ANIMATIONS = "root => root.getAnimations({subtree: true}).filter(({playState}) => playState === 'running').length"
 AXE = (ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
@@ -137,6 +139,11 @@ def test_w15_markup_in_any_text_stays_text_in_every_state_and_nothing_is_asked_o
     assert hostile.strangers == []
 
 
+def wait_until_none(view: Locator, find: str, state: str) -> None:
+    """Wait until nothing is found of what must not be."""
+    wait_for(lambda: view.evaluate(find) == [], 30, lambda: f"{state}: {view.evaluate(find)}")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_w10_axe_finds_nothing_in_any_state(hostile: StatePage, theme: str) -> None:
     for state in STATES:
@@ -148,17 +155,15 @@ def test_w10_axe_finds_nothing_in_any_state(hostile: StatePage, theme: str) -> N
 def test_w11_in_320_pixels_nothing_of_any_state_is_cut_and_a_finger_can_hit_it(narrow: StatePage) -> None:
     for state in STATES:
         view = narrow.show(state)
-        assert view.evaluate(FIND_CUT) == [], state
-        assert view.evaluate(FIND_SMALL) == [], state
-        sentence = view.locator(".et-sentence")
-        if sentence.count():
-            assert sentence.evaluate("each => each.scrollWidth <= each.clientWidth"), state
+        for find in (FIND_CUT, FIND_SMALL):
+            wait_until_none(view, find, state)
+        wait_until_none(view, FIND_CUT_SENTENCE, state)
 
 
 def test_w11_every_state_is_legible_at_200_percent_and_rests_where_motion_is_unwanted(zoomed: StatePage) -> None:
     for state in STATES:
         view = zoomed.show(state, "dark")
-        assert view.evaluate(FIND_CUT) == [], state
+        wait_until_none(view, FIND_CUT, state)
         wait_for(lambda view=view: view.evaluate(ANIMATIONS) == 0, 30)
     photograph("state-zoomed-dark", zoomed.show("budget", "dark"))
 
