@@ -230,8 +230,8 @@ def test_w11_nothing_is_cut_or_too_small_to_press_at_any_width(page: Page, addre
         expect(timeline.locator(".et-found")).to_contain_text("1/")
         expect(timeline.get_by_label("Filters")).to_be_visible()
         for panel in ("View", "More"):
-            timeline.get_by_role("button", name=panel).click()
-            expect(timeline.get_by_role("region", name=panel)).to_be_visible()
+            timeline.get_by_role("button", name=panel, exact=True).click()
+            expect(timeline.get_by_role("region", name=panel, exact=True)).to_be_visible()
             wait_until_it_fits(timeline)
         wait_until_it_fits(timeline)
         wait_for(lambda: page.evaluate("document.documentElement.scrollWidth") <= width, 30)
