@@ -15,13 +15,13 @@ from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.cell.writing.object_names import remember_names
 from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.planning.known_items import list_known_items
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.binding.scorer_binder import CellScorers
+    from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
     from ensemble_notebook.ensemble.ensemble import Ensemble
 
 
@@ -67,7 +67,7 @@ class Cell:
             name: of the variable that the output is bound to, which its earlier runs are remembered under.
         """
         from ensemble_notebook.ensemble.cost_estimation import estimate, find_usual_replies
-        from ensemble_notebook.ensemble.run_checks import make_pricing  #
+        from ensemble_notebook.ensemble.run_checks import make_pricing
 
         definition = self.definition
         try:

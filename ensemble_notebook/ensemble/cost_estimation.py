@@ -29,7 +29,6 @@ from ensemble_notebook.domain.definitions.templates import ITEM, PlacedText
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
-from ensemble_notebook.domain.planning.ensemble_texts import walk_tasks
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, get_llm_key, resolve_llm
 from ensemble_notebook.domain.planning.known_items import NONE_KNOWN, KnownItems, list_known_items
 from ensemble_notebook.domain.planning.team import AgentResolver
@@ -38,9 +37,8 @@ from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
 from ensemble_notebook.engine.agent.prompts import write_own_prompt, write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
-from ensemble_notebook.engine.limits.budget_account import describe_unknown_price
 from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
-from ensemble_notebook.errors import EnsembleError, Problem, StoreError, ValidationError
+from ensemble_notebook.errors import EnsembleError, StoreError
 from ensemble_notebook.models.model_kinds import identify_model
 from ensemble_notebook.models.model_spec import ModelIdentity
 from ensemble_notebook.trace.store.run_store import RunStore
@@ -105,27 +103,6 @@ def find_usual_replies(name: str | None, graph: Graph) -> Mapping[str, int]:
     except StoreError:
         return {}
     return {path: max(1, round(size / BYTES_PER_TOKEN)) for path, size in sizes.items()}
-
-
-def find_price_problems(
-    ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing, at: datetime
-) -> Iterator[Problem]:
-    """The models that `max_cost` rules out because nobody knows their price."""
-    budget = ensemble.budget
-    if budget is None or budget.max_cost is None or budget.allow_unknown_cost:
-        return
-    used = {
-        get_llm_key(llm): llm for node in walk_tasks(graph) for llm in (node.llm, node.fallback_llm) if llm is not None
-    }
-    used |= {get_llm_key(member.llm): member.llm for member in graph.team}
-    sample = TokenUsage(input_tokens=1, output_tokens=1)
-    for llm in used.values():
-        try:
-            model = identify_model(llm)
-        except ValidationError:  # said already, where the models are checked
-            continue
-        if pricing(sample, provider=model.provider, model=model.name, at=at) is None:
-            yield Problem(describe_unknown_price(model.name, model.provider), ensemble, "budget")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_first_texts
 from ensemble_notebook.domain.definitions.tool import TOOL_NAME
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, check_inner_variables
 from ensemble_notebook.domain.planning.ensemble_texts import find_lacking, list_texts
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
@@ -28,8 +27,6 @@ from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.engine.task.handler_runner import leave_with
-from ensemble_notebook.ensemble.cost_estimation import estimate, find_usual_replies
-from ensemble_notebook.ensemble.earlier_runs.resuming import find_continued, load_resumed_run
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.run_checks import check_runnable, make_pricing
 from ensemble_notebook.ensemble.run_handle import RunHandle
@@ -52,6 +49,7 @@ from ensemble_notebook.trace.store.run_facts import RunOrigin
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
+    from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.many_runs.map_run import OnError
     from ensemble_notebook.ensemble.many_runs.variants import Variants
@@ -584,6 +582,8 @@ class Ensemble(RunnableEnsemble):
         Raises:
             ValidationError: the ensemble can't run.
         """
+        from ensemble_notebook.ensemble.cost_estimation import estimate, find_usual_replies
+
         graph, _ = check_runnable(self, make_source(RunSettings()))
         values = merge_inputs(self, inputs, variables)
         items = list_known_items(graph, values)
@@ -648,12 +648,17 @@ class Ensemble(RunnableEnsemble):
         settings = ask_person_here(settings)
         source, resumed, resumed_from = make_source(settings), None, None
         if settings.resume is not None:
+            from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
+
             resumed = load_resumed_run(settings.resume)
             inputs, resumed_from = resumed.merge_inputs(inputs, variables), resumed.run.run_id
             resumed.check_deps(self.deps if settings.deps is None else settings.deps)
             continued = resumed.find_continued(settings.continue_from)
             settings = replace(settings, resume=resumed_from, continue_from=continued)
-        settings = replace(settings, continue_from=find_continued(settings.continue_from))
+        if settings.continue_from is not None:
+            from ensemble_notebook.ensemble.earlier_runs.resuming import find_continued
+
+            settings = replace(settings, continue_from=find_continued(settings.continue_from))
         order = make_run_spec(self, inputs, variables, settings, source, resumed_from)
         return RunHandle(self, order, source, SystemClock(), uuid.uuid4().hex[:12], settings, resumed)
 

@@ -14,15 +14,18 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.limits import Pricing
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.secrets import protect_environment
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.planning.ensemble_texts import walk_tasks
 from ensemble_notebook.domain.planning.graph import Graph, get_llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
-from ensemble_notebook.ensemble.cost_estimation import find_price_problems
+from ensemble_notebook.engine.limits.budget_account import describe_unknown_price
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, summarize_error
 from ensemble_notebook.models.langchain.tracing import find_tracing_variable
+from ensemble_notebook.models.model_kinds import identify_model
 from ensemble_notebook.trace.folding.prices import calculate_price
 
 
@@ -38,7 +41,7 @@ def check_runnable(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Gr
     if absent := list(_find_absent_problems(ensemble, graph)):
         raise ValidationError(absent)
     problems = [*_find_llm_problems(ensemble, graph, source), *_find_tool_problems(graph), *_find_type_problems(graph)]
-    problems += find_price_problems(ensemble, graph, make_pricing(ensemble), datetime.now(UTC))
+    problems += find_price_problems(ensemble, graph)
     problems += _find_problems_inside(graph, source)
     if problems:
         raise ValidationError(problems)
@@ -56,6 +59,25 @@ def _find_problems_inside(graph: Graph, source: ChatSource) -> Iterator[Problem]
                 for problem in error.problems:
                     message = f"The ensemble of task {node.name!r}: {problem.message}"
                     yield Problem(message, node.task, "ensemble")
+
+
+def find_price_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+    """The models that `max_cost` rules out because nobody knows their price."""
+    budget = ensemble.budget
+    if budget is None or budget.max_cost is None or budget.allow_unknown_cost:
+        return
+    used = {
+        get_llm_key(llm): llm for node in walk_tasks(graph) for llm in (node.llm, node.fallback_llm) if llm is not None
+    }
+    used |= {get_llm_key(member.llm): member.llm for member in graph.team}
+    sample, pricing, at = TokenUsage(input_tokens=1, output_tokens=1), make_pricing(ensemble), datetime.now(UTC)
+    for llm in used.values():
+        try:
+            model = identify_model(llm)
+        except ValidationError:  # said already, where the models are checked
+            continue
+        if pricing(sample, provider=model.provider, model=model.name, at=at) is None:
+            yield Problem(describe_unknown_price(model.name, model.provider), ensemble, "budget")
 
 
 def make_pricing(ensemble: EnsembleDefinition) -> Pricing:

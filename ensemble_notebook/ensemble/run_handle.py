@@ -9,7 +9,7 @@ import random
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
@@ -33,7 +33,6 @@ from ensemble_notebook.ensemble.earlier_runs.remembering import (
     keep_exchanges,
     tell_at_once,
 )
-from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
 from ensemble_notebook.ensemble.earlier_runs.reuse import NestedTasks, RememberedTasks, ResumedTasks
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, make_run_error
 from ensemble_notebook.ensemble.person import find_waiting_person
@@ -47,10 +46,13 @@ from ensemble_notebook.errors import (
 )
 from ensemble_notebook.models.langchain.tracing import no_tracing_by_environment
 from ensemble_notebook.models.openai.connections import masked_logs
-from ensemble_notebook.trace.exporters import export_trace
 from ensemble_notebook.trace.folding.prices import TaskSpending
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_writer import RunWriter
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
+
 
 logger = logging.getLogger(__name__)
 
@@ -379,6 +381,8 @@ class RunHandle(SuggestsNames):
             or (exporter is None and self._spec.capture_mode is not CaptureMode.FULL)
         ):
             return
+        from ensemble_notebook.trace.exporters import export_trace
+
         caller = FunctionCaller()
         try:
             async with asyncio.timeout(limit_s):

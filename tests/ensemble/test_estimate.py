@@ -24,8 +24,8 @@ from ensemble_notebook.ensemble.cost_estimation import (
     USUAL_REPLY,
     WRAPPING,
     estimate,
-    find_price_problems,
 )
+from ensemble_notebook.ensemble.run_checks import find_price_problems
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 from ensemble_notebook.trace.folding.prices import calculate_price
 
@@ -179,7 +179,7 @@ def test_models_without_a_price_are_found_before_a_run_that_limits_its_cost_e36(
         fallback = Agent(role="B", goal="g", llm="openai:other@http://127.0.0.1:9/v1")
         tasks = [Task.of("a", fallback=fallback), Task.of("b"), Task.of("c", llm="local")]
         ensemble = EnsembleDefinition(tasks=tasks, llm=STRANGE, budget=Budget(**limits))
-        return [each.message for each in find_price_problems(ensemble, build_graph(ensemble), calculate_price, AT)]
+        return [each.message for each in find_price_problems(ensemble, build_graph(ensemble))]
 
     strange, other = problems(max_cost=1)
     assert strange.startswith("The price of strange by 127.0.0.1 is unknown, so that max_cost can't be held.")

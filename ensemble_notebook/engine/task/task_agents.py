@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.amounts import read_history
@@ -25,15 +25,16 @@ from ensemble_notebook.engine.agent.prompts import (
     write_task_sections,
 )
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.delegation.delegation_tools import DelegationTools
-from ensemble_notebook.engine.delegation.manager import Manager
-from ensemble_notebook.engine.delegation.team_members import TeamMembers
 from ensemble_notebook.engine.events.event_stream import BrokenCallables, Clock, SpanEmitter
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.engine.run_spec import ResolvedTask, RunSpec
 from ensemble_notebook.engine.task.task_work import TaskWork
 from ensemble_notebook.engine.task_gates import TaskGates
+
+if TYPE_CHECKING:
+    from ensemble_notebook.engine.delegation.delegation_tools import DelegationTools
+    from ensemble_notebook.engine.delegation.manager import Manager
 
 
 class TaskAgents:
@@ -80,9 +81,16 @@ class TaskAgents:
             tools=tools,
             ask=gates.ask_for_tool,
         )
-        team = TeamMembers(spec.graph.team)
-        delegation_tools = DelegationTools(spec, team, self._runner, gates, caller, clock, broken_callables)
-        self.manager = Manager(spec, team) if spec.graph.managed else None
+        delegation_tools: DelegationTools | None = None
+        self.manager: Manager | None = None
+        if spec.graph.team:  # somebody delegates; most runs never load that room
+            from ensemble_notebook.engine.delegation.delegation_tools import DelegationTools
+            from ensemble_notebook.engine.delegation.manager import Manager
+            from ensemble_notebook.engine.delegation.team_members import TeamMembers
+
+            team = TeamMembers(spec.graph.team)
+            delegation_tools = DelegationTools(spec, team, self._runner, gates, caller, clock, broken_callables)
+            self.manager = Manager(spec, team) if spec.graph.managed else None
         self._requests = TaskRequestBuilder(spec, inputs, gates, delegation_tools, self.manager, caller)
 
     def close(self) -> None:
@@ -122,7 +130,7 @@ class TaskRequestBuilder:
         spec: the run.
         inputs: of the run, as code may see them.
         gates: give the approval of tool calls, and the tool by which an agent asks a person.
-        delegation_tools: give the tools by which agents delegate.
+        delegation_tools: give the tools by which agents delegate; None where none of the run does.
         manager: of a hierarchical run, whose only task is the manager's; else None.
         caller: calls the user's manager prompt.
     """
@@ -132,7 +140,7 @@ class TaskRequestBuilder:
         spec: RunSpec,
         inputs: Mapping[str, Any],
         gates: TaskGates,
-        delegation_tools: DelegationTools,
+        delegation_tools: DelegationTools | None,
         manager: Manager | None,
         caller: FunctionCaller,
     ) -> None:
@@ -159,12 +167,11 @@ class TaskRequestBuilder:
         taken_s = work.span.stream.offset_s() - began_s
         history = self._spec.find_history(task, agent)
         tools = (*agent.tools, *task.tools)
-        engine_tools = (
-            *self._gates.make_tools(node, agent, tools),
-            *self._delegation_tools.make_tools(node, agent, node.name),
-        )
-        if self._manager is not None:
-            engine_tools = (*engine_tools, self._delegation_tools.make_tool(self._manager, node))
+        engine_tools = [*self._gates.make_tools(node, agent, tools)]
+        if self._delegation_tools is not None:
+            engine_tools += self._delegation_tools.make_tools(node, agent, node.name)
+            if self._manager is not None:
+                engine_tools.append(self._delegation_tools.make_tool(self._manager, node))
         return AgentRequest(
             agent=agent,
             description=work.resolved.description,
@@ -178,7 +185,7 @@ class TaskRequestBuilder:
                 taken_s,
             ),
             tools=tools,
-            engine_tools=engine_tools,
+            engine_tools=tuple(engine_tools),
             output_format=None if task.output_type is None else get_output_format(task.output_type),
             max_output_retries=task.max_output_retries,
             max_retries=task.max_retries,

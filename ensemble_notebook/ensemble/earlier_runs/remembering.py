@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
@@ -22,13 +22,16 @@ from ensemble_notebook.engine.events.event_stream import Clock, Sink
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run_spec import RunSpec
-from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.store.run_facts import RunFacts, RunOrigin
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_writer import RunWriter
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
+
 
 logger: Final = logging.getLogger(__name__)
 

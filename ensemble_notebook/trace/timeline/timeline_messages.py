@@ -22,7 +22,6 @@ from ensemble_notebook.trace.timeline.playhead import Point, make_series, pack_s
 from ensemble_notebook.trace.timeline.row_columns import pack_rows, to_buffer
 from ensemble_notebook.trace.timeline.saved_view import add_rows_and_details, measure_bytes
 from ensemble_notebook.trace.timeline.span_details import to_details, to_piece
-from ensemble_notebook.trace.timeline.text_search import search_texts
 from ensemble_notebook.trace.timeline.timeline_rows import to_outline, to_phases, to_row, to_run
 
 SAVED_BYTES: Final = 200_000
@@ -174,6 +173,8 @@ class TimelineMessages:
 
     def search_texts(self, words: Sequence[str]) -> dict[str, Any]:
         """Where these words stand in the texts of the run."""
+        from ensemble_notebook.trace.timeline.text_search import search_texts  # few pages ask
+
         return search_texts(self._fold, words)
 
     def get_task_outputs(self) -> dict[str, str]:
