@@ -270,6 +270,8 @@ _FALSE: Final = ("false", "False", "FALSE")
 _LONGEST_NUMBER: Final = 40
 
 FLAGS: Final = (*_TRUE, *_FALSE)
+OLD_FLAGS: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+"""What YAML 1.1 took for true and false, and YAML 1.2 takes for texts."""
 
 
 class PlainValueError(ValueError):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from enum import Enum
-from typing import Any, TypedDict
+import datetime
+import re
+from enum import Enum, Flag
+from typing import Any, Literal, TypedDict
 
 import pytest
 from pydantic import BaseModel
 
 from ensemble_notebook import Condition, Ensemble, Task, TaskExecutionError, ValidationError
 from ensemble_notebook.cell.cell_reader import read_cell
+from ensemble_notebook.cell.text.mistakes import CellError
 from tests.conformance.scene import agent, done, run, say, scripted
 
 
@@ -19,6 +22,13 @@ class Kind(Enum):
 
     BILLING = "billing"
     OTHER = "other"
+
+
+class Rights(Flag):
+    """That add up."""
+
+    READ = 1
+    WRITE = 2
 
 
 class Place(BaseModel):
@@ -34,6 +44,10 @@ class Ticket(BaseModel):
     score: float = 3
     is_new: bool = False
     tags: list[str] = ["hot"]
+    mood: Literal["praise", "blame"] | int | None = None
+    rights: Rights = Rights.READ
+    since: datetime.date | None = None
+    extra: Any = None
     place: Place | None = None
 
 
@@ -95,7 +109,103 @@ def test_e33_a_field_of_every_kind_of_typed_output_is_compared(output_type: Any,
     ],
 )
 def test_e33_values_are_compared_as_json_has_them(condition: dict[str, Any], is_met: bool) -> None:
-    assert runs_after(TICKET, Ticket, **condition) is is_met
+    assert runs_after(TICKET, None, **condition) is is_met  # of what no type is known, so that nothing is refused
+
+
+@pytest.mark.parametrize(
+    "condition, told",
+    [
+        ({"field": "is_new", "equals": "yes"}, "it is True or False, and never equals 'yes'. Did you mean True?"),
+        ({"field": "is_new", "equals": "false"}, "and never equals 'false'. Did you mean False?"),
+        ({"field": "is_new", "equals": 0}, "it is True or False, and never equals 0."),
+        ({"field": "is_new", "contains": "no"}, "and never contains 'no'. Did you mean False?"),
+        (
+            {"field": "category", "equals": "biling"},
+            "it is 'billing' or 'other', and never equals 'biling'. Did you mean",
+        ),
+        ({"field": "category", "contains": "bilin"}, "and never contains 'bilin'. Did you mean 'billing'?"),
+        ({"field": "score", "equals": "3"}, "it is a number, and never equals '3'. Did you mean 3?"),
+        ({"field": "score", "equals": True}, "it is a number, and never equals True."),
+        (
+            {"field": "tags", "equals": "hot"},
+            "it is a list, and never equals 'hot'. Test one of its items with contains.",
+        ),
+        ({"field": "place.city", "equals": 4}, "it is a text, and never equals 4. Did you mean '4'?"),
+        (
+            {"field": "mood", "equals": "prais"},
+            "it is 'praise', 'blame' or a number, and never equals 'prais'. Did you",
+        ),
+    ],
+)
+def test_e33_a_test_that_no_value_of_the_type_meets_is_found_before_a_model_is_asked(
+    condition: dict[str, Any], told: str
+) -> None:
+    llm = scripted()
+    triage = Task.of("Sort", name="triage", output_type=Ticket)
+    with pytest.raises(ValidationError, match=f"^A condition tests the field .*{re.escape(told)}"):
+        Ensemble(tasks=[triage, done("a", when=Condition("triage", **condition))], llm=llm).run()
+    assert llm.calls == ()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"field": "is_new", "equals": True},
+        {"field": "is_new", "contains": "tru"},
+        {"field": "category", "equals": "billing "},
+        {"field": "category", "matches": "^bil"},
+        {"field": "score", "equals": 3},
+        {"field": "score", "contains": "3"},
+        {"field": "tags", "contains": "hot"},
+        {"field": "mood", "equals": "blame"},
+        {"field": "mood", "equals": 7},
+        {"field": "rights", "equals": 3},
+        {"field": "since", "equals": "2026-11-27"},
+        {"field": "extra", "equals": "x"},
+    ],
+)
+def test_e33_a_test_that_some_value_of_the_type_meets_is_accepted(condition: dict[str, Any]) -> None:
+    triage = Task.of("Sort", name="triage", output_type=Ticket)
+    assert Ensemble(tasks=[triage, done("a", when=Condition("triage", **condition))], llm=scripted()).validate() == ()
+
+
+TYPED = """
+tasks:
+  triage: {description: Sort it, output_type: {ok: bool, mood: praise | blame}}
+  a: {description: A, when: {triage: [{field: ok, equals: yes}, {field: ok, matches: "("}]}}
+"""
+
+
+def test_e33_a_cell_shows_a_test_that_its_type_can_not_meet_at_its_first_character() -> None:
+    with pytest.raises(CellError) as caught:
+        read_cell(TYPED, {})
+    unmet, broken = caught.value.mistakes
+    assert unmet.message == (
+        "A condition tests the field 'ok' of task 'triage': it is true or false, and never equals 'yes'. "
+        "Did you mean true?"
+    )
+    line = TYPED.splitlines()[unmet.line - 1]
+    assert line[unmet.column - 1 : unmet.end_column - 1] == "yes"
+    assert "must be a regular expression" in broken.message  # and no test stands for it that is a mistake, too
+
+
+def test_e81_a_phase_until_something_that_can_never_be_is_refused_where_that_stands() -> None:
+    text = """
+phases:
+  work:
+    tasks:
+      check: {description: Check, output_type: {ok: bool, mood: praise | blame}}
+    until: [{check: {field: ok, equals: "true"}}, {check: {field: mood, equals: prais}}]
+    max_rounds: 3
+"""
+    with pytest.raises(CellError) as caught:
+        read_cell(text, {})
+    shown = [text.splitlines()[each.line - 1][each.column - 1 : each.end_column - 1] for each in caught.value.mistakes]
+    assert shown == ['"true"', "prais"]
+    assert [each.message.rpartition(". ")[2] for each in caught.value.mistakes] == [
+        "Did you mean true?",
+        "Did you mean 'praise'?",
+    ]
 
 
 def test_e33_a_field_that_may_be_missing_meets_no_test_and_leaves_it_to_the_default() -> None:

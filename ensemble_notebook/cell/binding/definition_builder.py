@@ -24,7 +24,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import Problem, ValidationError
 
 _STAND_IN: Final = "?"
-_SUBSTITUTES: Final[Mapping[type, Mapping[str, Any]]] = {Condition: {"equals": _STAND_IN}, Budget: {"max_llm_calls": 1}}
+_SUBSTITUTES: Final[Mapping[type, Mapping[str, Any]]] = {Condition: {"matches": "."}, Budget: {"max_llm_calls": 1}}
 """What stands for the one test or limit that was refused, since there must be one."""
 
 D = TypeVar("D", bound=Definition)

@@ -33,6 +33,9 @@ _REMEDIES: Final = (
         r"ERROR\.result\.score\((.+), replace=True\)\.",
         r"`%ensemble score NAME \1 --replace`, where NAME is the variable after -o.",
     ),
+    (r"it is True or False, and never\b", "it is true or false, and never"),
+    (r"Did you mean True\?", "Did you mean true?"),
+    (r"Did you mean False\?", "Did you mean false?"),
     (r"limit max_tokens instead\b", "limit `budget: {max_tokens: ...}` instead"),
 )
 

@@ -12,9 +12,8 @@ from typing import Any, Final
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
 from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.cell.text.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
-from ensemble_notebook.domain.value_text import FLAGS, PlainValueError, read_plain_value
+from ensemble_notebook.domain.value_text import FLAGS, OLD_FLAGS, PlainValueError, read_plain_value
 
-_OLD_FLAGS: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 _NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _SWALLOWED: Final = re.compile(r"[ \t]+#(?=[^\s#])[^\n]*")
 
@@ -101,7 +100,7 @@ def read_flag(node: Node, label: str) -> bool:
     value = to_plain_value(found)
     if isinstance(value, bool):
         return value
-    meant = _OLD_FLAGS.get(found.text.lower())
+    meant = OLD_FLAGS.get(found.text.lower())
     hint = f"YAML 1.2 has no yes, no, on and off: write {meant}." if meant else "Write true or false, without quotes."
     raise MisreadError(found.place, f"{label} takes true or false, and this is {describe_node(found)}.", hint)
 

@@ -18,6 +18,7 @@ from ensemble_notebook.cell.reading.values import to_plain_value
 from ensemble_notebook.cell.text.mistakes import MisreadError
 from ensemble_notebook.cell.text.source_text import OPTIONS
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.domain.value_text import OLD_FLAGS
 
 WIDTH: Final = 100
 """Columns of a line, as far as it can be broken."""
@@ -26,7 +27,6 @@ _INDENT: Final = "  "
 _MOST_IN_FLOW: Final = 4
 _LONGEST_KEY: Final = 100
 _INDICATORS: Final = frozenset("-?:,[]{}#&*!|>'\"%@`=~")
-_OLD_FLAGS: Final = frozenset({"yes", "no", "on", "off", "y", "n"})
 _UNSAFE: Final = re.compile(r": |:$| #|\t|^\.\.\.|^<<$")
 _UNSAFE_IN_FLOW: Final = re.compile(r"[,\[\]{}]|:(?!\w|//)")
 _WORDS: Final = re.compile(r"\S+( \S+)*")
@@ -152,7 +152,7 @@ def _is_plain(text: str, *, is_inside: bool, is_key: bool) -> bool:
         return False
     if is_inside and _UNSAFE_IN_FLOW.search(text):
         return False
-    if text.lower() in _OLD_FLAGS or (not is_key and text.partition(":")[0] in vocabulary.WORDS and ":" in text):
+    if text.lower() in OLD_FLAGS or (not is_key and text.partition(":")[0] in vocabulary.WORDS and ":" in text):
         return False
     return _is_read_as_text(text) and not (is_key and "{" in text)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field as make_field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition, show_value
-from ensemble_notebook.domain.definitions.output_type import is_same_scalar, to_scalar_text
+from ensemble_notebook.domain.definitions.output_type import FieldKind, FieldValues, is_same_scalar, to_scalar_text
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.value_text import OLD_FLAGS, PlainValueError, read_plain_value
 from ensemble_notebook.errors import DeadlineExceededError, find_nearest
 
 if TYPE_CHECKING:
@@ -130,6 +132,25 @@ class Condition(Definition):
             return any(to_scalar_text(each) == self.contains for each in value)
         return self.is_met_by(to_scalar_text(value))
 
+    def find_fault(self, values: FieldValues) -> str | None:
+        """Find why no value of its `field` can meet the test, as a sentence; None where one can."""
+        wanted = self.contains if self.equals is None else self.equals
+        if wanted is None or any(map(self.is_met_by_value, values.words)):
+            return None
+        if self.equals is None:
+            is_possible = bool(values.kinds)
+        else:
+            kind = FieldKind.TEXT if isinstance(wanted, str) else FieldKind.NUMBER
+            is_possible = not isinstance(wanted, bool) and kind in values.kinds
+        if is_possible:
+            return None
+        nearest = _find_meant(wanted, values)
+        if nearest is not None:
+            hint = f"Did you mean {nearest!r}?"
+        else:
+            hint = "Test one of its items with contains." if FieldKind.LIST in values.kinds else ""
+        return f"it is {values.describe()}, and never {self.test}. {hint}".strip()
+
     def describe(self, source: str) -> str:
         """Describe the condition, with `source` as its name: ``triage.category equals 'billing'``."""
         return f"{source if self.field is None else f'{source}.{self.field}'} {self.test}"
@@ -154,6 +175,21 @@ AnyCondition = Condition | Mapping[Any, Any]
 """The forms of a condition; the mapping is one of a task, or its name, to the test of its output."""
 
 _ANY_CONDITION: Final = "Condition('triage', contains='urgent') or {'triage': {'contains': 'urgent'}}"
+
+
+def _find_meant(wanted: str | float | bool, values: FieldValues) -> str | float | bool | None:
+    """The value of a field that was probably meant by another one."""
+    text = to_scalar_text(wanted).strip()
+    if FieldKind.TEXT in values.kinds:
+        return text
+    words = {to_scalar_text(each): each for each in values.words}
+    if (found := find_nearest(OLD_FLAGS.get(text.lower(), text), words)) is not None:
+        return words[found]
+    if FieldKind.NUMBER in values.kinds and isinstance(wanted, str):
+        with suppress(PlainValueError):
+            number = read_plain_value(text)
+            return number if isinstance(number, int | float) and not isinstance(number, bool) else None
+    return None
 
 
 def read_short_test(text: str) -> Mapping[str, Any] | None:

@@ -10,7 +10,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from enum import Enum
+from enum import Enum, Flag
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.definition import Definition
@@ -268,7 +268,12 @@ def find_field_fault(output_type: Any, path: str, root: Any = None) -> str | Non
 
     `root` is the whole output type, where `output_type` is a part of it: a schema refers to its own whole.
     """
-    root = output_type if root is None else root
+    found = _follow_path(output_type, path, output_type if root is None else root)
+    return found if isinstance(found, str) else None
+
+
+def _follow_path(output_type: Any, path: str, root: Any) -> list[Any] | str:
+    """Find the types that the field of this path may have; where there is no such field, why not."""
     found: list[Any] = [output_type]
     walked: list[str] = []
     for part in path.split("."):
@@ -277,12 +282,105 @@ def find_field_fault(output_type: Any, path: str, root: Any = None) -> str | Non
         if not branches:
             return f"its {owner} has no fields of its own."
         if _ANYTHING in branches:
-            return None
+            return [_ANYTHING]
         if not (found := [fields[part] for fields in branches if part in fields]):
             known = {name for fields in branches for name in fields}
             return f"its {owner} has no field {part!r}.{did_you_mean(part, sorted(known))}"
         walked.append(part)
-    return None
+    return found
+
+
+class FieldKind(Enum):
+    """What a field can be, where its values can't be listed; the value is how people call it."""
+
+    TEXT = "a text"
+    NUMBER = "a number"
+    LIST = "a list"
+
+
+_KIND_OF: Final = {str: FieldKind.TEXT, float: FieldKind.NUMBER, int: FieldKind.NUMBER} | dict.fromkeys(
+    (list, tuple, AbstractSet, Sequence), FieldKind.LIST
+)
+_SCHEMA_VALUES: Final[Mapping[Any, tuple[Any, ...]]] = {
+    "boolean": (True, False),
+    "string": (FieldKind.TEXT,),
+    "number": (FieldKind.NUMBER,),
+    "integer": (FieldKind.NUMBER,),
+    "array": (FieldKind.LIST,),
+    "null": (),
+}
+_MOST_WORDS: Final = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldValues:
+    """What a field of a typed output can be, as JSON has it.
+
+    Attributes:
+        words: single values, such as the words of an enum; of a bool True and False.
+        kinds: what else it can be.
+    """
+
+    words: tuple[str | int | float | bool, ...]
+    kinds: tuple[FieldKind, ...]
+
+    def describe(self) -> str:
+        """``'praise', 'blame' or a number``; of many words the first."""
+        shown = [*(repr(each) for each in self.words[:_MOST_WORDS]), *(each.value for each in self.kinds)]
+        if len(self.words) > _MOST_WORDS:
+            return f"{', '.join(shown)}, ..."
+        return " or ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def find_field_values(output_type: Any, path: str) -> FieldValues | None:
+    """Find what the field of this path can be; None where that is not known, or there is no such field."""
+    found = _follow_path(output_type, path, output_type)
+    if isinstance(found, str):
+        return None
+    values = [each for kind in found for each in _list_values(kind, output_type)]
+    if _ANYTHING in values or not values:
+        return None
+    kinds = {each: None for each in values if isinstance(each, FieldKind)}
+    return FieldValues(tuple(each for each in values if not isinstance(each, FieldKind)), tuple(kinds))
+
+
+def _list_values(kind: Any, root: Any) -> list[Any]:
+    """List what a type allows, single values and kinds of them; null is left out.
+
+    `_ANYTHING` stands for what is not known, or has fields of its own.
+    """
+    if isinstance(kind, Mapping):
+        return _list_schema_values(kind, root)
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return _list_values(inside[0], root)
+    if origin in (typing.Union, types.UnionType):
+        return [each for branch in inside for each in _list_values(branch, root)]
+    if origin is typing.Literal:
+        return [_to_scalar(each) for each in inside if each is not None]
+    kind = origin or kind
+    if not isinstance(kind, type):
+        return [_ANYTHING]
+    if issubclass(kind, Enum):
+        return [_ANYTHING] if issubclass(kind, Flag) else [_to_scalar(each) for each in kind]
+    if issubclass(kind, bool):
+        return [True, False]
+    if kind is type(None):
+        return []
+    return [next((_KIND_OF[base] for base in _KIND_OF if issubclass(kind, base)), _ANYTHING)]
+
+
+def _list_schema_values(schema: Mapping[str, Any], root: Any) -> list[Any]:
+    """The same for a JSON schema."""
+    schema = _follow_reference(schema, root)
+    branches = [each for word in ("anyOf", "oneOf") for each in schema.get(word, ()) if isinstance(each, Mapping)]
+    if branches:
+        return [each for branch in branches for each in _list_schema_values(branch, root)]
+    if "enum" in schema or "const" in schema:
+        return [each for each in schema.get("enum", [schema.get("const")]) if each is not None]
+    kinds = schema.get("type")
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    return [each for word in kinds for each in _SCHEMA_VALUES.get(word, (_ANYTHING,))]
 
 
 def find_list_fields(output_type: Any) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.item_list import Items
 from ensemble_notebook.domain.definitions.nested_ensemble import describe_ensemble
-from ensemble_notebook.domain.definitions.output_type import find_field_fault, find_list_fields
+from ensemble_notebook.domain.definitions.output_type import find_field_fault, find_field_values, find_list_fields
 from ensemble_notebook.domain.definitions.own_prompt import PROMPT_PLACES
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import CONTEXT, find_item_paths, find_places, find_variables
@@ -249,7 +249,7 @@ def _find_rounds_until_others(graph: Graph) -> Iterator[Problem]:
 
 
 def _find_unknown_fields(graph: Graph) -> Iterator[Problem]:
-    """Find conditions on a field that the output of their source can't have."""
+    """Find conditions on a field that the output of their source can't have, or that is never so."""
     for node in graph.conditions:
         path, source = node.condition.field, graph.tasks[node.source]
         if path is None:
@@ -265,6 +265,11 @@ def _find_unknown_fields(graph: Graph) -> Iterator[Problem]:
         if fault is not None:
             message = f"A condition looks at the field {path!r} of task {source.name!r}: {fault}"
             yield Problem(message, node.condition, "field")
+            continue
+        values = None if output_type is None else find_field_values(output_type, path)
+        if values is not None and (fault := node.condition.find_fault(values)) is not None:
+            message = f"A condition tests the field {path!r} of task {source.name!r}: {fault}"
+            yield Problem(message, node.condition, "equals" if node.condition.contains is None else "contains")
 
 
 def _find_unfit_reviewers(graph: Graph) -> Iterator[Problem]:
