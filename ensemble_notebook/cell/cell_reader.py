@@ -64,6 +64,7 @@ def read_cell(
     overrides: Mapping[str, Any] = _NOTHING,
     default_llm: str | None = None,
     needs_inputs: bool = True,
+    is_dry_run: bool = False,
     continue_from: str | None = None,
     columns: Collection[str] = (),
     file: CellText | None = None,
@@ -84,6 +85,7 @@ def read_cell(
         default_llm: the model where neither the cell nor the options name one.
         continue_from: the variable that holds the output of the run that this one goes on with.
         needs_inputs: False where a cell is defined and not run: then variables may lack a value.
+        is_dry_run: whether it is told which variables lack one; those that are misspelt are mistakes.
         columns: of the rows that it is run for, which give values to the variables that are called like them.
         file: the text that the cell builds on: its keys hold where the body does not have them.
         line: the options as they were typed, to show what is wrong in them.
@@ -119,6 +121,7 @@ def read_cell(
                 namespace,
                 report,
                 is_strict=needs_inputs,
+                is_dry_run=is_dry_run,
                 is_read_whole=_is_read_whole(top),
                 columns=columns,
             )

@@ -215,7 +215,7 @@ def validate_file(arguments: Namespace) -> None:
     Raises:
         EnsembleError: with every mistake.
     """
-    cell, _ = read_command(arguments, needs_inputs=False)
+    cell, _ = read_command(arguments, needs_inputs=False, is_dry_run=True)
     print(cell.plan._repr_mimebundle_()["text/plain"])
     for warning in cell.warnings:
         say(warning)
@@ -223,12 +223,13 @@ def validate_file(arguments: Namespace) -> None:
         print(f"needs {', '.join(f'-i {name}=...' for name in cell.missing)}")
 
 
-def read_command(arguments: Namespace, *, needs_inputs: bool) -> tuple[Cell, Options]:
+def read_command(arguments: Namespace, *, needs_inputs: bool, is_dry_run: bool = False) -> tuple[Cell, Options]:
     """The cell of a file; the options on its first line count where the command line does not say otherwise.
 
     Args:
         arguments: of the command.
         needs_inputs: whether a missing input is a mistake.
+        is_dry_run: whether a misspelt one is, and others are told.
 
     Raises:
         EnsembleError: with every mistake.
@@ -247,7 +248,7 @@ def read_command(arguments: Namespace, *, needs_inputs: bool) -> tuple[Cell, Opt
         **{name: value for name, value in given.items() if value is not None},
     )
     body, file = ("", kept) if kept.name else (kept.body, None)
-    cell = read_cell(body, overrides=options.overrides, needs_inputs=needs_inputs, file=file)
+    cell = read_cell(body, overrides=options.overrides, needs_inputs=needs_inputs, is_dry_run=is_dry_run, file=file)
     for notice in cell.notices:
         say(f"{notice.where}: {notice.message}")
     return cell, options

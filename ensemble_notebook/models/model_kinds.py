@@ -123,7 +123,10 @@ def parse_spec(spec: str | Mapping[str, Any]) -> ModelSpec:
     kind = _find_kind(word)
     found = None if kind is None else kind.read(word, rest.strip() if colon else None)
     if found is None:
-        hint = _suggest_spec(text, word, rest) if kind is None else _suggest_form(kind, word, rest)
+        if guess := guess_spec(text):
+            hint = f" {guess}"
+        else:
+            hint = _suggest_spec(word, rest) if kind is None else _suggest_form(kind, word, rest)
         raise make_spec_error(f"{text!r} names no model.{hint}")
     return found
 
@@ -199,10 +202,8 @@ def _refuse_key(text: str, item: str | None = None) -> None:
         raise make_spec_error(message, item)
 
 
-def _suggest_spec(text: str, word: str, rest: str) -> str:
+def _suggest_spec(word: str, rest: str) -> str:
     """Suggest what somebody who wrote this was probably after."""
-    if guess := guess_spec(text):
-        return f" {guess}"
     meant = find_nearest(word, [each for kind in KINDS for each in kind.words])
     kind = None if meant is None else _find_kind(meant)
     if kind is None or meant is None:

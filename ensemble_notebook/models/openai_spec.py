@@ -59,12 +59,14 @@ class OpenAISpec(ModelSpec):
             return None
         name, at, url = rest.partition("@")
         if not name:
-            raise make_spec_error(f"'{word}:' needs the name of a model after the colon, as in 'openai:gpt-4o-mini'.")
+            raise make_spec_error(f"'{word}:' needs the name of a model after the colon, as in '{cls.examples[0]}'.")
         return cls(name.strip(), check_url(url.strip(), before=f"{word}:{name}@") if at else None)
 
     @classmethod
     def guess(cls, text: str) -> str | None:
         """Know OpenAI's models, and other servers that speak its protocol, by their names."""
+        if text in cls.words:
+            return f"Did you mean 'openai:NAME'? For instance '{cls.examples[0]}'."
         word, _, rest = text.partition(":")
         if server := _KNOWN_SERVERS.get(re.sub(r"[-._]", "", word.lower())):
             return f"For {word} write 'openai:{rest or 'NAME'}@{server}'."

@@ -117,8 +117,10 @@ class ProviderSpec(ModelSpec):
         """Know providers by what people call them, and models by what their names begin with."""
         word, colon, rest = text.partition(":")
         spelled = re.sub(r"[-.\s]", "_", word.lower())
-        if colon and (provider := spelled if spelled in PROVIDERS else _MEANT.get(spelled)):
-            return f"Did you mean '{provider}:{rest or 'NAME'}'?"
+        if provider := spelled if spelled in PROVIDERS else _MEANT.get(spelled):
+            if not rest.strip():
+                return f"Did you mean '{provider}:NAME'? With what it calls the model, as '{_EXAMPLE}' has it."
+            return f"Did you mean '{provider}:{rest}'?"
         family = None if colon else next((each for each in _MEANT if word.lower().startswith(f"{each}-")), None)
         return None if family is None else f"Did you mean '{_MEANT[family]}:{text}'?"
 

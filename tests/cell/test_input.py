@@ -75,6 +75,36 @@ def test_name_that_can_not_be_a_variable_is_a_mistake():
     assert_mistakes("inputs: {«a-b»: x}\ntasks: [a]", "can't be a variable")
 
 
+PLACES = """
+tasks:
+  letter: Write about {topic} for {whom}
+  reply: {prompt: "Answer «{leter}» {context} «{contxt}» {tone}", context: letter}
+"""
+
+
+def test_dry_run_refuses_misspelt_places_and_tells_of_values_that_a_run_needs_c7():
+    assert_mistakes(
+        PLACES,
+        r"\{leter\} has no value. Did you mean 'context.letter'\?",
+        r"\{contxt\} has no value. Did you mean 'context'\?",
+        namespace={"tone": "kind"},
+        needs_inputs=False,
+        is_dry_run=True,
+    )
+    right = PLACES.replace("«{leter}»", "").replace("«{contxt}»", "")
+    cell = read(right, {"tonne": "kind"}, needs_inputs=False, is_dry_run=True)
+    assert [(each.line, each.message) for each in cell.notices] == [
+        (3, "{topic} has no value, which a run needs."),
+        (3, "{whom} has no value, which a run needs."),
+        (4, "{tone} has no value, which a run needs. Did you mean 'tonne'?"),
+    ]
+
+
+def test_a_missing_value_names_the_nearest_input_and_variable_of_the_notebook_c7():
+    assert_mistakes("- Find {topic} «{topci}»", r"Did you mean 'topic'\?", namespace={"topic": "tides"})
+    assert_mistakes("- Find «{topci}»", r"Did you mean 'topic'\?", namespace={"topic": "tides"})
+
+
 def test_definition_without_values_may_be_asked_for():
     cell = read("- '{topic} {tone}'", needs_inputs=False)
     assert cell.missing == ("topic", "tone")

@@ -174,11 +174,12 @@ def test_key_given_in_its_short_and_its_long_word_is_a_mistake():
     )
 
 
-def test_keys_of_a_cell_are_listed_by_their_short_words():
+def test_keys_of_a_cell_are_listed_as_they_are_called_and_the_short_words_behind_them():
     (mistake,) = mistakes_of("tasks: [a]\nzzz: 1")
-    for word in ("manager", "constraints", "policies", "review", "budget"):
-        assert f" {word}," in mistake.hint
-    assert "hierarchical_constraints" not in mistake.hint
+    keys, shorter = mistake.hint.removeprefix("A cell has: ").split("; shorter: ")
+    assert keys.split(", ") == list(vocabulary.CELL.keys)
+    assert {"manager_llm", "hierarchical_constraints", "delegation_policies", "review_policy"} <= set(keys.split(", "))
+    assert shorter == "constraints, policies, manager, review."
 
 
 def test_switches_and_choices_reach_their_definitions():

@@ -21,6 +21,8 @@ from ensemble_notebook import (
     ToolResult,
     ValidationError,
 )
+from ensemble_notebook.cell.cell_reader import read_cell
+from ensemble_notebook.cell.text.mistakes import CellError
 from ensemble_notebook.testing import find_violations
 
 OK = {"check": {"field": "ok", "equals": True}}
@@ -76,6 +78,26 @@ def attempts(output: EnsembleOutput) -> list[int]:
 def test_e81_a_wrong_loop_is_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         build(Checker(1), **fields).validate()
+
+
+@pytest.mark.parametrize(
+    "lines, place, said",
+    [
+        ("until: {check: done}\n    max_rounds: 0", "0", "max_rounds must be a whole number >= 1, got 0"),
+        ("until: {check: done}\n    max_rounds: many", "many", "takes a whole number"),
+        ("until: {check: done}\n    max_rounds: 3\n    review: Is it?", "Is it?", "both until and review"),
+        ("until: {check: default}\n    max_rounds: 3\n    on_exhausted: keep", "until", "'default' tests nothing here"),
+        ("until: {chekc: done}\n    max_rounds: 3", "chekc", "Did you mean 'check'?"),
+        ("until: []\n    max_rounds: 3", "3", "max_rounds without until"),
+    ],
+)
+def test_e81_what_is_wrong_with_a_loop_is_one_mistake_in_its_place(lines: str, place: str, said: str) -> None:
+    text = f"phases:\n  work:\n    tasks: {{check: Check it}}\n    {lines}\n"
+    with pytest.raises(CellError) as caught:
+        read_cell(text, {})
+    (mistake,) = caught.value.mistakes
+    assert said in mistake.message
+    assert text.splitlines()[mistake.line - 1][mistake.column - 1 : mistake.end_column - 1] == place
 
 
 def test_e81_plan_and_estimate_tell_the_rounds() -> None:

@@ -97,6 +97,29 @@ def test_v4_where_a_scorer_fails_for_all_the_runs_are_bound(shell: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "typed, written",
+    [
+        ("contains('v')", "contains('v')"),
+        ("contains('v w')", "contains('v w')"),
+        ("called_in_order(['a','b'])", "called_in_order(['a', 'b'])"),
+        ("equals('gold',field='city')", "equals('gold', field='city')"),
+        ("contains('v', ignore_case=True)", "contains('refund')"),
+    ],
+)
+def test_v4_quotes_that_the_line_takes_away_are_told_with_how_to_write_them(
+    shell: Any, typed: str, written: str
+) -> None:
+    shell.run_cell_magic("ensemble", "-o run --llm scripted", "- Say it")
+    told = f'Quotes inside a word get lost in this line. Put the whole between double quotes: "{written}".'
+    with pytest.raises(ValidationError, match=re.escape(told)):
+        shell.run_line_magic("ensemble", f"score run {typed}")
+    if " " not in typed:
+        with pytest.raises(CellError) as caught:
+            shell.run_cell_magic("ensemble", f"--llm scripted --score {typed}", "- Say it")
+        assert caught.value.mistakes[0].hint == told
+
+
+@pytest.mark.parametrize(
     "score, word, message",
     [
         ("is_rigt", "is_rigt", "there is no scorer 'is_rigt'. Did you mean 'is_right'?"),

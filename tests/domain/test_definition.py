@@ -197,3 +197,11 @@ def test_a_count_is_a_whole_number(value: Any) -> None:
 def test_a_switch_is_true_or_false(value: Any) -> None:
     with pytest.raises(ValidationError, match="Agent verbose must be True or False"):
         Agent(role="Writer", goal="Write", verbose=value)
+
+
+@pytest.mark.parametrize("given", [{"promt": "Say it"}, {"prompt_": "Say it"}, {"descripton": "Say it"}])
+def test_misspelt_field_that_another_one_follows_from_is_one_problem_e5(given):
+    with pytest.raises(ValidationError) as caught:
+        Task(**given)
+    (problem,) = caught.value.problems
+    assert "Did you mean" in problem.message

@@ -46,7 +46,9 @@ def test_spec_is_read(text, spec):
     [
         ("opena:gpt-4o", "Did you mean 'openai:gpt-4o'?"),
         ("OpenAI:gpt-4o", "Did you mean 'openai:gpt-4o'?"),
-        ("openai", "Did you mean 'openai:NAME'?"),
+        ("openai", "Did you mean 'openai:NAME'? For instance 'openai:gpt-4o-mini'."),
+        ("groq", "Did you mean 'groq:NAME'? With what it calls the model, as 'anthropic:claude-sonnet-4-5' has it."),
+        ("gemini", "Did you mean 'google_genai:NAME'?"),
         ("openai:", "needs the name of a model"),
         ("gpt-4o-mini", "Did you mean 'openai:gpt-4o-mini'?"),
         ("Local", "Did you mean 'local'?"),

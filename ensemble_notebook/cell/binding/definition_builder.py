@@ -19,7 +19,7 @@ from ensemble_notebook.cell.text.source_text import Place
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
-from ensemble_notebook.domain.definitions.phase import PhaseReview
+from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import Problem, ValidationError
 
@@ -45,8 +45,7 @@ class DefinitionBuilder:
             MisreadError: it can't be made even so; everything has been reported.
         """
         kind: Any = cls
-        required = _find_required_fields(kind)
-        for name in required:
+        for name in _find_required_fields(kind):
             if name not in fields:
                 fields[name] = _make_placeholder(cls, name)
         replaced: set[str | None] = set()
@@ -59,11 +58,7 @@ class DefinitionBuilder:
                     if problem.field not in fields or problem.field in replaced:
                         raise MisreadError(section.place) from error
                     replaced.add(problem.field)
-                    del fields[problem.field]
-                    if problem.field in required:
-                        fields[problem.field] = _make_placeholder(cls, problem.field)
-                    if problem.field != "field":  # the path of a condition, beside which its test stays
-                        fields |= _SUBSTITUTES.get(cls, {})
+                    _replace(cls, fields, problem.field)
             else:
                 self._made[id(made)] = (made, section)
                 return made
@@ -90,6 +85,26 @@ class DefinitionBuilder:
     def _find_item_place(self, section: Section, name: str | None, item: int | str | None) -> Place:
         places = self._places.get((id(section), name or ""), {})
         return places[item] if item is not None and item in places else section.find_place(name, item)
+
+
+def _replace(cls: type, fields: dict[str, Any], name: str) -> None:
+    """Take a field away that was refused, and put in its place what its definition can't do without."""
+    del fields[name]
+    if name in _find_required_fields(cls):
+        fields[name] = _make_placeholder(cls, name)
+    if name != "field":  # the path of a condition, beside which its test stays
+        fields |= _SUBSTITUTES.get(cls, {})
+    if cls is Phase:
+        complete_rounds(fields, name)
+
+
+def complete_rounds(fields: dict[str, Any], lacking: str) -> None:
+    """Let the fields of a phase do without one that was refused, so that its absence is no second mistake."""
+    if lacking == "until":
+        for name in ("max_rounds", "on_exhausted"):
+            fields.pop(name, None)
+    elif lacking == "max_rounds" and fields.get("until"):
+        fields["max_rounds"] = 1
 
 
 def make_placeholder_task() -> Task:

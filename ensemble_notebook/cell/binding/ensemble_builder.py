@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from ensemble_notebook.cell.binding.definition_builder import DefinitionBuilder, make_placeholder_task
+from ensemble_notebook.cell.binding.definition_builder import DefinitionBuilder, complete_rounds, make_placeholder_task
 from ensemble_notebook.cell.binding.name_resolver import FUNCTIONS, NameResolver
 from ensemble_notebook.cell.binding.value_binder import RoleBinder, ValueBinder
 from ensemble_notebook.cell.language.spellings import ASYNC_EXECUTION
@@ -124,8 +124,10 @@ class EnsembleBuilder:
             if order.workflow != Workflow.HIERARCHICAL or "workflow" in section.values:
                 fields["workflow"] = order.workflow
         fields["after"] = self._find_references(section, PHASE.keys["after"], self._phase_names.find)
-        if "until" in section.key_values and not fields.get("until"):  # what is wrong with it has been said
-            fields = {name: value for name, value in fields.items() if name not in ("max_rounds", "on_exhausted")}
+        for name in ("until", "max_rounds"):
+            is_written = name in section.key_values and getattr(section.key_values[name].value, "items", True)
+            if is_written and fields.get(name) in (None, ()):  # what is wrong with it has been said
+                complete_rounds(fields, name)
         return self._definition_builder.make(Phase, section, fields)
 
     def _make_tasks(self, sections: list[Section], order: _TaskOrder) -> tuple[Task, ...]:

@@ -13,11 +13,12 @@ from typing import Any, Final
 from ensemble_notebook.cell.binding.name_resolver import is_value
 from ensemble_notebook.cell.language.options import is_run_id
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
-from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote, suggest_name
+from ensemble_notebook.cell.text.mistakes import MistakeReport, find_nearest_name, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.nested_ensemble import list_input_texts
 from ensemble_notebook.domain.definitions.templates import (
+    CONTEXT,
     ITEM,
     find_input_name,
     find_variables,
@@ -53,13 +54,14 @@ class TemplateText:
     """A text of the cell that may hold variables, and where it is written.
 
     `places` are names that stand for something else in it: for the item, where it belongs to a task that runs for each
-    of a list, or for what its prompt is filled with. `is_source` where it names the input that has the
-    items, which is never written into a text.
+    of a list, or for what its prompt is filled with. `tasks` are those whose outputs it may have a place
+    for. `is_source` where it names the input that has the items, which is never written into a text.
     """
 
     text: str
     key_value: KeyValue
     places: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
     is_source: bool = False
 
     @property
@@ -70,11 +72,14 @@ class TemplateText:
 
 def collect_templates(sections: Iterable[Section], fields: tuple[str, ...]) -> list[TemplateText]:
     """Collect the texts of these fields, in the order of the cell."""
+    sections = list(sections)
+    named = tuple(each.name for each in sections if each.name is not None)
     return [
-        TemplateText(section.values[name], section.key_values[name], _list_places(section, name))
+        TemplateText(section.values[name], section.key_values[name], places, named if CONTEXT in places else ())
         for section in sections
         for name in fields
         if name in section.key_values and isinstance(section.values.get(name), str)
+        for places in [_list_places(section, name)]
     ]
 
 
@@ -112,10 +117,13 @@ def find_inputs(
     report: MistakeReport,
     *,
     is_strict: bool,
+    is_dry_run: bool = False,
     is_read_whole: bool,
     columns: Collection[str] = (),
 ) -> Inputs:
     """Find a value for every variable of the texts; report, all together, those that have none if `is_strict`.
+
+    A dry run is told of them, and refused where another name was surely meant.
 
     Where `is_read_whole`, code gets all inputs, so that one that no text uses is no sign of anything.
 
@@ -147,10 +155,9 @@ def find_inputs(
     known = {*found.values, *unreadable, *columns}
     found.missing = tuple(name for name in found.variables if name not in known)
     _report_unused(found, top, options, report, columns, is_read_whole=is_read_whole)
-    if is_strict and ("inputs" in top.values or "inputs" not in top.key_values):
+    if (is_strict or is_dry_run) and ("inputs" in top.values or "inputs" not in top.key_values):
         for name in found.missing:
-            place = find_variable_place(first[name], name, report.source)
-            _report_missing(name, place, found, namespace, report, (*columns, *first[name].places), columns)
+            _report_missing(name, first[name], found, namespace, report, columns, is_strict=is_strict)
     return found
 
 
@@ -198,23 +205,37 @@ def _is_value(namespace: Mapping[str, Any], name: str) -> bool:
 
 def _report_missing(
     name: str,
-    place: Place,
+    template: TemplateText,
     found: Inputs,
     namespace: Mapping[str, Any] | None,
     report: MistakeReport,
-    others: Collection[str],
     columns: Collection[str],
+    *,
+    is_strict: bool,
 ) -> None:
-    close = suggest_name(name, [*others, *(each for each in found.values if each not in found.variables)])
-    if not close and namespace is not None and name in namespace:
+    """Report a variable without a value; unless `is_strict`, as a mistake only where another name was surely meant."""
+    place = find_variable_place(template, name, report.source)
+    names = {} if namespace is None else namespace
+    meant = {each: each for each in (*columns, *template.places, *found.values) if each not in found.variables}
+    meant = {**{each: f"{CONTEXT}.{each}" for each in template.tasks}, **meant}
+    near = find_nearest_name(name, meant)
+    if near is not None:
+        close = f" Did you mean {meant[near]!r}?"
+    elif name in names:
         close = f" The notebook's {name!r} is a function, a class or a module."
+    else:
+        shown = (each for each in names if not each.startswith("_") and is_value(names[each]))
+        close = suggest_name(name, [*found.values, *shown])
     if name == ITEM:
         report.add_mistake(place, "{item} stands for an item, and this task has none.", _FOR_EACH)
         return
     hint = f"Pass `-i {name}=...`, add it to `inputs:`, or set {name} in a cell above; {{{{{name}}}}} stays as it is."
     if columns:
         hint = f"Rows and variants provide: {join_names(columns)}. {hint}"
-    report.add_mistake(place, f"{{{name}}} has no value.{close}", hint)
+    if near is None and not is_strict:
+        report.add_notice(place, f"{{{name}}} has no value, which a run needs.{close}")
+    else:
+        report.add_mistake(place, f"{{{name}}} has no value.{close}", hint)
 
 
 def _report_unused(

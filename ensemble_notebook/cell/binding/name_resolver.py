@@ -62,7 +62,8 @@ class UnimportedObject(Unimported):
 
 
 def _make_unimported_ensemble(name: str) -> EnsembleDefinition:
-    """Stands for an ensemble; nobody knows which inputs it wants."""
+    """Stands for an ensemble; nobody knows which inputs it wants. A name that is blank is a mistake elsewhere."""
+    name = name.strip() or "?"
     return EnsembleDefinition(tasks=(Task.of(name, handler=Unimported(name)),), name=name)
 
 

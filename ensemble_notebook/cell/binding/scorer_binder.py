@@ -28,7 +28,9 @@ from ensemble_notebook.evaluation.scorer import (
 _NAMED: Final = re.compile(r"\s*([^=('\"]+?)\s*=\s*(?!=)(.*)", re.DOTALL)
 _MODULE: Final = "scorers"
 _JUDGED: Final = "judged_by"
-_EXAMPLE: Final = "Write a function of the notebook, an ensemble, or a ready-made one such as \"contains('refund')\"."
+_SAMPLE: Final = "contains('refund')"
+_EXAMPLE: Final = f'Write a function of the notebook, an ensemble, or a ready-made one such as "{_SAMPLE}".'
+_SINGLE: Final = re.compile(r"(\w+)\(([^()'\",=]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,10 @@ def _read_call(text: str, names: Mapping[str, Any]) -> Any:
     try:
         call = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ScorerMistake(f"--score: {quote(text)} can't be read.", _EXAMPLE, text) from None
+        match = _SINGLE.fullmatch(text)
+        meant = f"{match[1]}('{match[2]}')" if match else _SAMPLE
+        hint = _suggest_quotes(meant) if "(" in text else _EXAMPLE
+        raise ScorerMistake(f"--score: {quote(text)} can't be read.", hint, text) from None
     word, has_module = _read_name(call)
     if not isinstance(call, ast.Call) or word is None:
         message = f"--score: {quote(text)} is no call of a ready-made scorer, and nothing else is evaluated here."
@@ -123,7 +128,28 @@ def _read_call(text: str, names: Mapping[str, Any]) -> Any:
         raise ScorerMistake(message, f"There are {join_names(ready_made.__all__)}.", word)
     if word == _JUDGED:
         raise ScorerMistake("--score: a judge is named by its variable.", "Write `--score JUDGE`.", word)
-    return _make(word, [_read_value(each) for each in call.args], _read_keywords(call))
+    hint = _suggest_quotes(ast.unparse(_TextMaker().visit(ast.parse(text, mode="eval"))))
+    return _make(word, [_read_value(each, hint) for each in call.args], _read_keywords(call, hint))
+
+
+class _TextMaker(ast.NodeTransformer):
+    """Makes texts of the names among the values of a call."""
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        """Leave the name of what is called as it is."""
+        node.args = [self.visit(each) for each in node.args]
+        node.keywords = [self.visit(each) for each in node.keywords]
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.Constant:
+        """A name is a text that has lost its quotes."""
+        return ast.Constant(node.id)
+
+
+def _suggest_quotes(call: str) -> str:
+    """How a call is written where the line takes its quotes away, as a shell does."""
+    shown = _SAMPLE if '"' in call else call
+    return f'Quotes inside a word get lost in this line. Put the whole between double quotes: "{shown}".'
 
 
 def _read_name(call: ast.AST) -> tuple[str | None, bool]:
@@ -136,23 +162,24 @@ def _read_name(call: ast.AST) -> tuple[str | None, bool]:
     return None, False
 
 
-def _read_keywords(call: ast.Call) -> dict[str, Any]:
+def _read_keywords(call: ast.Call, hint: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for each in call.keywords:
         if each.arg is None:
             raise ScorerMistake("--score: the values of a scorer are written one by one, without **.", _EXAMPLE)
-        values[each.arg] = _read_value(each.value)
+        values[each.arg] = _read_value(each.value, hint)
     return values
 
 
-def _read_value(node: ast.expr) -> Any:
+def _read_value(node: ast.expr, hint: str) -> Any:
     """A plain value: a text, a number, True, False, None, or a list of these."""
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         written = ast.unparse(node)
         message = f"--score: {quote(written)} is no plain value, and nothing is evaluated here."
-        raise ScorerMistake(message, "Write texts between quotes: \"contains('refund')\".", written) from None
+        hint = hint if isinstance(node, ast.Name | ast.List) else f'Write texts between quotes: "{_SAMPLE}".'
+        raise ScorerMistake(message, hint, written) from None
 
 
 def _make(word: str, values: Sequence[Any], named: Mapping[str, Any]) -> Any:

@@ -453,6 +453,12 @@ class SectionSchema:
         shortest |= {name: word for word, key_group in self.key_groups.items() for name in key_group.fields.values()}
         return tuple(dict.fromkeys(shortest.get(name, name) for name in self.keys))
 
+    def describe_keys(self) -> str:
+        """Which keys there are, as messages list them, and which of their short words stand for them."""
+        short = [*self.short_words, *self.key_groups]
+        shorter = f"; shorter: {', '.join(short)}" if short else ""
+        return f"{self.label[0].upper()}{self.label[1:]} has: {', '.join(self.keys)}{shorter}."
+
     @functools.cached_property
     def known(self) -> frozenset[str]:
         """Everything that can be written here."""

@@ -184,7 +184,7 @@ class FieldReader:
         schema, word = section.schema, key.text
         section.has_unknown = True
         message = f"unknown key {quote(word)} in {section.label}."
-        has = f"{schema.label[0].upper()}{schema.label[1:]} has: {join_names(schema.words, 30)}."
+        has = schema.describe_keys()
         if odd := find_invisible_character(word):
             message = f"the key {quote(word)} in {section.label} holds the invisible character {odd}."
             return MisreadError(key.place, message, "Delete it and type the key again.")

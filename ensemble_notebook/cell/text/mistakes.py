@@ -17,7 +17,7 @@ from ensemble_notebook.errors import Problem, ValidationError, find_nearest
 
 MOST_MISTAKES: Final = 100
 _SHOWN: Final = 20
-_MESSAGE_WIDTH: Final = 400
+_MESSAGE_WIDTH: Final = 500
 _TEXT_WIDTH: Final = 100
 
 

@@ -125,7 +125,7 @@ def _get_required_names(cls: type) -> tuple[str, ...]:
 
 
 def find_field_problems(
-    cls: type, extra: Sequence[Any], values: Mapping[str, Any], placed: Mapping[str, Any]
+    cls: Any, extra: Sequence[Any], values: Mapping[str, Any], placed: Mapping[str, Any]
 ) -> list[Problem]:
     """Find what is wrong with the names of the arguments of a definition.
 
@@ -146,10 +146,9 @@ def find_field_problems(
             problems.append(Problem(f"{owner} got {name} twice, by position and by name.", cls, name))
         elif name not in known:
             problems.append(Problem(f"{owner} has no field {name!r}.{did_you_mean(name, known)}", cls, name))
-    meant = {find_nearest(name, known) for name in values if name not in known}
-    missing = [
-        name for name in _get_required_names(cls) if name not in values and name not in placed and name not in meant
-    ]
+    meant = {near: value for name, value in values.items() if name not in known and (near := find_nearest(name, known))}
+    given = {*cls._complete_fields({**meant, **values}), *placed}
+    missing = [name for name in _get_required_names(cls) if name not in given]
     problems += [Problem(f"{owner} needs {'an' if name[0] in 'aeiou' else 'a'} {name}.", cls, name) for name in missing]
     return problems
 

@@ -185,7 +185,8 @@ class Phase(Definition):
             message = (
                 f"Phase {self.name!r} has both until and review, which may each send it back. Leave one of them out"
             )
-            raise self._refuse("until", f"{message}, or put the reviewer into the phase, as the task that until tests.")
+            message += ", or put the reviewer into the phase, as the task that until tests."
+            raise self._refuse("review", message)
 
     def _check_workflow(self) -> None:
         self._make_enum("workflow", Workflow)

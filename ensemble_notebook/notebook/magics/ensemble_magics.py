@@ -232,6 +232,7 @@ class EnsembleMagics(Magics):
             overrides=options.overrides,
             default_llm=self.llm,
             needs_inputs=needs_inputs,
+            is_dry_run=options.is_dry_run,
             continue_from=options.continue_from,
             columns=() if many is None else many.given,
             file=file,
