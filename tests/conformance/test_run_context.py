@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -217,6 +218,37 @@ def test_e79_live_objects_are_never_stored(store_path: Any) -> None:
     with pytest.raises(ValidationError, match="had deps, a Connection, and live objects are not kept: give them again"):
         plain.run(resume="-1")
     assert plain.run(resume="-1", deps=Connection())["a"].raw == "Connection"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [lambda deps: deps.find("1"), lambda deps: deps["rate"], lambda deps: deps * 2],
+    ids=["attribute", "item", "operator"],
+)
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+def test_e79_a_function_that_uses_deps_in_a_run_without_any_says_where_they_come_from(use: Any, is_async: bool) -> None:
+    def plain(account: str, run: RunContext[Any]) -> str:
+        """Look at an account."""
+        return str(use(run.deps))
+
+    async def later(account: str, run: RunContext[Any]) -> str:
+        """Look at an account."""
+        return str(use(run.deps))
+
+    tool = later if is_async else plain
+    asks = ToolUse(tool.__name__, {"account": "1"})
+    ensemble = Ensemble(tasks=[Task.of("Ask", tools=[tool])], llm=scripted(asks, "Done.", asks, "Done."))
+    told = r"Tool error: (Attribute|Type)Error: .*NoneType.*This run has no deps: give them by run\(deps=\.\.\.\)"
+    assert re.match(told, ensemble.run().frames.tool_calls.result.item())
+    fault = ensemble.run(deps=object()).frames.tool_calls.result.item()  # of another fault, nothing is said of deps
+    assert "run(deps=...)" not in fault
+
+
+def test_e79_without_deps_a_function_may_know_all_else_and_look_whether_there_are_any() -> None:
+    def show(task: TaskInput, run: RunContext[Any]) -> str:
+        return f"{run.task} {run.inputs['n']} {run.deps}"
+
+    assert Ensemble(tasks=[Task.of("Say {n}", name="a", handler=show)]).run(n=1).raw == "a 1 None"
 
 
 def test_e79_deps_beside_a_variable_of_that_name() -> None:

@@ -133,7 +133,7 @@ class Condition(Definition):
         return self.is_met_by(to_scalar_text(value))
 
     def find_fault(self, values: FieldValues) -> str | None:
-        """Find why none of the `values` that its `field` can have meets the test; None where one may. For the engine."""
+        """Find why none of the `values` that its `field` can have meets the test; None where one may."""
         wanted = self.contains if self.equals is None else self.equals
         if wanted is None or any(map(self.is_met_by_value, values.words)):
             return None

@@ -81,6 +81,8 @@ class RunContext(Generic[Deps]):
         return f"<RunContext of task {self.task!r} in run {self.run_id}>"
 
 
+_NO_DEPS: Final = "This run has no deps: give them by run(deps=...), Ensemble(deps=...), or `deps: NAME` in a cell."
+
 MakeContext = Callable[[], RunContext[Any]]
 
 _current: Final[contextvars.ContextVar[MakeContext | None]] = contextvars.ContextVar(
@@ -159,14 +161,18 @@ def give_context(function: F) -> F:
 
         @functools.wraps(function)
         async def call_async(*args: Any, **given: Any) -> Any:
-            return await _call(function, name, args, find_given(given))
+            given = find_given(given)
+            with _explaining(given[name]):
+                return await _call(function, name, args, given)
 
         wrapper = call_async
     else:
 
         @functools.wraps(function)
         def call(*args: Any, **given: Any) -> Any:
-            return _call(function, name, args, find_given(given))
+            given = find_given(given)
+            with _explaining(given[name]):
+                return _call(function, name, args, given)
 
         wrapper = call
     signature = inspect.signature(function)
@@ -174,6 +180,17 @@ def give_context(function: F) -> F:
     wrapper.__signature__ = signature.replace(parameters=parameters)
     wrapper.__annotations__ = {each: kind for each, kind in _read_annotations(function).items() if each != name}
     return typing.cast("F", wrapper)
+
+
+@contextmanager
+def _explaining(context: RunContext[Any]) -> Iterator[None]:
+    """Say where deps come from, in the error of a function that did something with None in a run without any."""
+    try:
+        yield
+    except (AttributeError, TypeError) as error:
+        if getattr(context, "deps", context) is None and "NoneType" in str(error) and _NO_DEPS not in str(error):
+            error.args = (f"{error}. {_NO_DEPS}",)
+        raise
 
 
 def _call(function: Callable[..., Any], name: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
