@@ -73,7 +73,12 @@ class Cell:
         try:
             items = list_known_items(self.graph, self.inputs)
             replies, pricing = find_usual_replies(definition.name or name, self.graph), make_pricing(definition)
-            return estimate(definition, self.graph, self.inputs, pricing, datetime.now(UTC), items, replies)
+            found = estimate(definition, self.graph, self.inputs, pricing, datetime.now(UTC), items, replies)
+            if self.scorers is None:
+                return found
+            from ensemble_notebook.ensemble.many_runs.map_run import add_judges
+
+            return add_judges(found, self.scorers.score, self.scorers.expected, self.inputs)
         except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema; or no key is set
             return None
 

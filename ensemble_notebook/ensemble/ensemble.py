@@ -572,23 +572,51 @@ class Ensemble(RunnableEnsemble):
         graph, values = check_ensemble(self)[0], merge_inputs(self, inputs, variables)
         return make_plan(graph, self._write_inputs(values), list_known_items(graph, values))
 
-    def estimate(self, inputs: Inputs = None, /, **variables: Any) -> CostEstimate:
-        """Estimate the model calls, tokens and cost of a run: what is likely, and the most. No model is started.
+    def estimate(
+        self,
+        inputs: Inputs = None,
+        /,
+        *,
+        rows: Any = None,
+        repeat: int | None = None,
+        score: AnyScorers | None = None,
+        expected: str | None = None,
+        **variables: Any,
+    ) -> CostEstimate:
+        """Estimate the model calls, tokens and cost of a run or a map: what is likely, and the most.
+
+        No model is started. Judges among the scorers are counted, too.
 
         Args:
             inputs: values of template variables.
+            rows: what `map` would be given; None: a single run.
+            repeat: how often each row, or the run, is done.
+            score: what would score it, as in `map`.
+            expected: the column of what a row should come to, as in `map`.
             **variables: more values, as keywords.
 
         Raises:
-            ValidationError: the ensemble can't run.
+            ValidationError: the ensemble can't run, or an argument is wrong.
         """
         from ensemble_notebook.ensemble.cost_estimation import estimate, find_usual_replies
 
         graph, _ = check_runnable(self, make_source(RunSettings()))
         values = merge_inputs(self, inputs, variables)
+        if rows is not None or repeat is not None:
+            from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, estimate_runs
+            from ensemble_notebook.ensemble.many_runs.rows import make_only_row, read_rows
+
+            settings = MapSettings(repeat=repeat, score=score, expected=expected)
+            given = make_only_row({}) if rows is None else read_rows(rows)
+            return estimate_runs([(self, replace(given, rows=[*given.rows] * (repeat or 1)), values)], settings, None)
         items = list_known_items(graph, values)
         written, replies = self._write_inputs(values), find_usual_replies(self.name, graph)
-        return estimate(self, graph, written, make_pricing(self), datetime.now(UTC), items, replies)
+        found = estimate(self, graph, written, make_pricing(self), datetime.now(UTC), items, replies)
+        if score is None:
+            return found
+        from ensemble_notebook.ensemble.many_runs.map_run import add_judges
+
+        return add_judges(found, score, expected, values)
 
     @classmethod
     def from_yaml(cls, source: str | Path, namespace: Mapping[str, Any] | None = None) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
@@ -133,7 +133,7 @@ def _find_passing(values: Amounts, k: int, *, is_share: bool) -> Iterator[tuple[
 
 
 def summarize(sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: Failed = None) -> RowFrame:
-    """A table of all variants and scores.
+    """A table of all variants and scores; without any score, of what each variant has done.
 
     Args:
         sides: the runs of each variant, by its name.
@@ -152,6 +152,9 @@ def summarize(sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: F
         for question in list_questions(runs, failed)
         for name, each in sides.items()
     ]
+    if not found and runs:
+        frame = SUMMARY.to_frame(list(_summarize_work(sides))).drop(columns=list(_OF_SCORES))
+        return frame if any(sides) else frame.drop(columns="variant")
     frame = SUMMARY.to_frame(found)
     for column in found[0].passing if found else ():
         values: list[Any] = [math.nan if each.passing[column] is None else each.passing[column] for each in found]
@@ -161,6 +164,14 @@ def summarize(sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: F
 
 
 _ANY: Final = Question(score="", measure="passed")
+_OF_SCORES: Final = ("score", "unscored", "mean", "low", "high")
+
+
+def _summarize_work(sides: Mapping[str, Sequence[ScoredRun]]) -> Iterator[SideSummary]:
+    """What each variant has done, where nothing is scored."""
+    for name, runs in sides.items():
+        rows = {each.row for each in runs if each.ending is not Ending.INCOMPLETE}
+        yield replace(summarize_side(make_side(name, runs, _ANY), _ANY), rows=len(rows))
 
 
 def list_questions(runs: Sequence[ScoredRun], failed: Failed) -> Iterator[Question]:

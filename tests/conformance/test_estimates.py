@@ -145,3 +145,25 @@ def test_v14_prompts_of_many_rows_are_as_long_as_they_are_on_average(shell: Any,
         shell.run_cell_magic("ensemble", "--map rows", CELL.format(llm=llm))
     likely = float(str(caught.value).partition("about $")[2].partition(" ")[0])
     assert likely < 100 * 0.0001 * (250 + 200) + 0.2
+
+
+@pytest.mark.parametrize("line", ["--map rows --repeat 2", "-i word=tea", "--map rows", "--repeat 3 -i word=tea"])
+def test_v14_judges_are_counted_alike_by_a_dry_run_and_from_python(
+    shell: Any, llm: str, store_path: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    body = CELL.format(llm=llm)
+    judge = "- {name: judge, description: 'Judge {output} for {word}', output_type: {passed: bool, why: str}}"
+    shell.run_cell_magic("ensemble", f"--define -o fair --llm {llm}", judge)
+    shell.run_cell_magic("ensemble", "--define -o said", body)
+    said, fair = shell.user_ns["said"], shell.user_ns["fair"]
+    rows = shell.user_ns["rows"] if "rows" in line else None
+    repeat = next((number for number in (2, 3) if f"--repeat {number}" in line), None)
+    inputs = {} if rows else {"word": "tea"}
+    capsys.readouterr()
+    for scored, score in (("", None), ("--score fair", fair)):
+        shell.run_cell_magic("ensemble", f"{line} --dry-run {scored}", body)
+        made = said.estimate(inputs, rows=rows, repeat=repeat, score=score)
+        assert f"Estimate: {made}.\n" in capsys.readouterr().out
+    assert [each.name for each in made.tasks] == ["say", "fair/judge"]
+    runs = (len(rows) if rows else 1) * (repeat or 1)
+    assert made.tasks[1].llm_calls.low == runs

@@ -279,6 +279,48 @@ def test_table_of_a_map_begins_with_what_failed_w25(shell):
     assert lines[-1] == "288 more rows; all of them: res.frame"
 
 
+UNFAIR = """
+def work(task):
+    style, number = task.inputs["style"], task.inputs["number"]
+    if (style == "a" and number < failed) or (style == "b" and number == 40):
+        raise ValueError("no")
+    return f"{style} {number}"
+
+failed = 20
+rows = [{"number": number} for number in range(50)]
+"""
+VARIED = """%%ensemble -o res --map rows --vary style=a --vary style=b
+tasks:
+  say: {description: "Say {number} {style}", handler: work}
+"""
+
+
+@pytest.mark.parametrize(
+    "failed, shown",
+    [
+        (20, [*(("style=a", number) for number in range(11)), ("style=b", 40)]),  # what failed, of both
+        (
+            1,
+            [
+                *(("style=a", 0), ("style=b", 40)),
+                *(("style=a", number) for number in range(1, 6)),
+                *(("style=b", number) for number in range(5)),
+            ],
+        ),
+    ],
+)
+def test_table_of_a_map_has_rows_of_all_variants_alike_w25(shell, failed, shown):
+    shell.run(UNFAIR)
+    shell.run(f"failed = {failed}")
+    shell.run(VARIED)
+    _, answer = shell.seen()
+    found = re.findall(r"^(style=\w)?\s+(\d+)\s+(?:failed|completed)", answer["text/plain"], re.MULTILINE)
+    variants = [variant for variant, _ in found]
+    filled = [next(filter(None, reversed(variants[: place + 1]))) for place in range(len(found))]
+    assert [(variant, int(number)) for variant, (_, number) in zip(filled, found, strict=True)] == shown
+    assert "88 more rows; all of them: res.frame" in answer["text/plain"]
+
+
 def test_work_on_many_is_counted_while_it_goes_on_w25(shell):
     shell.run(MANY)
     shell.run(FOR_EACH)

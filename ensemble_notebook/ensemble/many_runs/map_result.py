@@ -458,7 +458,8 @@ class MapResult(Pickled):
         Returns:
             A row for each variant and score, a label's words one by one. Columns: variant, score, rows, repeats,
             failed, incomplete, unscored, mean, low, high (95%: Wilson's interval of what passes, Student's t of
-            numbers), cost and duration_ms of a run.
+            numbers), cost and duration_ms of a run. Without scores a row for each variant: variant, rows, repeats,
+            failed, incomplete, cost and duration_ms.
 
         Raises:
             ValidationError: `k` is no number of repeats; rows failed under a number, and `failed` is not said; a score

@@ -51,6 +51,7 @@ from ensemble_notebook.ensemble.many_runs.rows import (
     check_columns,
     describe_index,
     describe_row,
+    make_only_row,
     name_runs,
     read_rows,
     to_kept_value,
@@ -596,6 +597,24 @@ def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
 _MOST_EXACT: Final = 50
 
 
+def estimate_runs(
+    variants: Iterable[tuple[EnsembleDefinition, Rows, Mapping[str, Any]]], settings: MapSettings, name: str | None
+) -> CostEstimate:
+    """Estimate all rows under all variants, with the judges of what they come to.
+
+    Args:
+        variants: at least one: a valid ensemble, what it would run for, with repeats, and the inputs of all rows.
+        settings: with what scores each row.
+        name: that earlier runs are remembered under, where the ensemble has none; None: they have none.
+    """
+    made: list[CostEstimate] = []
+    for ensemble, rows, common in variants:
+        graph = build_graph(ensemble)
+        found = estimate_map(ensemble, graph, rows, common, find_usual_replies(ensemble.name or name, graph))
+        made.append(replace(found, tasks=(*found.tasks, *estimate_judges(settings, rows, common))))
+    return replace(made[0], tasks=tuple(task for each in made for task in each.tasks))
+
+
 def estimate_map(
     ensemble: EnsembleDefinition,
     graph: Graph,
@@ -633,20 +652,17 @@ def estimate_map(
     return replace(estimates[0], tasks=tuple(_add(each) for each in columns))
 
 
-def estimate_judges(
-    score: AnyScorers | None, expected: str | None, rows: Rows, common: Mapping[str, Any]
-) -> tuple[TaskEstimate, ...]:
-    """Estimate what the judges among these scorers take, a task each; the texts that they judge are as long as usual.
+def estimate_judges(settings: MapSettings, rows: Rows, common: Mapping[str, Any]) -> tuple[TaskEstimate, ...]:
+    """Estimate what the judges among the scorers take, a task each; the texts that they judge are as long as usual.
 
     Args:
-        score: as for `MapSettings`.
-        expected: the column of what a row should come to; None: the usual ones.
+        settings: with the scorers, and the column of what a row should come to.
         rows: what is judged.
         common: inputs of all rows.
     """
     made: list[TaskEstimate] = []
-    column = find_expected_column((*rows.columns, *common), expected)
-    for scorer in read_scorers(score):
+    column = find_expected_column((*rows.columns, *common), settings.expected)
+    for scorer in settings.scorers:
         if scorer.judge is None:
             continue
         text = "x" * USUAL_REPLY * BYTES_PER_TOKEN
@@ -660,6 +676,19 @@ def estimate_judges(
         found = estimate_map(scorer.judge, graph, replace(rows, rows=judged), scorer.judge.inputs, replies)
         made += [replace(each, name=f"{scorer.name}/{each.name}") for each in found.tasks]
     return tuple(made)
+
+
+def add_judges(found: CostEstimate, score: AnyScorers, expected: str | None, inputs: Mapping[str, Any]) -> CostEstimate:
+    """The estimate of a single run, with the judges of what it comes to.
+
+    Args:
+        found: of the run itself.
+        score: what scores it, as for `MapSettings`.
+        expected: likewise.
+        inputs: of the run.
+    """
+    judged = estimate_judges(MapSettings(score=score, expected=expected), make_only_row({}), inputs)
+    return replace(found, tasks=(*found.tasks, *judged))
 
 
 def _measure(written: Mapping[str, str]) -> int:

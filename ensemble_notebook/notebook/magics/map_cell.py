@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ensemble_notebook.cell.language.options import DEFAULT_OUT
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.wording import format_money, pluralize
-from ensemble_notebook.ensemble.cost_estimation import find_usual_replies
-from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, estimate_judges, estimate_map, start_map
+from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, estimate_runs, start_map
 from ensemble_notebook.ensemble.many_runs.rows import Rows, list_remaining, make_only_row, read_rows
 from ensemble_notebook.ensemble.many_runs.variant import combine, make_variants
 from ensemble_notebook.errors import RunInterrupted, ValidationError, find_nearest
@@ -124,21 +123,14 @@ class ManyRuns:
 
     def estimate(self, read: Cell) -> CostEstimate | None:
         """What the cell will take in all; None where nobody can tell without importing what it names."""
-        estimates = []
-        for changes, rows in zip(self._changes.values() or ({},), self._to_run, strict=True):
-            definition = _change_definition(read.definition, changes)
-            graph = read.graph if definition is read.definition else build_graph(definition)
-            try:
-                inputs = {**read.inputs, **changes.get(_INPUTS, {})}
-                replies = find_usual_replies(definition.name or self._out, graph)
-                made = estimate_map(definition, graph, rows, inputs, replies)
-                if read.scorers is not None:
-                    judged = estimate_judges(read.scorers.score, read.scorers.expected, rows, inputs)
-                    made = replace(made, tasks=(*made.tasks, *judged))
-                estimates.append(made)
-            except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema, or no key is set
-                return None
-        return replace(estimates[0], tasks=tuple(task for each in estimates for task in each.tasks))
+        variants = [
+            (_change_definition(read.definition, changes), rows, {**read.inputs, **changes.get(_INPUTS, {})})
+            for changes, rows in zip(self._changes.values() or ({},), self._to_run, strict=True)
+        ]
+        try:
+            return estimate_runs(variants, self._make_settings(read.scorers), self._out)
+        except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema, or no key is set
+            return None
 
     def confirm_cost(self, shell: Any, read: Cell, most: float) -> None:
         """Ask before more is spent than that.
@@ -158,12 +150,14 @@ class ManyRuns:
             ValidationError, PromptTemplateError: they can't run like this; nothing was called.
         """
         variants = make_variants(ensemble, self._changes) if self._changes else ()
-        map_settings = MapSettings(repeat=self._repeat)
-        if scorers is not None:
-            map_settings = MapSettings(repeat=self._repeat, score=scorers.score, expected=scorers.expected)
-        handle = start_map(ensemble, self._given, settings, map_settings, inputs, variants)
+        handle = start_map(ensemble, self._given, settings, self._make_settings(scorers), inputs, variants)
         handle.begin()
         return handle
+
+    def _make_settings(self, scorers: CellScorers | None) -> MapSettings:
+        if scorers is None:
+            return MapSettings(repeat=self._repeat)
+        return MapSettings(repeat=self._repeat, score=scorers.score, expected=scorers.expected)
 
 
 def _to_changes(values: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, Any]:

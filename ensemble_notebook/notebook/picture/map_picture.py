@@ -100,9 +100,12 @@ def _find_number(name: str) -> int:
 
 
 def _order_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are shown: what failed, then the others, each in their order."""
-    is_failed = frame["status"].eq("failed")
-    return frame.iloc[[*is_failed.to_numpy().nonzero()[0], *(~is_failed).to_numpy().nonzero()[0]][:FIRST]]
+    """The rows that are shown: what failed, then the others, of all variants alike, each in their order."""
+    is_done = (~frame["status"].eq("failed")).to_numpy()
+    groups = [frame.index.get_level_values("variant"), is_done] if "variant" in frame.index.names else [is_done]
+    place = frame.groupby(groups, sort=False).cumcount().to_numpy()
+    shown = sorted(range(len(frame)), key=lambda at: (is_done[at], place[at]))[:FIRST]
+    return frame.iloc[sorted(shown, key=lambda at: (is_done[at], at))]
 
 
 def _make_bundle(said: str, notes: Iterable[str], frame: pd.DataFrame, more: str) -> dict[str, Any]:
