@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.cell.writing.object_names import remember_names
 from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlanPreview, list_tools, make_plan
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.planning.known_items import list_known_items
 
@@ -58,7 +58,8 @@ class Cell:
     @property
     def plan(self) -> ExecutionPlan:
         """What a run would do. Imports and calls nothing."""
-        return make_plan(self.graph, self.inputs, list_known_items(self.graph, self.inputs))
+        plan = make_plan(self.graph, self.inputs, list_known_items(self.graph, self.inputs))
+        return replace(plan, preview=PlanPreview(tools=list_tools(plan, self.graph)))
 
     def estimate(self, name: str | None = None) -> CostEstimate | None:
         """What a run would take; None where nobody can tell without importing what the cell names.

@@ -20,8 +20,9 @@ from ensemble_notebook.domain.definitions.tool import TOOL_NAME
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, check_inner_variables
 from ensemble_notebook.domain.planning.ensemble_texts import find_lacking, list_texts
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
-from ensemble_notebook.domain.planning.known_items import list_known_items
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlanPreview, list_tools, make_plan
+from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.planning.known_items import KnownItems, list_known_items
 from ensemble_notebook.domain.seams.event import Listener
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.events.event_stream import SystemClock
@@ -570,7 +571,13 @@ class Ensemble(RunnableEnsemble):
             ValidationError: the ensemble can't run.
         """
         graph, values = check_ensemble(self)[0], merge_inputs(self, inputs, variables)
-        return make_plan(graph, self._write_inputs(values), list_known_items(graph, values))
+        written, items = self._write_inputs(values), list_known_items(graph, values)
+        plan = make_plan(graph, written, items)
+        try:
+            likely = self._estimate(graph, written, items)
+        except Exception:  # noqa: BLE001 - without a key, say: a plan needs none
+            likely = None
+        return replace(plan, preview=PlanPreview(tools=list_tools(plan, graph), estimate=likely))
 
     def estimate(
         self,
@@ -598,8 +605,6 @@ class Ensemble(RunnableEnsemble):
         Raises:
             ValidationError: the ensemble can't run, or an argument is wrong.
         """
-        from ensemble_notebook.ensemble.cost_estimation import estimate, find_usual_replies
-
         graph, _ = check_runnable(self, make_source(RunSettings()))
         values = merge_inputs(self, inputs, variables)
         if rows is not None or repeat is not None:
@@ -609,14 +614,18 @@ class Ensemble(RunnableEnsemble):
             settings = MapSettings(repeat=repeat, score=score, expected=expected)
             given = make_only_row({}) if rows is None else read_rows(rows)
             return estimate_runs([(self, replace(given, rows=[*given.rows] * (repeat or 1)), values)], settings, None)
-        items = list_known_items(graph, values)
-        written, replies = self._write_inputs(values), find_usual_replies(self.name, graph)
-        found = estimate(self, graph, written, make_pricing(self), datetime.now(UTC), items, replies)
+        found = self._estimate(graph, self._write_inputs(values), list_known_items(graph, values))
         if score is None:
             return found
         from ensemble_notebook.ensemble.many_runs.map_run import add_judges
 
         return add_judges(found, score, expected, values)
+
+    def _estimate(self, graph: Graph, written: Mapping[str, str], items: KnownItems) -> CostEstimate:
+        from ensemble_notebook.ensemble.cost_estimation import estimate, find_usual_replies
+
+        replies = find_usual_replies(self.name, graph)
+        return estimate(self, graph, written, make_pricing(self), datetime.now(UTC), items, replies)
 
     @classmethod
     def from_yaml(cls, source: str | Path, namespace: Mapping[str, Any] | None = None) -> Self:

@@ -337,7 +337,7 @@ class PreparedEnsemble:
         return RunSpec(
             graph=resolved.graph,
             plan=self._make_plan(written, items),
-            bare_plan=self._get_bare_plan() if self._is_plan_shared and not items else None,
+            bare_plan=self.bare_plan if self._is_plan_shared and not items else None,
             items=items,
             agents=resolved.agents,
             name=ensemble.name,
@@ -383,15 +383,16 @@ class PreparedEnsemble:
     @cached_property
     def versions(self) -> Versions:
         """The versions of the definition, the same for all its runs."""
-        return make_versions(self._ensemble, list_planned_agents(self._agents, self.graph), self._get_bare_plan())
+        return make_versions(self._ensemble, list_planned_agents(self._agents, self.graph), self.bare_plan)
 
     def _make_plan(self, written: Mapping[str, str], items: KnownItems) -> ExecutionPlan:
         if items:
             return make_plan(self.graph, written, items)
-        return fill_plan(self._get_bare_plan(), self.graph, written) if self.written else self._get_bare_plan()
+        return fill_plan(self.bare_plan, self.graph, written) if self.written else self.bare_plan
 
-    def _get_bare_plan(self) -> ExecutionPlan:
-        """Get the plan without values of inputs, which all runs have in common."""
+    @property
+    def bare_plan(self) -> ExecutionPlan:
+        """The plan without values of inputs, which all runs have in common."""
         if self._plan is None:
             self._plan = make_plan(self.graph)
         return self._plan

@@ -16,10 +16,10 @@ from ensemble_notebook.notebook.picture.run_page import make_page
 from ensemble_notebook.notebook.picture.static_picture import (
     LONGEST_TEXT,
     TRACE_MIME,
+    make_first_bundle,
     make_interim_bundle,
     make_messages,
     make_output_bundle,
-    make_plan_bundle,
     render_chart_html,
     render_chart_text,
 )
@@ -204,7 +204,7 @@ def test_output_alone_is_as_whole_as_its_timeline_where_somebody_reads_it_w30(sh
 
 def test_plan_has_a_picture():
     plan = EventBuilder({"a": (), "b": ["a"]}).events[1].plan
-    bundle = make_plan_bundle(plan, "starting")
+    bundle = make_first_bundle(plan)
     assert set(bundle) == {"text/plain", "text/html"}
     assert bundle["text/plain"].startswith("○ starting · 2 tasks")
     assert {tag for tag, _ in Elements(bundle["text/html"]).found} <= KEPT_BY_JUPYTERLAB

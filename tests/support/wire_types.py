@@ -23,6 +23,9 @@ from ensemble_notebook.trace.tables.timeline_columns import (
     BUDGET,
     DELEGATION,
     FAILURE,
+    GRAPH_EDGES,
+    GRAPH_MEMBERS,
+    GRAPH_NODES,
     KNOWN_AT_START,
     KNOWN_BEFORE,
     MANY,
@@ -213,6 +216,9 @@ INTERFACES: Final = {
     "Many": MANY,
     "Failure": FAILURE,
     "Run": RUN,
+    "GraphNode": GRAPH_NODES,
+    "GraphEdge": GRAPH_EDGES,
+    "GraphMember": GRAPH_MEMBERS,
 }
 _TYPES: Final = {"Int64": "number", "Float64": "number", "boolean": "boolean"}
 

@@ -9,19 +9,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.definitions.definition import PlainValue, read_settings
 from ensemble_notebook.domain.definitions.item_list import Items, describe_count
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
 from ensemble_notebook.domain.definitions.own_prompt import find_appended_parts, get_prompt_places
 from ensemble_notebook.domain.definitions.templates import PlacedText, hide_item, render
+from ensemble_notebook.domain.definitions.tool import list_told_names
 from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.secrets import mask_values
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
 from ensemble_notebook.domain.planning.known_items import NONE_KNOWN, KnownItems
 from ensemble_notebook.domain.planning.map_design import MapDesign
 from ensemble_notebook.domain.seams.views import make_mime_bundle
+
+if TYPE_CHECKING:
+    from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -80,6 +84,19 @@ class PlannedTask(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PlanPreview(Record):
+    """What a picture of a plan says besides, as long as nothing runs.
+
+    Attributes:
+        tools: by the role of an agent, the names that its model sees.
+        estimate: what the run will take; None where nobody can tell.
+    """
+
+    tools: Mapping[str, tuple[str, ...]]
+    estimate: CostEstimate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ExecutionPlan(Record):
     """The plan of a run, made before anything runs.
 
@@ -93,6 +110,8 @@ class ExecutionPlan(Record):
         phases: phase name -> names of the phases that it waits for, in order of declaration; empty without phases.
         phase_settings: phase name -> its ``when``, ``until`` and ``review`` in words, if it has them.
         design: of a map: which rows its tasks are; None for other runs, and in files of older versions.
+        row_plan: of a map: what each of its rows does; None for other runs, and in files of older versions.
+        preview: of a plan that somebody asked for; no run has it.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -104,6 +123,8 @@ class ExecutionPlan(Record):
     phases: dict[str, tuple[str, ...]]
     phase_settings: Mapping[str, Mapping[str, PlainValue]] = field(default_factory=dict)
     design: MapDesign | None = None
+    row_plan: ExecutionPlan | None = None
+    preview: PlanPreview | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and dicts, ready for JSON; secrets masked."""
@@ -258,6 +279,17 @@ def make_plan(
         },
         phase_settings={phase.name: _plan_phase_settings(phase, graph) for phase in graph.phases},
     )
+
+
+def list_tools(plan: ExecutionPlan, graph: Graph) -> dict[str, tuple[str, ...]]:
+    """By the roles of a plan, the names of the tools that each has; those of the ensembles inside, too."""
+    found: dict[str, tuple[str, ...]] = {}
+    for planned, node in zip(plan.tasks, graph.tasks, strict=True):
+        if planned.nested is not None and node.nested is not None:
+            found.update(list_tools(planned.nested, node.nested))
+        if node.agent is not None and node.agent.tools:
+            found[planned.agent] = tuple(name for tool in node.agent.tools for name in list_told_names(tool))
+    return found
 
 
 def fill_plan(plan: ExecutionPlan, graph: Graph, inputs: Mapping[str, Any]) -> ExecutionPlan:

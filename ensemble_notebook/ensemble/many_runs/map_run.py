@@ -311,6 +311,7 @@ class _MapRun:
             for each in checked:
                 each.runner.scorers = packed
         self._versions = [each.prepared.versions for each in checked]
+        self._row_plan = checked[0].prepared.bare_plan
         self._fields = fields if all(each.list_fields() == fields for each in checked) else {}
         self._runs = {
             each.name: each
@@ -337,11 +338,11 @@ class _MapRun:
         outer = self._make_outer(to_run)
         prepared = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=self._task_noun)
         spec = prepared.make_spec({})
-        design = self._make_design()
+        told: dict[str, Any] = {"design": self._make_design(), "row_plan": self._row_plan}
         spec = replace(
             spec,
-            plan=replace(spec.plan, design=design),
-            bare_plan=None if spec.bare_plan is None else replace(spec.bare_plan, design=design),
+            plan=replace(spec.plan, **told),
+            bare_plan=None if spec.bare_plan is None else replace(spec.bare_plan, **told),
             is_reusing=self._settings.reuse or spec.is_reusing,
             warnings=(*spec.warnings, *self._gate_warnings),
             versions=join_versions(self._versions),

@@ -29,9 +29,9 @@ from ensemble_notebook.notebook.live.timeline_widget import add_feed_id, make_fe
 from ensemble_notebook.notebook.picture.static_picture import (
     TRACE_MIME,
     can_resume,
+    make_first_bundle,
     make_interim_bundle,
     make_output_bundle,
-    make_plan_bundle,
 )
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
@@ -294,7 +294,7 @@ class NotebookDisplay:
 
     def open(self, plan: ExecutionPlan) -> None:
         if self._has_timeline:
-            self._plan = make_plan_bundle(plan, "starting")
+            self._plan = make_first_bundle(plan)
             self._timeline = display(self._plan, raw=True, display_id=True)
         if self._is_background:
             # The cell is over when the answer comes: its place has to be made now.

@@ -213,6 +213,8 @@ class RunFeed:
             self._take_selection(subscriber, content)
         elif kind == "search":
             self._send_found(subscriber, content.get("words"))
+        elif kind == "graph":
+            self._send_graph(subscriber)
 
     def _answer_at_once(self, subscriber: Subscriber, kind: Any, content: Any) -> None:
         """Answer what is about the run as it stands; the lock is held."""
@@ -264,6 +266,12 @@ class RunFeed:
         found = self.messages.search_texts(words)
         with self._lock:
             self._send(subscriber, found)
+
+    def _send_graph(self, subscriber: Subscriber) -> None:
+        """Send the run as a graph. It is not paint's turn to wait meanwhile."""
+        graph = self.messages.make_graph()
+        with self._lock:
+            self._send(subscriber, graph)
 
     def _list_due(self, is_last: bool) -> list[Subscriber]:
         """List those that get a snapshot now, since no view has said hello through them."""

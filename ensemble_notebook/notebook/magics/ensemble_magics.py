@@ -257,12 +257,15 @@ class EnsembleMagics(Magics):
 
         for warning in read.warnings:
             _write(f"Warning: {warning}\n")
+        variable = None if out == DEFAULT_OUT else out
+        estimate = read.estimate(variable) if many is None else many.estimate(read)
         plan = read.plan if many is None else many.plan(read)
+        if many is None and plan.preview is not None:
+            preview = dataclasses.replace(plan.preview, estimate=estimate)
+            plan = dataclasses.replace(plan, preview=preview)
         display(plan)
         if many is not None:
             _write(f"{many.describe()}.\n")
-        variable = None if out == DEFAULT_OUT else out
-        estimate = read.estimate(variable) if many is None else many.estimate(read)
         if estimate is not None:
             _write(f"Estimate: {estimate}.\n")
         if out != DEFAULT_OUT:

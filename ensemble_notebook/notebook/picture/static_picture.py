@@ -176,9 +176,17 @@ def can_resume(cell: str | None) -> bool:
     return cell is not None and find_store() is not None
 
 
-def make_plan_bundle(plan: ExecutionPlan, title: str = "plan") -> html.Bundle:
-    """What is going to happen, as plain text and HTML."""
-    chart = make_plan_chart(plan, title)
+def make_plan_bundle(plan: ExecutionPlan) -> html.Bundle:
+    """What is going to happen, as plain text, and in HTML as a graph (W32) and a table."""
+    from ensemble_notebook.notebook.picture.plan_picture import draw_plan
+
+    chart = make_plan_chart(plan)
+    return {"text/plain": render_chart_text(chart), "text/html": render_chart_html(chart, picture=draw_plan(plan))}
+
+
+def make_first_bundle(plan: ExecutionPlan) -> html.Bundle:
+    """A run that is starting: what it is going to do."""
+    chart = make_plan_chart(plan, "starting")
     return {"text/plain": render_chart_text(chart), "text/html": render_chart_html(chart)}
 
 
@@ -209,9 +217,15 @@ def render_chart_text(chart: Chart) -> str:
 
 
 def render_chart_html(
-    chart: Chart, outputs: Mapping[str, str] | None = None, whole_text: str = WHOLE_TEXT
+    chart: Chart,
+    outputs: Mapping[str, str] | None = None,
+    whole_text: str = WHOLE_TEXT,
+    picture: html.Html | None = None,
 ) -> html.Html:
-    """A chart as a table, and below it the tasks' outputs by their spans' ids, folded."""
+    """A chart as a table, and below it the tasks' outputs by their spans' ids, folded.
+
+    Where there is another picture of the same, that is seen first, and the table is folded.
+    """
     title = html.tag("strong", _color(f"{MARKS[chart.status]} {chart.title}", chart.status))
     facts = [part for fact in chart.facts for part in (" ", html.faint("·"), f" {fact}")]
     said = [html.tag("div", chart.sentence)] if chart.sentence else []
@@ -224,8 +238,13 @@ def render_chart_html(
     return html.wrap(
         html.tag("div", title, *facts),
         *said,
-        table,
+        *(
+            [table]
+            if picture is None
+            else [picture, html.fold(html.faint("as a table"), table, *_render_legend(chart))]
+        ),
         *_render_notes(chart),
+        *(_render_legend(chart) if picture is None else ()),
         *_render_outputs(chart, outputs or {}, whole_text),
     )
 
@@ -255,6 +274,9 @@ def _render_piece(piece: BarPiece) -> str:
 def _render_notes(chart: Chart) -> Iterable[html.Html]:
     for note in chart.notes:
         yield html.tag("div", _color("!", "backoff"), f" {note}")
+
+
+def _render_legend(chart: Chart) -> Iterable[html.Html]:
     if chart.legend:
         words = [part for piece, word in chart.legend for part in (_color(piece.text, piece.kind), f" {word}\u2002")]
         yield html.tag("div", html.tag("span", *words, style=html.FAINT), style="font-size:12px")

@@ -384,3 +384,58 @@ RUN: Final = Table(
         Column("error", "object", "what ended the run", None, "Failure"),
     ),
 )
+
+GRAPH_NODES: Final = Table(
+    "node of the graph of a run, or a box around others",
+    None,
+    (
+        Column(
+            "key", "string", "identifies it in this graph, as long as the run goes on", "node.key", is_nullable=False
+        ),
+        Column(
+            "kind", "category", "phase, round or rows, which are boxes; else a node", "node.kind", is_nullable=False
+        ),
+        Column("parent", "Int64", "place of the box around it among the nodes, before it"),
+        Column("title", "string", "what it is called", "node.title", is_nullable=False),
+        Column("agent", "category", "role of who is to do it", lambda row: row.node.agent or None),
+        Column("model", "category", "by which model", lambda row: row.node.model or None),
+        Column("settings", "string", "how it was declared, in words", lambda row: row.node.settings or None),
+        Column("count", "Int64", "how many it stands for", "node.count"),
+        Column("is_many", "boolean", "it runs for each item of a list", "node.is_many"),
+        *(
+            Column(name, "Int64", meaning, f"place.{name}", is_nullable=False)
+            for name, meaning in (
+                ("x", "its left side, in pixels from that of the graph"),
+                ("y", "its top, in pixels from that of the graph"),
+                ("width", "of all of it, in pixels"),
+                ("height", "of all of it, in pixels"),
+            )
+        ),
+    ),
+)
+GRAPH_EDGES: Final = Table(
+    "edge of the graph of a run",
+    None,
+    (
+        Column("source", "Int64", "place of the node that it comes from, among the nodes", is_nullable=False),
+        Column("target", "Int64", "place of the node that it goes to, among the nodes", is_nullable=False),
+        Column(
+            "kind",
+            "category",
+            "context, items, condition, order, delegation, loop or round",
+            "edge.kind",
+            is_nullable=False,
+        ),
+        Column("words", "string", "what is said of it", lambda row: row.edge.words or None),
+        Column("way", "object", "the points that it goes through: x, y, x, y, ...", None, "readonly number[]", False),
+    ),
+)
+GRAPH_MEMBERS: Final = Table(
+    "span that a node of the graph stands for",
+    None,
+    (
+        Column("span_id", "string", "of the span", is_nullable=False),
+        Column("node", "Int64", "place of the node among the nodes", is_nullable=False),
+        Column("go", "Int64", "which go at its work, from 1; absent for all of it"),
+    ),
+)

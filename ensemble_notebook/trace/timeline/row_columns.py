@@ -22,7 +22,7 @@ from itertools import compress
 from typing import Any, Final, Literal
 
 from ensemble_notebook.trace.spans.span import Span
-from ensemble_notebook.trace.tables.table import Column, to_number
+from ensemble_notebook.trace.tables.table import Column, Table, to_number
 from ensemble_notebook.trace.tables.timeline_columns import ROWS
 
 UNKNOWN: Final = -(2**31)
@@ -64,6 +64,15 @@ def pack_rows(spans: Sequence[Span], parents: Sequence[str | None] | None = None
     ids = [span.span_id for span in spans]
     parents = [span.parent_id for span in spans] if parents is None else parents
     return [_pack_ids("span_id", ids), *filter(None, [_pack_parents(ids, parents), *columns])]
+
+
+def pack_table(table: Table, rows: Sequence[Any]) -> list[PackedColumn]:
+    """The columns of another table, without those that say nothing; `span_id` is what it is in rows."""
+    columns: list[PackedColumn | None] = []
+    for each in table.all_columns if rows else ():
+        values = each.values(rows)
+        columns.append(_pack_ids("span_id", values) if each.name == "span_id" else _PACKERS[each.dtype](each, values))
+    return [*filter(None, columns)]
 
 
 def to_buffer(columns: Sequence[PackedColumn]) -> tuple[list[dict[str, Any]], bytes]:
@@ -295,7 +304,7 @@ _WITH_DIFFERENCES: Final = ("parent_id", "start_ms", "slack_ms")
 def to_texts(columns: Sequence[PackedColumn]) -> list[dict[str, Any]]:
     """What each column is, with its lists as texts."""
     by_name = {each.name: each for each in columns}
-    kinds = (by_name["kind"].codes if columns else None) or array("i")
+    kinds = (by_name["kind"].codes if "kind" in by_name else None) or array("i")
     starts = _find_thousandths(by_name["start_ms"]) if "start_ms" in by_name else None
     return [_describe(each, kinds, starts) for each in columns]
 
@@ -363,7 +372,7 @@ def _describe_numbers(column: PackedColumn, kinds: array[int], starts: Numbers |
 
 def _narrow(numbers: Numbers, kinds: array[int], name: str) -> tuple[Numbers, dict[str, Any]]:
     """The numbers without those of kinds of which none is known, and what says so."""
-    if name == "kind":
+    if name == "kind" or not kinds:
         return numbers, {}
     told = {kind for kind, number in zip(kinds, numbers, strict=True) if number is not None}
     if len(told) == len(set(kinds)):

@@ -20,6 +20,7 @@ from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.timeline_columns import VERSION
 from ensemble_notebook.trace.timeline.playhead import Point, make_series, pack_series, row_at, run_at
 from ensemble_notebook.trace.timeline.row_columns import pack_rows, to_buffer
+from ensemble_notebook.trace.timeline.run_graph import GraphMemory, make_run_graphs
 from ensemble_notebook.trace.timeline.saved_view import add_rows_and_details, measure_bytes
 from ensemble_notebook.trace.timeline.span_details import to_details, to_piece
 from ensemble_notebook.trace.timeline.timeline_rows import to_outline, to_phases, to_row, to_run
@@ -27,6 +28,8 @@ from ensemble_notebook.trace.timeline.timeline_rows import to_outline, to_phases
 SAVED_BYTES: Final = 200_000
 SERIES_SHARE: Final = 0.1
 """So much of a saved view the series may take: of 200 kB always enough."""
+GRAPH_SHARE: Final = 0.3
+"""How much of a saved view its graphs may take, since rows and texts tell more."""
 TAIL: Final = 400
 """How many characters of a text that is being streamed a view has at once."""
 
@@ -66,6 +69,7 @@ class TimelineMessages:
         self._variable = variable
         self._cell = cell
         self._is_resumable = is_resumable
+        self._graphs = GraphMemory()
 
     @property
     def count(self) -> int:
@@ -177,6 +181,12 @@ class TimelineMessages:
 
         return search_texts(self._fold, words)
 
+    def make_graph(self) -> dict[str, Any]:
+        """The run as a graph (W32): for a view that shows it, which asks again when there is more to be shown."""
+        with self._fold.lock:
+            count, graphs = self._fold.count, make_run_graphs(self._fold)
+        return {"kind": "graph", "n": count, "graphs": self._graphs.pack(graphs)}
+
     def get_task_outputs(self) -> dict[str, str]:
         """What the tasks wrote, by the ids of their spans; all of it."""
         with self._fold.lock:
@@ -197,6 +207,8 @@ class TimelineMessages:
             saved = {**self._make_head("saved"), "saved_at": self._now().isoformat()}
             if self.is_over and measure_bytes(series := pack_series(self._series)) <= max_bytes * SERIES_SHARE:
                 saved["series"] = series
+            if measure_bytes(graphs := self._graphs.pack(make_run_graphs(self._fold))) <= GRAPH_SHARE * max_bytes:
+                saved["graphs"] = graphs
             add_rows_and_details(saved, self._fold, self._list_shown(), max_bytes)
             return saved
 

@@ -360,6 +360,60 @@ export interface Run {
   error?: Failure | null;
 }
 
+/** One node of the graph of a run, or a box around others. */
+export interface GraphNode {
+  /** identifies it in this graph, as long as the run goes on */
+  key: string;
+  /** phase, round or rows, which are boxes; else a node */
+  kind: string;
+  /** place of the box around it among the nodes, before it */
+  parent?: number | null;
+  /** what it is called */
+  title: string;
+  /** role of who is to do it */
+  agent?: string | null;
+  /** by which model */
+  model?: string | null;
+  /** how it was declared, in words */
+  settings?: string | null;
+  /** how many it stands for */
+  count?: number | null;
+  /** it runs for each item of a list */
+  is_many?: boolean | null;
+  /** its left side, in pixels from that of the graph */
+  x: number;
+  /** its top, in pixels from that of the graph */
+  y: number;
+  /** of all of it, in pixels */
+  width: number;
+  /** of all of it, in pixels */
+  height: number;
+}
+
+/** One edge of the graph of a run. */
+export interface GraphEdge {
+  /** place of the node that it comes from, among the nodes */
+  source: number;
+  /** place of the node that it goes to, among the nodes */
+  target: number;
+  /** context, items, condition, order, delegation, loop or round */
+  kind: string;
+  /** what is said of it */
+  words?: string | null;
+  /** the points that it goes through: x, y, x, y, ... */
+  way: readonly number[];
+}
+
+/** One span that a node of the graph stands for. */
+export interface GraphMember {
+  /** of the span */
+  span_id: string;
+  /** place of the node among the nodes */
+  node: number;
+  /** which go at its work, from 1; absent for all of it */
+  go?: number | null;
+}
+
 // The numbers of a run and of its budget, for who reads them one by one.
 export const RUN_COUNTS = [
   "elapsed_ms", "tasks_total", "tasks_done", "tasks_failed", "tasks_skipped", "tasks_cancelled", "llm_call_count",
