@@ -84,7 +84,7 @@ def records(kind: Any, depth: int = 0) -> Iterator[Any]:
     hints = get_type_hints(kind)
     names = [each.name for each in dataclasses.fields(kind) if each.init and each.name not in LEFT_OUT]
     # Records of their own kind are tried once inside each other.
-    ends = {"nested": [None], "managed": [()]} if depth > 3 else {}  # a plan holds plans, and a task of it tasks
+    ends = {"nested": [None], "managed": [()], "row_plan": [None]} if depth > 3 else {}  # a plan holds plans and tasks
     values = {name: ends[name] if name in ends else samples(hints[name], depth) for name in names}
     needed = [
         each.name
