@@ -11,6 +11,7 @@ from ensemble_notebook import Ensemble, ScriptedChatModel, Task
 from ensemble_notebook.cell.completion import explain, list_given, propose, propose_options
 from ensemble_notebook.cell.language.vocabulary import SCHEMAS, TASK
 from ensemble_notebook.cell.outline import Outline
+from ensemble_notebook.models.model_kinds import list_examples
 
 
 class Brief:
@@ -152,7 +153,7 @@ def test_no_beginning_of_a_cell_is_too_broken(size: int) -> None:
         ("%%ensemble --dr", ["--dry-run"]),
         ("%%ensemble -o x --workflow ", ["sequential", "parallel", "hierarchical"]),
         ("%%ensemble --map ", ["df"]),
-        ("%%ensemble --llm ", ["local", "openai:gpt-4o-mini", "anthropic:claude-sonnet-4-5", "model"]),
+        ("%%ensemble --llm ", [*list_examples(), "model"]),
         ("%%ensemble --only f", ["facts"]),
         ("%%ensemble -i ", ["topic="]),
         ("%%ensemble -o ", []),

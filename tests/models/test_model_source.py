@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.langchain.scripted_model import Reply, ScriptedChatModel
-from ensemble_notebook.models.model_kinds import describe_models
+from ensemble_notebook.models.model_kinds import KINDS, describe_models
 from ensemble_notebook.models.model_source import ModelSource, get_default_source
 from tests.support.openai_server import Answer
 
@@ -327,7 +327,7 @@ def test_prepared_model_answers_on_its_own_loop_while_another_is_prepared(server
 
 def test_offers_say_what_is_missing(monkeypatch):
     offers = {offer.spec: offer for offer in describe_models()}
-    assert list(offers) == ["local", "local:PATH.gguf", "openai:NAME", "openai:NAME@URL", "scripted", "PROVIDER:NAME"]
+    assert list(offers) == [form for kind in KINDS for form in kind.forms]
     assert not offers["openai:NAME"].is_ready
     assert "OPENAI_API_KEY" in offers["openai:NAME"].note
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-to-be-kept-quiet")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.local_spec import LocalSpec
-from ensemble_notebook.models.model_kinds import parse_spec
+from ensemble_notebook.models.model_kinds import list_forms, parse_spec
 from ensemble_notebook.models.model_spec import ModelSpec
 from ensemble_notebook.models.openai_spec import OpenAISpec
 from ensemble_notebook.models.scripted_spec import ScriptedSpec
@@ -61,7 +61,7 @@ def test_spec_is_read(text, spec):
         ("gemini:flash", "Did you mean 'google_genai:flash'?"),
         ("claude-sonnet-4-5", "Did you mean 'anthropic:claude-sonnet-4-5'?"),
         ({"model": "anthropic:claude", "seed": 1}, "takes no seed; it takes temperature, max_tokens, top_p, stop"),
-        ("something", "Write one of local, local:PATH.gguf, openai:NAME, openai:NAME@URL, scripted"),
+        ("something", f"Write one of {list_forms()}"),
         ("openai:m@localhost:1/v1", "Did you mean 'openai:m@http://localhost:1/v1'?"),
         ("openai:m@ftp://host", "must begin with http:// or https://"),
         ("openai:m@http://", "must begin with http:// or https://"),

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from ensemble_notebook.errors import StoreError, ValidationError
+from ensemble_notebook.models.model_kinds import KINDS
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 CELL = """
@@ -96,14 +97,7 @@ def test_a_run_that_goes_on_is_exported_later(kitchen, tmp_path):
 def test_models_lists_what_each_form_of_spec_comes_to(shell):
     assert shell.run("table = %ensemble models").success
     table = shell.names["table"]
-    assert list(table.index) == [
-        "local",
-        "local:PATH.gguf",
-        "openai:NAME",
-        "openai:NAME@URL",
-        "scripted",
-        "PROVIDER:NAME",
-    ]
+    assert list(table.index) == [form for kind in KINDS for form in kind.forms]
     assert table.loc["scripted", "is_ready"]
     assert {name: str(dtype) for name, dtype in table.dtypes.items()} == {
         "is_ready": "boolean",

@@ -180,8 +180,7 @@ def test_cell_runs_it_and_names_it_in_mistakes(server: OpenAIServer, shell: Any)
     assert shell.run(f"%%ensemble --llm {SPEC} -o dinner\n- Cook").success
     assert shell.names["dinner"].raw == "Soup."
     (mistake,) = mistakes_of("llm: something:else\ntasks: [Cook]", {})
-    forms = "local, local:PATH.gguf, openai:NAME, openai:NAME@URL, scripted, PROVIDER:NAME, lighthouse:NAME"
-    assert forms in str(mistake)
+    assert "PROVIDER:NAME, lighthouse:NAME" in str(mistake)
     (mistake,) = mistakes_of("llm: lighthose:claude\ntasks: [Cook]", {})
     assert "Did you mean 'lighthouse:claude'?" in str(mistake)
     (mistake,) = mistakes_of("llm: {model: 'lighthouse:'}\ntasks: [Cook]", {})

@@ -6,7 +6,7 @@ set of the one that stands on the second of three tasks, or on its phase or ense
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from functools import partial
@@ -379,28 +379,3 @@ def list_names() -> dict[str, Any]:
     functions = (search, say, give, accept, welcome, object_once, holds, approve, judge, allow)
     others = {"Dish": Dish, "inner": inner, "store": store, "prompts": prompts, "model": model, "other": other_model}
     return {**{each.__name__: each for each in functions}, **others}
-
-
-def cover_pairs(settings: Sequence[Setting], fits: Mapping[Setting, set[Setting]]) -> Iterator[list[Setting]]:
-    """Groups of settings in which every two that fit together meet.
-
-    Args:
-        settings: all of them.
-        fits: those that each can stand with; it is symmetrical.
-    """
-    left = {each: set(fits[each]) for each in settings}
-    while any(left.values()):
-        first = max(settings, key=lambda each: len(left[each]))
-        group, possible = [first], set(fits[first])
-        while possible:
-            best = max(
-                (each for each in settings if each in possible),
-                key=lambda each: sum(each in left[member] for member in group),
-            )
-            if not any(best in left[member] for member in group):
-                break
-            group.append(best)
-            possible &= fits[best]
-        for each in group:
-            left[each] -= set(group)
-        yield group

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -28,11 +29,11 @@ from ensemble_notebook import (
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.run_files import FORMATS
 from tests.support.openai_server import OpenAIServer
+from tests.support.pairs import Choice, cover_pairs
 from tests.support.sample_settings import (
     SAMPLES,
     SETTINGS,
     Setting,
-    cover_pairs,
     is_clash,
     list_missing,
     list_names,
@@ -75,13 +76,18 @@ def noted(text: str) -> Iterator[None]:
 @cache
 def find_groups() -> list[list[Setting]]:
     """Groups in which every two settings meet that can stand together, which are nearly all."""
-    fits: dict[Setting, set[Setting]] = {each: set() for each in SETTINGS}
-    for a, b in itertools.combinations(SETTINGS, 2):
-        if not is_clash(a, b) and can_stand([a, b]):
-            fits[a].add(b)
-            fits[b].add(a)
-    assert sum(map(len, fits.values())) > 0.9 * len(SETTINGS) ** 2
-    return list(cover_pairs(SETTINGS, fits))
+    fields: defaultdict[str, list[Setting | None]] = defaultdict(lambda: [None])  # not set, which goes with everything
+    for each in SETTINGS:
+        fields[f"{each.owner.__name__}.{each.field}"].append(each)
+    clashes = {pair for pair in itertools.combinations(SETTINGS, 2) if is_clash(*pair) or not can_stand(pair)}
+    assert len(clashes) < 0.05 * len(SETTINGS) ** 2
+
+    def clash(a: Choice, b: Choice) -> bool:
+        pair = fields[a[0]][a[1]], fields[b[0]][b[1]]
+        return pair in clashes or pair[::-1] in clashes
+
+    rows, _ = cover_pairs(fields, clash)
+    return [[each for each in row.values() if each is not None] for row in rows]
 
 
 def can_stand(settings: Sequence[Setting]) -> bool:
