@@ -17,7 +17,7 @@ from ensemble_notebook.domain.events import Event, TaskCompleted
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
-from ensemble_notebook.domain.seams.run_memory import KeptTasks
+from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.events.event_stream import DRAIN_LIMIT_S, Clock, EventStream, ListenerDelivery, Sink
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span

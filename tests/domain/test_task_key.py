@@ -20,7 +20,7 @@ from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, Delegat
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.planning.team import add_team
-from ensemble_notebook.domain.seams.run_memory import EVERY_INPUT, InputRead, TaskKey
+from ensemble_notebook.domain.seams.kept_tasks import EVERY_INPUT, InputRead, TaskKey
 
 NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
 

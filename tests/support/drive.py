@@ -15,7 +15,7 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.execution_plan import make_plan
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
-from ensemble_notebook.domain.seams.run_memory import KeptTasks
+from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.engine.events.event_stream import Clock, EventStream, Sink, SystemClock
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
 from ensemble_notebook.engine.limits.parent_run import find_parent_run

@@ -23,7 +23,7 @@ from ensemble_notebook.domain.fingerprints.content import (
 from ensemble_notebook.domain.fingerprints.value_content import describe_value, is_chat_model, list_model_fields
 from ensemble_notebook.domain.outputs.secrets import mask, mask_named
 from ensemble_notebook.domain.planning.graph import TeamMember
-from ensemble_notebook.domain.seams.run_memory import InputRead, Reads, TaskKey
+from ensemble_notebook.domain.seams.kept_tasks import InputRead, Reads, TaskKey
 
 READS: Final = "reads"
 """The name under which it is shown beside the parts what code has read of the inputs. It is no part itself."""

@@ -31,7 +31,7 @@ from ensemble_notebook.domain.fingerprints.parts import (
 from ensemble_notebook.domain.outputs.conversation import ChatMessage, Messages
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
-from ensemble_notebook.domain.seams.run_memory import EVERY_INPUT, InputRead, PendingKey, Reads, TaskKey
+from ensemble_notebook.domain.seams.kept_tasks import EVERY_INPUT, InputRead, PendingKey, Reads, TaskKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

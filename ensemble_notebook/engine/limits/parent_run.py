@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.seams.chat_port import ChatSource
-from ensemble_notebook.domain.seams.run_memory import KeptTasks
+from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.engine.events.nested_events import forget_calling_span
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
 from ensemble_notebook.engine.run_spec import forget_inner_revision

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.seams.chat_port import ChatSource
-from ensemble_notebook.domain.seams.run_memory import KeptTasks
+from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.engine.agent.prepared_tools import CLOSING_LIMIT_S
 from ensemble_notebook.engine.events.event_stream import Clock, EventStream
 from ensemble_notebook.engine.events.task_timer import TimedAround

@@ -20,7 +20,7 @@ from ensemble_notebook.domain.events import ItemsListed, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.planning.known_items import find_excess
-from ensemble_notebook.domain.seams.run_memory import Approval
+from ensemble_notebook.domain.seams.kept_tasks import Approval
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.run_spec import ResolvedTask, Revision, RunSpec

@@ -20,7 +20,7 @@ from ensemble_notebook.domain.outputs.task_output import Saving, TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import find_typed_task, has_gates_inside, is_never_reused
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.seams.chat_port import make_task_path
-from ensemble_notebook.domain.seams.run_memory import Approval, InputRead, KeptTask, KeptTasks, PendingKey, Reads
+from ensemble_notebook.domain.seams.kept_tasks import Approval, InputRead, KeptTask, KeptTasks, PendingKey, Reads
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.event_stream import SpanEmitter

@@ -27,7 +27,7 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ChatSource, set_asking_task
-from ensemble_notebook.domain.seams.run_memory import KeptTasks
+from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.engine.agent.agent_request import WorkResult
 from ensemble_notebook.engine.agent.prepared_tools import PreparedTools
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries

@@ -22,7 +22,7 @@ from ensemble_notebook.domain.fingerprints.parts import read_reads
 from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, DelegationSettings, TaskKeys
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph, GraphPart, take_part
-from ensemble_notebook.domain.seams.run_memory import (
+from ensemble_notebook.domain.seams.kept_tasks import (
     Approval,
     InputRead,
     KeptTask,

@@ -1,4 +1,4 @@
-"""The seam between the engine and what remembers runs: what counts for a task, and the tasks of earlier runs.
+"""The seam between the engine and what remembers runs: the keys of tasks, and what is kept of those of earlier runs.
 
 The engine asks before a task starts and tells when one is done. Where that is kept, and how a key is made, it does not
 know.
