@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 SKIPPED: Final = "skipped"
 _MADE_OF_SCORES: Final = frozenset({"frame", "_scored_output", "_scores_by_run"})
-_NOT_PICKLED: Final = _MADE_OF_SCORES | {"_score_fault"}
+_NOT_PICKLED: Final = _MADE_OF_SCORES | {"_score_fault", "_row_selection"}
 _DONE: Final = frozenset({"completed", "completed_with_warnings", "exited_early"})
 
 
@@ -374,6 +374,42 @@ class MapResult(Pickled):
         """The interactive timeline of the map, of the same map as `trace`; None if there never was a row to run."""
         output = self.last_output
         return None if output is None else render_view("timeline", output, self.score_records)
+
+    @property
+    def selection(self) -> list[Any]:
+        """Labels of the rows that are selected in the views of the map: ``result.frame.loc[result.selection]``.
+
+        A row counts where something in it is selected. Setting it, to a list or an index of labels, selects the rows
+        in all views.
+
+        Raises:
+            ValidationError: when it is set to a label that no row of the views has.
+        """
+        return [] if self.last_output is None else list(self._row_selection.selection)
+
+    @selection.setter
+    def selection(self, labels: Any) -> None:
+        if self.last_output is None:
+            raise ValidationError("The map had no row to run, so there is nothing to select.")
+        self._row_selection.select(labels)
+
+    def observe(self, handler: Callable[[Any], Any]) -> None:
+        """Call a function with each change of `selection`, on the thread that changed it; a second time adds nothing.
+
+        Args:
+            handler: is given the change, with ``old`` and ``new``.
+        """
+        if self.last_output is not None:
+            self._row_selection.observe(handler, "selection")
+
+    def unobserve(self, handler: Callable[[Any], Any]) -> None:
+        """Call the function no more."""
+        if self.last_output is not None:
+            self._row_selection.unobserve(handler, "selection")
+
+    @cached_property
+    def _row_selection(self) -> Any:
+        return render_view("row_selection", self)
 
     @cached_property
     def frame(self) -> RowFrame:

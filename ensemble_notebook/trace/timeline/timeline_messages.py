@@ -111,6 +111,19 @@ class TimelineMessages:
         with self._fold.lock:
             return list(self._fold.spans)
 
+    def find_tasks(self) -> dict[str, str]:
+        """The ids of the run's own tasks by their names: of a map, its rows."""
+        with self._fold.lock:
+            return {span.name: span_id for span_id, span in self._fold.spans.items() if span.is_own_task}
+
+    def name_task_around(self, span_id: str) -> str | None:
+        """The name of the run's own task that a span is, or is in; None where it is in none."""
+        with self._fold.lock:
+            span = self._fold.spans.get(span_id)
+            while span is not None and not span.is_own_task:
+                span = span.parent
+            return None if span is None else span.name
+
     def make_snapshot(self) -> dict[str, Any]:
         """Everything by now but streamed text, with a record for each row: for views in this process."""
         with self._fold.lock:

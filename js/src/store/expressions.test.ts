@@ -1,7 +1,7 @@
 // Holds W7 and W27: what is copied gives the sums of a task, where all that is selected are tasks of the run.
 
 import { expect, it } from "vitest";
-import { row, ROWS, stored } from "../testing/runs";
+import { row, ROWS, run, stored } from "../testing/runs";
 import { spanExpression, spansExpression } from "./expressions";
 
 const inside = [
@@ -15,4 +15,10 @@ it("takes tasks of the run from the frame that has their sums, and all else from
   expect(spansExpression(store, ["t", "g"])).toBe('report.frames.tasks.loc[["t", "g"]]');
   expect(spansExpression(store, ["t", "l"])).toBe('report.frames.spans.loc[["t", "l"]]');
   expect(["p", "l", "w"].map((span) => spanExpression(store, span))).toEqual(["p", "l", "w"].map((span) => `report.frames.spans.loc["${span}"]`));
+});
+
+it("takes rows of a map by their labels, and one alone from the spans, since frames.tasks has what is done in them", () => {
+  const map = stored({ run: run({ task_noun: "row", variable: "res" }), rows: [row({ span_id: "r0", kind: "task" }), row({ span_id: "r1", kind: "task" })] });
+  expect(spansExpression(map, ["r0", "r1"])).toBe("res.frame.loc[res.selection]");
+  expect(spanExpression(map, "r0")).toBe('res.frames.spans.loc["r0"]');
 });

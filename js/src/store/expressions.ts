@@ -6,15 +6,18 @@ import type { Store } from "./store";
 /** What the notebook calls the output. */
 export const variableOf = (store: Store): string => store.run.value?.variable ?? "_ensemble";
 
-/** The rows of some spans: a list, since pandas takes a tuple as one label of several levels. */
-export const spansExpression = (store: Store, spans: readonly string[]): string =>
-  `${frameOf(store, spans)}.loc[${JSON.stringify(spans).replaceAll('","', '", "')}]`;
+const isMap = (store: Store): boolean => (store.run.value?.task_noun ?? "task") !== "task";
+
+/** The rows of some spans: a list, since pandas takes a tuple as one label of several levels. Rows of a map go by their own labels. */
+export const spansExpression = (store: Store, spans: readonly string[]): string => isMap(store) && spans.every((span) => isOwnTask(store, span))
+  ? `${variableOf(store)}.frame.loc[${variableOf(store)}.selection]`
+  : `${frameOf(store, spans)}.loc[${JSON.stringify(spans).replaceAll('","', '", "')}]`;
 
 export const spanExpression = (store: Store, span: string): string => `${frameOf(store, [span])}.loc["${span}"]`;
 
-/** Tasks of the run are in a frame of their own, which has the sums of their tokens and cost; other spans only have their own. */
+/** Tasks of the run, unless they are rows, are in a frame of their own, which has the sums of their tokens and cost. */
 const frameOf = (store: Store, spans: readonly string[]): string =>
-  `${variableOf(store)}.frames.${spans.length > 0 && spans.every((span) => isOwnTask(store, span)) ? "tasks" : "spans"}`;
+  `${variableOf(store)}.frames.${!isMap(store) && spans.length > 0 && spans.every((span) => isOwnTask(store, span)) ? "tasks" : "spans"}`;
 
 function isOwnTask(store: Store, span: string): boolean {
   const row = store.row(span);
