@@ -82,6 +82,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for theme in ("light", "dark"):
             draw_parts(browser, theme)
+            draw_grid(browser, theme)
             draw_comparison(browser, theme)
             draw(lab, browser, theme)
         browser.close()
@@ -104,6 +105,19 @@ def draw_parts(browser: Browser, theme: str) -> None:
             page.wait_for_timeout(700)
             page.screenshot(path=PICTURES / f"{name}-{theme}.png", full_page=True, clip=_crop(view, height))
             page.close()
+
+
+def draw_grid(browser: Browser, theme: str) -> None:
+    """Photograph a made-up map as a grid, with what is said of one cell."""
+    with served_view() as address:
+        page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=1.1)
+        view = open_view(page, address, f"map=300x3x240&theme={theme}", width=WIDTH)
+        for name in ("View", "Grid", "View"):
+            view.get_by_role("button", name=name, exact=True).click()
+        view.locator(".et-matrix-canvas").hover(position={"x": 220, "y": 90})
+        view.locator(".et-matrix-tip q").wait_for()
+        page.screenshot(path=PICTURES / f"grid-{theme}.png", full_page=True, clip=_crop(view, 560))
+        page.close()
 
 
 def draw_comparison(browser: Browser, theme: str) -> None:

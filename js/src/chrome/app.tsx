@@ -51,7 +51,7 @@ export function mount(
   const theme = signal(applyTheme(root));
   const sentence = signal("");
   watchTheme(root, () => (theme.value = applyTheme(root)), end);
-  const rows = (): HTMLElement | null => root.querySelector(view.shape.value === "table" ? ".et-grid" : ".et-gutter");
+  const rows = (): HTMLElement | null => root.querySelector(view.shape.value === "chart" ? ".et-gutter" : ".et-shape [tabindex]");
   takeFocusOnPress(root, rows, end);
   holdFocus(root, rows, end);
   const hasFocus = rememberFocus(root, end);
@@ -93,7 +93,7 @@ function App({ view, connection, controls, theme, sentence, prefix }: Props) {
       {connection && controls && <controls.ReviewPlace view={view} connection={connection} />}
       <Toolbar view={view} />
       <PanelPlace view={view} />
-      <Chart view={view} theme={theme} prefix={prefix} />
+      <Chart view={view} connection={connection} theme={theme} prefix={prefix} />
       <KeysPlace view={view} />
       <DrawerPlace view={view} connection={connection} />
       <div class="et-hidden" role="status" aria-live="polite">{sentence}</div>

@@ -1,6 +1,6 @@
 // The chart: names on the left, bars on the right, and the edges by which both are resized.
 
-import { effect, signal, type Signal, useComputed } from "@preact/signals";
+import { effect, signal, useComputed } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Hover } from "../details/tooltip";
 import { ChartCanvas } from "../draw/canvas";
@@ -11,16 +11,18 @@ import { listenToPointer } from "../input/pointer";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { Gutter } from "./gutter";
-import { OverlayPlace, ShapePlace, TooltipPlace } from "./late-places";
+import { OverlayPlace, ShapePlace, type ShapeProps, TooltipPlace } from "./late-places";
 import { widthOfNames } from "./names-width";
 
 /** Room for two rows; more only where there is more to see. */
 const LEAST_ROWS = 58;
 const LEAST_ELSE = 230;
+const LEAST_GRID = 420;
 const MOST_HEIGHT = 500;
 const LEAST_GUTTER = 96;
 
-export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme>; prefix: string }) {
+export function Chart(shown: ShapeProps) {
+  const { view, theme, prefix } = shown;
   const canvas = useRef<HTMLCanvasElement>(null);
   const scrollbar = useRef<HTMLDivElement>(null);
   const chart = useRef<HTMLDivElement>(null);
@@ -45,7 +47,7 @@ export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme
   const shape = view.shape.value;
   const head = view.head.value;
   const isChart = shape === "chart";
-  const least = isChart ? head + LEAST_ROWS : LEAST_ELSE;
+  const least = isChart ? head + LEAST_ROWS : shape === "grid" ? LEAST_GRID : LEAST_ELSE;
   const height = Math.min(Math.max(wantedHeight ?? rows + head + 1, least), MOST_HEIGHT);
   const isScrolling = rows + head > height;
   useEffect(() => effect(() => {
@@ -80,7 +82,7 @@ export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme
         {isChart && (
           <Splitter label="Width of the names" axis="x" size={gutter} least={LEAST_GUTTER} most={mostGutter} resize={setGutter} />
         )}
-        {!isChart && <ShapePlace key={shape} view={view} shape={shape} prefix={prefix} />}
+        {!isChart && <ShapePlace key={shape} shape={shape} {...shown} />}
       </div>
       <Splitter label="Height of the chart" axis="y" size={height} least={least} most={MOST_HEIGHT} resize={setHeight} />
     </>

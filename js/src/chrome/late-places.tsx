@@ -10,6 +10,7 @@ import type { Hover } from "../details/tooltip";
 import type { LateRoot } from "../elements/late-root";
 import { loadExplorer } from "../explore/load-explorer";
 import type { KernelConnection } from "../kernel/connection";
+import type { Theme } from "../theme/theme";
 import type { Shape, View } from "../view/view";
 
 type Details = typeof import("../details/drawer-root");
@@ -24,9 +25,19 @@ export function DrawerPlace({ view, connection }: { view: View; connection: Kern
   return <DetailsPlace of={view} isWanted={isWanted} mount={(details, place) => details.mountDrawer(place, view, connection)} className="et-drawer-place" />;
 }
 
+export interface ShapeProps {
+  view: View;
+  connection: KernelConnection | null;
+  theme: Signal<Theme>;
+  prefix: string;
+}
+
 /** What shows the run in place of its bars. */
-export const ShapePlace = ({ view, shape, prefix }: { view: View; shape: Shape; prefix: string }): VNode =>
-  <DetailsPlace of={view} isWanted={always} mount={(details, place) => details.mountTable(place, view, prefix)} className={`et-shape et-shape-${shape}`} />;
+export function ShapePlace({ shape, ...shown }: ShapeProps & { shape: Shape }): VNode {
+  const common = { of: shown.view, isWanted: always, className: `et-shape et-shape-${shape}` };
+  return shape === "table" ? <DetailsPlace {...common} mount={(details, place) => details.mountTable(place, shown.view, shown.prefix)} />
+    : <ExplorerPlace {...common} mount={(explorer, place) => explorer.mountShape(place, shown)} />;
+}
 
 /** The question that the run waits for: only views with a kernel ask. */
 export const ReviewPlace = ({ view, connection }: { view: View; connection: KernelConnection }): VNode =>

@@ -2,13 +2,28 @@
 // search. They are loaded when one of them is opened for the first time, since a run can be shown without them.
 
 import { type LateRoot, mountLate } from "../elements/late-root";
+import type { KernelConnection } from "../kernel/connection";
 import style from "../theme/explore-late.css";
+import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { Filters } from "./filters";
+import { Grid } from "./grid";
 import { Panels } from "./panels";
 
 /** What narrows a search by kinds of spans and by how they ended. */
 export const mountFilters = (place: HTMLElement, view: View): LateRoot => mountLate(place, style, (change) => <Filters view={view} change={change} />);
+
+/** What shows the run in place of its bars. */
+export const mountShape = (place: HTMLElement, { view, connection, theme, prefix }: ShapeParts): LateRoot =>
+  mountLate(place, style, (change) => <Grid view={view} connection={connection} theme={theme.value} prefix={prefix} change={change} />);
+
+interface ShapeParts {
+  view: View;
+  connection: KernelConnection | null;
+  theme: { readonly value: Theme };
+  /** Of the ids in this view. */
+  prefix: string;
+}
 
 /** What a button of the toolbar opens below it. */
 export const mountPanel = (place: HTMLElement, view: View): LateRoot => mountLate(place, style, (change) => <Panels view={view} change={change} />);

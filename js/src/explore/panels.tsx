@@ -2,6 +2,7 @@
 
 import type { View } from "../view/view";
 import { Choice, Choices } from "./choices";
+import { hasGrid } from "./grid-lines";
 
 const ZOOM = 0.7;
 
@@ -16,6 +17,7 @@ const ViewPanel = ({ view }: { view: View }) => (
     <Choices name="Run as">
       <Choice name="Bars" icon="critical" isOn={view.shape.value === "chart"} act={() => (view.shape.value = "chart")} />
       <Choice name="Table" icon="table" keys="t" isOn={view.shape.value === "table"} act={() => (view.shape.value = "table")} />
+      {hasGrid(view.store) && <Choice name="Grid" icon="grid" title="Rows or items, and their tasks, as coloured cells" isOn={view.shape.value === "grid"} act={() => (view.shape.value = "grid")} />}
     </Choices>
     <Choices name="Mark">
       <Choice name="Critical path" icon="critical" keys="c" isOn={view.isCriticalShown.value} act={() => (view.isCriticalShown.value = !view.isCriticalShown.value)} />

@@ -17,7 +17,7 @@ const EDGE_RUNNING = 28;
 const EDGE_GHOSTS = 136;
 
 /** What shows the run: bars along its time, or something in place of them. */
-export type Shape = "chart" | "table";
+export type Shape = "chart" | "table" | "grid";
 /** What opens below the toolbar: how the run is shown, or all else. */
 export type Panel = "view" | "more";
 

@@ -1,0 +1,95 @@
+// What the grid has of a run: a line for each row of a map, or each item, and a cell for each task of it. Pure.
+
+import type { Store } from "../store/store";
+import type { Row, Run } from "../wire/rows";
+import { nameOf } from "../wording/labels";
+import { scoresOf, type ScoreValue } from "../wording/scores";
+
+export interface GridLine {
+  readonly name: string;
+  /** As many as there are columns; undefined where nothing is known of it. */
+  readonly cells: readonly (Row | undefined)[];
+}
+
+export interface GridTable {
+  readonly columns: readonly string[];
+  readonly lines: readonly GridLine[];
+  /** What a line is called: row, run, variant or item. */
+  readonly noun: string;
+}
+
+const isMap = (run: Run | null): boolean => run !== null && run.task_noun !== "task";
+const isList = (row: Row): boolean => row.kind === "task" && row.item_count != null;
+
+/** True for a run that has rows or items. */
+export function hasGrid(store: Store): boolean {
+  if (isMap(store.run.value)) return true;
+  for (const row of store.rows()) if (isList(row)) return true;
+  return false;
+}
+
+export const tabulate = (store: Store): GridTable => (isMap(store.run.value) ? tabulateMap(store) : tabulateItems(store));
+
+/** The rows of a map, and the tasks of their runs: not what judges did, nor workers. */
+function tabulateMap(store: Store): GridTable {
+  const noun = store.run.value?.task_noun ?? "row";
+  const found: { row: Row; tasks: Map<string, Row> }[] = [];
+  const names = new Map<string, string>();
+  for (const row of store.rows()) {
+    if (row.kind !== "task" || store.row(row.parent_id ?? "")) continue;
+    const tasks = tasksIn(store, row);
+    for (const [name, task] of tasks) if (!names.has(name)) names.set(name, nameOf(task));
+    found.push({ row, tasks });
+  }
+  // A row with one task is that task.
+  const keys = names.size > 1 ? [...names.keys()] : [];
+  const [only] = names.values();
+  return {
+    noun,
+    columns: keys.length ? [noun, ...keys.map((key) => names.get(key) as string)] : [only ?? noun],
+    lines: found.map(({ row, tasks }) => ({ name: describe(row), cells: [row, ...keys.map((key) => tasks.get(key))] })),
+  };
+}
+
+/** The items of each list in their order; what was done of the same list stands side by side. */
+function tabulateItems(store: Store): GridTable {
+  const columns: { key: string; name: string }[] = [];
+  const places = new Map<string, number>();
+  const place = (key: string, name: string): number => {
+    if (!places.has(key)) places.set(key, columns.push({ key, name }) - 1);
+    return places.get(key) as number;
+  };
+  const lists = new Map<string, { name: string; cells: Row[] }[]>();
+  for (const list of store.rows()) {
+    if (!isList(list)) continue;
+    const source = String(list.settings?.for_each ?? list.span_id);
+    const lines = lists.get(source) ?? [];
+    lists.set(source, lines);
+    for (let k = lines.length; k < (list.item_count ?? 0); k += 1) lines.push({ name: `${list.name}[${k}]`, cells: [] });
+    const column = place(list.span_id, nameOf(list));
+    for (const item of store.children(list.span_id)) {
+      const number = /\[(\d+)\]$/.exec(item.name)?.[1];
+      const line = item.kind === "task" && number !== undefined ? lines[Number(number)] : undefined;
+      if (!line) continue;
+      if (line.cells.length === 0) line.name = describe(item);
+      line.cells[column] = item;
+      for (const [name, task] of tasksIn(store, item)) line.cells[place(`${list.span_id} ${name}`, nameOf(task))] = task;
+    }
+  }
+  return { noun: "item", columns: columns.map(({ name }) => name), lines: [...lists.values()].flat().map(({ name, cells }) => ({ name, cells: columns.map((_, k) => cells[k]) })) };
+}
+
+/** The tasks of the runs inside a task, by name. */
+function tasksIn(store: Store, row: Row): Map<string, Row> {
+  const inside = store.descendants(row.span_id, (each) => each.kind === "task" || each.kind === "score");
+  return new Map(inside.filter((each) => each.kind === "task" && store.row(each.parent_id ?? "")?.kind !== "delegation").map((each) => [each.name, each]));
+}
+
+/** `row 3 · city: Paris`. */
+function describe(row: Row): string {
+  const about = row.description?.split("\n")[0] ?? "";
+  return about === "" || about === row.name ? nameOf(row) : `${nameOf(row)} · ${about}`;
+}
+
+/** The score of this name that a cell has. */
+export const scoreOf = (row: Row, run: Run | null, name: string): ScoreValue | undefined => scoresOf(row, run).find(([each]) => each === name)?.[1];

@@ -1,0 +1,339 @@
+// The grid of a map or of items: what it is coloured by, its cells on a canvas, and for who can't see that, the lines around the
+// cell that the keys have come to. A drag selects lines.
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { KernelConnection } from "../kernel/connection";
+import { stateOfRow } from "../store/row-state";
+import type { Theme } from "../theme/theme";
+import type { View } from "../view/view";
+import { durationOf, hasCost } from "../wire/predicates";
+import type { Row } from "../wire/rows";
+import { nameOf } from "../wording/labels";
+import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
+import { formatScore, scoresOf } from "../wording/scores";
+import { type GridLine, scoreOf, tabulate } from "./grid-lines";
+import { drawSwatch, type GridScene, paintGrid, prepare } from "./grid-painter";
+import { boxOf, type Cell, cellAt, placeCells, stepFrom } from "./grid-places";
+import { coloursOf, type Key, makeScale, sayValue } from "./grid-scale";
+
+/** More lines than these have no names beside them, unless a person wants them. */
+const MOST_NAMED = 120;
+const CLICK_PX = 4;
+const LONGEST_REPLY = 240;
+const REST_MS = 60;
+/** Lines that a reader of the screen has before and after the one where it is. */
+const AROUND = 12;
+
+interface Props {
+  view: View;
+  connection: KernelConnection | null;
+  theme: Theme;
+  prefix: string;
+  change: number;
+}
+
+export function Grid({ view, connection, theme, prefix }: Props) {
+  const { store, search } = view;
+  store.version.value;
+  const run = store.run.value;
+  const [colour, setColour] = useState("status");
+  const [wantsNames, setWantsNames] = useState<boolean | null>(null);
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  const [top, setTop] = useState(0);
+  const [cursor, setCursor] = useState<Cell | null>(null);
+  const [hovered, setHovered] = useState<Cell | null>(null);
+  const [dragged, setDragged] = useState<readonly [number, number] | null>(null);
+  const field = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const bar = useRef<HTMLDivElement>(null);
+  const anchor = useRef(0);
+  const press = useRef<{ x: number; y: number; line: number } | null>(null);
+
+  const lost = store.lostAt.value;
+  const all = useMemo(() => tabulate(store), [store, store.position, run]);
+  const bright = view.highlightedRows.value;
+  const hides = search.shownRows.value !== null;
+  const table = useMemo(() => narrow(all, hides && bright ? (line) => isAny(line, bright) : null, colour, (row) => scoreOf(row, run, colour.slice(6)) !== undefined), [all, hides, bright, colour]);
+  const { lines, columns, noun } = table;
+  const scale = useMemo(() => makeScale(store, lines, colour), [lines, colour, lost]);
+  const colours = useMemo(() => coloursOf(store, all.lines), [all]);
+  const isNamed = wantsNames ?? lines.length <= MOST_NAMED;
+  const places = useMemo(() => placeCells(lines.length, columns.length, size.width, size.height, isNamed), [lines.length, columns.length, size, isNamed]);
+  const most = Math.max(0, places.height - size.height);
+  const scrolled = Math.min(top, most);
+  const spans = view.selectedSpans.value;
+  const page = Math.max(1, Math.floor((size.height - places.head) / places.cell.h) - 1);
+
+  const rowAt = (cell: Cell | null): Row | undefined => (cell ? lines[cell.line]?.cells[cell.column] : undefined);
+  const isSelected = (line: number): boolean => {
+    if (dragged) return line >= Math.min(...dragged) && line <= Math.max(...dragged);
+    return lines[line]?.cells.some((row) => row && spans.has(row.span_id)) ?? false;
+  };
+  const scroll = (to: number): void => {
+    const next = Math.min(Math.max(0, to), most);
+    setTop(next);
+    if (bar.current) bar.current.scrollTop = next;
+  };
+  const show = (cell: Cell): void => {
+    const box = boxOf(places, cell);
+    const head = isNamed ? places.head : 0;
+    if (box.y - head < scrolled) scroll(box.y - head);
+    else if (box.y + box.h > scrolled + size.height) scroll(box.y + box.h - size.height);
+  };
+  const selectLines = (one: number, other: number): void => {
+    const chosen = lines.slice(Math.min(one, other), Math.max(one, other) + 1).flatMap(({ cells }) => cells.find(Boolean)?.span_id ?? []);
+    view.selectAll(one <= other ? chosen : chosen.reverse());
+  };
+  /** The cell of what is selected, wherever that was done; what is inside a cell is in it. */
+  const selected = view.selected.value;
+  useEffect(() => {
+    if (selected === null || rowAt(cursor)?.span_id === selected) return;
+    const found = findCell(lines, aroundOf(view, selected));
+    if (!found || spans.size > 1) return;
+    setCursor(found);
+    show(found);
+  }, [selected, lines]);
+
+  useLayoutEffect(() => {
+    const element = field.current as HTMLDivElement;
+    const measure = (): void => setSize({ width: element.clientWidth, height: element.clientHeight });
+    measure();
+    const sizes = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(measure);
+    sizes?.observe(element);
+    const root = element.closest<HTMLElement>(".ensemble-timeline");
+    const gutter = root?.querySelector<HTMLElement>(".et-gutter");
+    if (gutter?.contains(document.activeElement) || document.activeElement === document.body || document.activeElement === root) element.focus({ preventScroll: true });
+    return () => {
+      sizes?.disconnect();
+      if (element.contains(document.activeElement)) gutter?.focus({ preventScroll: true });
+    };
+  }, [view]);
+  const scene: GridScene = {
+    places, columns, isSelected, theme, scrollTop: scrolled,
+    lookAt: (line, column) => scale.lookOf(lines[line]?.cells[column]),
+    wordsAt: (line, column) => wordsOf(rowAt({ line, column }), view, colour),
+    nameOf: (line) => lines[line]?.name ?? "",
+    isDimmed: (line) => !hides && bright !== null && !isAny(lines[line] as GridLine, bright),
+  };
+  useLayoutEffect(() => {
+    const element = canvas.current as HTMLCanvasElement;
+    const ctx = size.width > 0 ? prepare(element, size.width, size.height) : null;
+    if (ctx) paintGrid(ctx, scene, size.width, size.height);
+    // What tests, and whoever else can't see, read from a canvas.
+    Object.assign(element, { listCells: () => listCells(scene) });
+  }, [table, scale, places, scrolled, theme, dragged, spans, bright, size]);
+
+  const pointed = rowAt(hovered);
+  useEffect(() => {
+    if (!pointed || !connection || pointed.kind !== "task") return undefined;
+    const timer = setTimeout(() => connection.wantDetails(pointed.span_id), REST_MS);
+    return () => clearTimeout(timer);
+  }, [pointed?.span_id, connection]);
+
+  const at = (event: PointerEvent): [number, number] => {
+    const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+  const under = (event: PointerEvent): Cell | null => {
+    const [x, y] = at(event);
+    return isNamed && y < places.head ? null : cellAt(places, x, y + scrolled);
+  };
+  const onMove = (event: PointerEvent): void => {
+    const cell = under(event);
+    const from = press.current;
+    if (!from) return hovered?.line === cell?.line && hovered?.column === cell?.column ? undefined : setHovered(cell);
+    if (!dragged && Math.hypot(event.clientX - from.x, event.clientY - from.y) < CLICK_PX) return undefined;
+    setHovered(null);
+    if (cell) setDragged([from.line, cell.line]);
+    return undefined;
+  };
+  const onUp = (event: PointerEvent): void => {
+    const from = press.current;
+    press.current = null;
+    if (!from) return;
+    if (dragged) {
+      selectLines(...dragged);
+      setCursor({ line: dragged[1], column: 0 });
+      anchor.current = dragged[0];
+      return setDragged(null);
+    }
+    const cell = under(event);
+    if (!cell) return;
+    if (event.shiftKey) {
+      selectLines(cursor ? anchor.current : cell.line, cell.line);
+      return setCursor(cell);
+    }
+    go(cell, event.ctrlKey || event.metaKey);
+    if (rowAt(cell) && !event.ctrlKey && !event.metaKey) view.isDrawerOpen.value = true;
+  };
+  function go(cell: Cell, isAlso = false): void {
+    anchor.current = cell.line;
+    setCursor(cell);
+    show(cell);
+    const row = rowAt(cell);
+    if (row && isAlso) view.selectAlso(row.span_id);
+    else view.select(row?.span_id ?? null);
+  }
+  const onKey = (event: KeyboardEvent): void => {
+    const next = event.ctrlKey || event.metaKey || event.altKey ? undefined : stepFrom(places, cursor, event.key, page);
+    if (!next) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (!event.shiftKey) return go(next);
+    selectLines(anchor.current, next.line);
+    setCursor(next);
+    show(next);
+  };
+
+  const first = Math.max(0, Math.min(cursor ? cursor.line - AROUND : Math.floor(Math.max(0, scrolled - places.head) / places.cell.h) * places.across, lines.length - 1));
+  const [kept = 0, total = 0] = store.kept.value.task ?? [];
+  return (
+    <div class="et-matrix">
+      <div class="et-matrix-bar">
+        <label>Colour <select class="et-status-filter" value={colour} onChange={(event) => {
+          setColour(event.currentTarget.value);
+          setHovered(null); // there may be other columns
+          setCursor(null);
+        }}>
+          {colours.map(([key, name]) => <option value={key}>{name}</option>)}
+        </select></label>
+        <button class="et-choice" aria-pressed={isNamed} title={`A line for each ${noun}, with its name`} onClick={() => setWantsNames(!isNamed)}>Names</button>
+        <Legend keys={scale.legend} theme={theme} name={colours.find(([key]) => key === colour)?.[1] ?? ""} />
+        {kept < total && <span class="et-matrix-note">{formatExactCount(kept)} of {pluralize(total, "task")} kept here</span>}
+      </div>
+      <div ref={field} class="et-matrix-field" role="grid" tabIndex={0} aria-multiselectable="true" aria-label={`${pluralize(lines.length, noun)}, tasks side by side`}
+        aria-rowcount={lines.length + 1} aria-colcount={columns.length + 1} aria-activedescendant={cursor && lines[cursor.line] ? `${prefix}grid-${cursor.line}-${cursor.column}` : undefined}
+        onKeyDown={onKey}>
+        <canvas ref={canvas} class="et-matrix-canvas" aria-hidden="true"
+          onPointerDown={(event) => {
+            const cell = event.button === 0 ? under(event) : null;
+            if (!cell) return;
+            press.current = { x: event.clientX, y: event.clientY, line: cell.line };
+            event.currentTarget.setPointerCapture?.(event.pointerId);
+          }}
+          onPointerMove={onMove} onPointerUp={onUp} onPointerLeave={() => setHovered(null)}
+          onPointerCancel={() => {
+            press.current = null;
+            setDragged(null);
+          }} />
+        {[[hovered, "pointer"], [cursor, "keys"]].map(([cell, by]) => {
+          const box = cell && (cell as Cell).line < lines.length ? boxOf(places, cell as Cell) : null;
+          return box && <i class="et-matrix-ring" data-by={by as string} style={{ left: `${box.x - 1}px`, top: `${box.y - 1 - scrolled}px`, width: `${box.w + 1}px`, height: `${box.h + 1}px` }} />;
+        })}
+        {hovered && !dragged && lines[hovered.line] && (
+          <Tip line={lines[hovered.line] as GridLine} row={pointed} column={columns[hovered.column] ?? ""} view={view} connection={connection} box={boxOf(places, hovered)} top={scrolled} size={size} />
+        )}
+        <div class="et-hidden" role="row" aria-rowindex={1}>
+          <span role="columnheader">{noun}</span>{columns.map((name) => <span role="columnheader">{name}</span>)}
+        </div>
+        {lines.slice(first, first + 2 * AROUND + 1).map(({ name, cells }, k) => (
+          <div key={first + k} class="et-hidden" role="row" aria-rowindex={first + k + 2} aria-selected={isSelected(first + k)}>
+            <span role="rowheader">{name}</span>
+            {cells.map((row, column) => <span role="gridcell" id={`${prefix}grid-${first + k}-${column}`}>{row ? [columns[column], ...factsOf(row, view)].join(", ") : "nothing yet"}</span>)}
+          </div>
+        ))}
+        {lines.length === 0 && <p class="et-empty">{search.isActive ? "Nothing fits the search" : `No ${noun}s yet`}</p>}
+      </div>
+      <div ref={bar} class="et-scrollbar" aria-hidden="true" onScroll={(event) => setTop(event.currentTarget.scrollTop)}><div style={{ height: `${places.height}px` }} /></div>
+    </div>
+  );
+}
+
+type Table = ReturnType<typeof tabulate>;
+
+/** The lines that a search leaves, and of a score the columns that have any. */
+function narrow(all: Table, fits: ((line: GridLine) => boolean) | null, colour: string, hasScore: (row: Row) => boolean): Table {
+  const lines = fits ? all.lines.filter(fits) : all.lines;
+  if (!colour.startsWith("score ")) return { ...all, lines };
+  const kept = all.columns.flatMap((_, k) => (all.lines.some(({ cells }) => cells[k] && hasScore(cells[k] as Row)) ? [k] : []));
+  if (kept.length === 0) return { ...all, lines };
+  return { ...all, columns: kept.map((k) => all.columns[k] as string), lines: lines.map(({ name, cells }) => ({ name, cells: kept.map((k) => cells[k]) })) };
+}
+
+const isAny = ({ cells }: GridLine, spans: ReadonlySet<string>): boolean => cells.some((row) => row && spans.has(row.span_id));
+
+/** A span, and all that it is in, innermost first. */
+function aroundOf(view: View, span: string): string[] {
+  const found = [];
+  for (let at: string | null | undefined = span; at && found.length < 64; at = view.store.row(at)?.parent_id) found.push(at);
+  return found;
+}
+
+function findCell(lines: readonly GridLine[], spans: readonly string[]): Cell | null {
+  for (const span of spans) {
+    for (let line = 0; line < lines.length; line += 1) {
+      const column = lines[line]?.cells.findIndex((row) => row?.span_id === span) ?? -1;
+      if (column >= 0) return { line, column };
+    }
+  }
+  return null;
+}
+
+function wordsOf(row: Row | undefined, view: View, colour: string): string {
+  if (!row) return "";
+  const state = stateOfRow(view.store, row);
+  return colour === "status" && state.key !== "ok" ? state.name : sayValue(view.store, row, colour);
+}
+
+/** How it stands, how long it took, what it cost, what it was scored. */
+function factsOf(row: Row, view: View): string[] {
+  const scores = scoresOf(row, view.store.run.value).map(([name, value]) => `${name}: ${formatScore(value)}`);
+  return [stateOfRow(view.store, row).name, row.end_ms != null ? formatDuration(durationOf(row)) : "", hasCost(row) ? formatMoney(row.cost, row.currency) : "", ...scores].filter(Boolean);
+}
+
+/** Every cell in sight as it is drawn. */
+function listCells({ places, lookAt, wordsAt, nameOf: nameAt, columns, isSelected, scrollTop }: GridScene): object[] {
+  return Array.from({ length: places.lines * places.columns }, (_, k) => {
+    const cell = { line: Math.floor(k / places.columns), column: k % places.columns };
+    const box = boxOf(places, cell);
+    return { ...cell, name: nameAt(cell.line), of: columns[cell.column], look: lookAt(cell.line, cell.column), words: wordsAt(cell.line, cell.column), isSelected: isSelected(cell.line), x: box.x, y: box.y - scrollTop, w: box.w, h: box.h };
+  });
+}
+
+const Legend = ({ keys, theme, name }: { keys: readonly Key[]; theme: Theme; name: string }) => (
+  <ul class="et-matrix-legend" aria-label={`Legend: ${name}`}>
+    {keys.map((key) => <li key={key.words}><Swatch {...key} theme={theme} />{key.words}</li>)}
+  </ul>
+);
+
+function Swatch({ look, theme }: Key & { theme: Theme }) {
+  const place = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    const ctx = place.current && prepare(place.current, 12, 12);
+    if (ctx) drawSwatch(ctx, 0, 0, 12, look, theme);
+  }, [look, theme]);
+  return <canvas ref={place} class="et-matrix-swatch" aria-hidden="true" />;
+}
+
+interface TipProps {
+  line: GridLine;
+  row: Row | undefined;
+  column: string;
+  view: View;
+  connection: KernelConnection | null;
+  box: { x: number; y: number; w: number; h: number };
+  top: number;
+  size: { width: number; height: number };
+}
+
+/** What stands beside the pointer: the name, the task, how it stands, and the first words of the reply. */
+function Tip({ line, row, column, view, connection, box, top, size }: TipProps) {
+  const place = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const element = place.current as HTMLDivElement;
+    const [w, h] = [element.offsetWidth, element.offsetHeight];
+    const y = box.y - top;
+    const x = Math.max(4, Math.min(box.x + box.w / 2 - w / 2, size.width - w - 4));
+    element.style.transform = `translate(${Math.round(x)}px, ${Math.round(y + box.h + 6 + h > size.height && y > h + 6 ? y - h - 6 : Math.min(y + box.h + 6, size.height - h))}px)`;
+  });
+  const reply = row && (view.store.text(row.span_id) || view.store.details(row.span_id)?.output);
+  const missing = row?.status === "ok" && !reply && row.output_characters !== 0 && (!connection || connection.isUnreachable.value) && "Its reply is not in this copy.";
+  return (
+    <div ref={place} class="et-tooltip et-matrix-tip" aria-hidden="true" data-by="pointer">
+      <b>{line.name}</b>
+      <span>{[row && row !== line.cells[0] ? nameOf(row) : column, ...(row ? factsOf(row, view) : ["nothing yet"])].join(" · ")}</span>
+      {row?.error_message && <span class="et-tooltip-error">{row.error_message}</span>}
+      {reply ? <q>{reply.length > LONGEST_REPLY ? `${reply.slice(0, LONGEST_REPLY)}…` : reply}</q> : missing && <span>{missing}</span>}
+    </div>
+  );
+}
