@@ -137,6 +137,22 @@ tasks:
 """
 
 
+SENT_BACK_TEAM: Final = f"""{_WRITING}
+model = ScriptedChatModel.match({{
+    "## Task\\nFind": say("Four facts about pumps.", 2.0),
+    "## Task\\nWrite": say("A long draft about pumps. " * 20, 3.0),
+    "## Task\\nSum": say("Pumps last.", 1.2),
+}}, default="Fine.")
+"""
+SENT_BACK: Final = """%%ensemble -o pumps --name pumps
+llm: model
+tasks:
+  find: Find facts
+  draft: {description: Write the report, context: [find], review: after}
+  sum: {description: Sum it up, context: [draft]}
+"""
+
+
 @functools.cache
 def run_report() -> ExecutionTrace:
     """The report, in virtual time; a person approves it after four seconds."""
@@ -149,6 +165,12 @@ def run_hier() -> ExecutionTrace:
     return _run(HIER_TEAM, HIER)
 
 
+@functools.cache
+def run_sent_back() -> ExecutionTrace:
+    """A task that a person sends back twice, in virtual time."""
+    return _run(SENT_BACK_TEAM, SENT_BACK, "shorter, and name the vendor", "still too long")
+
+
 def save_scene(trace: ExecutionTrace) -> dict[str, Any]:
     """What a notebook saves of a run, as views read it."""
     return TimelineMessages(copy(trace.fold)).make_saved_view()
@@ -159,18 +181,21 @@ def show_saved(page: Page, trace: ExecutionTrace) -> Locator:
     return show_saved_view(page, save_scene(trace))
 
 
-def _run(team: str, cell: str) -> ExecutionTrace:
+def _run(team: str, cell: str, *wishes: str) -> ExecutionTrace:
+    """Run a team's cell; a person sends the work back with each of these wishes, and then approves it."""
     names: dict[str, Any] = {}
+    left = iter(wishes)
+
+    async def review(request: ReviewRequest) -> ReviewDecision:
+        await asyncio.sleep(4)
+        wish = next(left, None)
+        return ReviewDecision.approve() if wish is None else ReviewDecision.retry(wish)
+
     exec(team, names)
     ensemble = read_cell(cell.partition("\n")[2], names).build(names)
     work = functools.partial(
-        drive, ensemble, source=ModelSource(), review_handler=_approve, pricing=make_pricing(ensemble)
+        drive, ensemble, source=ModelSource(), review_handler=review, pricing=make_pricing(ensemble)
     )
     with ThreadPoolExecutor(1) as thread:  # Playwright keeps a loop running on this one
         _, events = thread.submit(work).result()
     return ExecutionTrace.from_events(events, ensemble.cost)
-
-
-async def _approve(request: ReviewRequest) -> ReviewDecision:
-    await asyncio.sleep(4)
-    return ReviewDecision.approve()

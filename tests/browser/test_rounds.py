@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.built_view import open_view, read_picture, served_view, watch_canvas
 from tests.browser.lab import ROOT, photograph
-from tests.browser.scenes import run_report, show_saved
+from tests.browser.scenes import run_report, run_sent_back, show_saved
 from tests.browser.test_rest import RUN_AXE
 
 if TYPE_CHECKING:
@@ -92,6 +92,25 @@ def test_w23_verdicts_can_be_walked_to_and_axe_finds_nothing_serious(page: Page)
             expect(view.locator(".et-drawer")).to_have_attribute("aria-label", f"Details of {verdict}")
         page.evaluate((ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
         assert view.evaluate(RUN_AXE) == []
+
+
+def test_w23_a_task_that_a_person_sent_back_has_drafts_and_verdicts_in_its_row(page: Page) -> None:
+    with served_view() as address:
+        open_view(page, address, "at=0", width=1400, height=800)
+        watch_canvas(page)
+        view = show_saved(page, run_sent_back())
+        texts = read_picture(page, has="draft 3")["texts"]
+        assert [text for text in texts if text.startswith("draft")] == ["draft 1", "draft 2", "draft 3"]
+        said = [text for text in texts if text.startswith("sent back: ")]
+        assert said[0].startswith('sent back: "shorter, ')
+        assert said[1:] == ['sent back: "still too long"']
+        words = f'draft 1 · {_VERDICT}, draft 2 · sent back: "still too long", draft 3 · approved'
+        expect(row_of(view, "draft")).to_contain_text(words)
+        row_of(view, "draft").click()
+        expect(view.locator(".et-drawer")).to_contain_text(_VERDICT)
+        for width in (1400, 900, 480):
+            page.set_viewport_size({"width": width, "height": 800})
+            photograph(f"sent-back-{width}", view)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -61,7 +61,7 @@ tasks:
   look: {description: Look, handler: look}
   break: {description: Break, handler: break_down, context: [look]}
 """
-SAVED = r"running when saved, \d+:\d\d [AP]M · 4 of 8 tasks · \d+(\.\d)? s · \$0\.0\d+"
+SAVED = r"running when saved, \d+:\d\d [AP]M(?: UTC| GMT[+-][\d:]+)? · 4 of 8 tasks · \d+(\.\d)? s · \$0\.0\d+"
 BROKEN = SAVED.replace("running when saved", "interrupted")
 _PICTURE = """() => {
     const { outputs } = jupyterapp.shell.currentWidget.content.widgets[2].model;

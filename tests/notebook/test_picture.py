@@ -28,6 +28,7 @@ from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
+AT_A_TIME = r"\d+:\d\d [AP]M (?:UTC|GMT[+-][\d:]+)"
 # What JupyterLab's sanitiser leaves in an untrusted notebook, of what is used here; it takes out scripts, style sheets
 # and SVG with everything in them.
 KEPT_BY_JUPYTERLAB = {
@@ -162,7 +163,7 @@ def test_picture_of_a_run_that_goes_on_says_how_far_it_has_come_and_is_small_w24
     messages = TimelineMessages(TraceFold.from_events(build.events), lambda: build.now)
     bundle = make_interim_bundle(messages)
     assert set(bundle) == {"text/plain", "text/html"}
-    said = rf"^● running when saved, \d+:\d\d [AP]M · 1 of 2,000 tasks · {format_duration(build.now_s * 1000)} · "
+    said = rf"^● running when saved, {AT_A_TIME} · 1 of 2,000 tasks · {format_duration(build.now_s * 1000)} · "
     assert re.search(said, bundle["text/plain"])
     assert re.search(said.removeprefix("^"), Elements(bundle["text/html"]).text)
     assert sum(len(each.encode()) for each in bundle.values()) <= 20_000
@@ -175,7 +176,7 @@ def test_exported_page_of_a_run_that_goes_on_says_so_w24():
         build.llm()
     page = make_page(ExecutionTrace.from_events(build.events))
     picture = Elements(page.split('<div id="picture">')[1].split("</div>\n<script")[0]).text
-    assert re.search(r"● running when saved, \d+:\d\d [AP]M · 1 of 2 tasks · ", picture)
+    assert re.search(rf"● running when saved, {AT_A_TIME} · 1 of 2 tasks · ", picture)
     run = json.loads(page.split('<script id="parts" type="application/json">')[1].split("</script>")[0])["run"]
     assert (run["run"]["status"], run["run"]["tasks_done"]) == ("running", 1)
 

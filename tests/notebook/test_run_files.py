@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from pandas.testing import assert_frame_equal
 
 from ensemble_notebook import Ensemble, ScriptedChatModel, Task
+from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.errors import MissingPackageError, ValidationError
 from ensemble_notebook.testing.event_builder import EventBuilder
@@ -86,6 +87,23 @@ def test_a_picture_names_every_task_and_draws_its_bars_to_scale(tmp_path):
     bars = {each.findtext(f"{SVG}title"): float(each.get("width")) for each in root.iter(f"{SVG}rect") if len(each)}
     assert bars["write, 12 s"] == pytest.approx(2 * bars["search, 6.0 s"], rel=0.01)
     assert "ConnectionError: gone" in " ".join(texts)
+
+
+def test_w23_a_picture_calls_each_go_at_a_task_a_draft_and_no_call_an_attempt(tmp_path):
+    build = EventBuilder({"find": (), "write": ("find",)})
+    with build.task("find"), build.turn():
+        build.llm("Found.", seconds=2)
+    with build.task("write"):
+        with build.turn():
+            build.llm("Long.", seconds=3)
+        build.review(ReviewDecision.retry("shorter"), seconds=1)
+        build.again("shorter")
+        with build.turn():
+            build.llm("Short.", seconds=2)
+    root = ET.parse(trace_of(build.finish()).export(tmp_path / "run.svg")).getroot()
+    titles = [each.findtext(f"{SVG}title") for each in root.iter(f"{SVG}rect") if len(each)]
+    assert {"model, 2.0 s", "draft 1, 3.0 s", "draft 2, 2.0 s"} <= {*titles}
+    assert not [title for title in titles if "attempt" in title]
 
 
 def test_a_picture_and_a_figure_show_what_was_reused(store_path, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,3 +65,22 @@ def test_every_status_and_verdict_has_a_word() -> None:
 )
 def test_a_run_is_called_what_its_timeline_calls_it(run: dict[str, Any], said: str) -> None:
     assert words.describe_state(run) == said
+
+
+@pytest.mark.parametrize(
+    "zone, said",
+    [
+        ("UTC0", "10:51 PM UTC"),
+        ("CET-1", "11:51 PM GMT+1"),
+        ("IST-5:30", "4:21 AM GMT+5:30"),
+        ("EST5", "5:51 PM GMT-5"),
+    ],
+)
+def test_w24_time_of_day_in_a_picture_has_its_zone(monkeypatch: pytest.MonkeyPatch, zone: str, said: str) -> None:
+    try:
+        with monkeypatch.context() as change:
+            change.setenv("TZ", zone)
+            time.tzset()
+            assert words.format_time_of_day("2026-11-24T22:51:00+00:00") == said
+    finally:
+        time.tzset()

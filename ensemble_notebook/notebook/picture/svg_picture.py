@@ -140,7 +140,7 @@ class _Drawing:
         self._elements.append(f'<text class="{look}" x="{x}" y="{self.y + 14:g}">{mark} {name}</text>')
         self._write(line.agent, AGENTS_FROM, "faint", LONGEST_AGENT)
         if not line.is_phase:
-            self._draw_bar(join_rows(place), place.parts)
+            self._draw_bar(join_rows(place), place.parts, "round" if line.is_reviewer else "draft")
         elif place.row.get("rounds"):
             self._bands.append((line.depth, self.y, place.row))
             for number, (start, _) in enumerate(list_goes(place.row, self._end), start=1):
@@ -199,18 +199,25 @@ class _Drawing:
                     f'height="{self.y - top:g}"><title>{_clean(said)}</title></rect>',
                 )
 
-    def _draw_bar(self, row: Row, parts: Sequence[Row]) -> None:
-        """The extent of a task as a thin bar, and on it what it did."""
-        for stretch in list_stretches(row, parts, self._end, _LOOKS):
-            self._draw_stretch(*stretch)
+    def _draw_bar(self, row: Row, parts: Sequence[Row], go: str) -> None:
+        """The extent of a task as a thin bar, and on it what it did; `go` is the word for each go at it."""
+        for start, stop, kind, part in list_stretches(row, parts, self._end, _LOOKS):
+            self._draw_stretch(start, stop, kind, part, self._name_stretch(row, part, start, go))
 
-    def _draw_stretch(self, start: float, stop: float, kind: str, row: Row) -> None:
+    def _name_stretch(self, row: Row, part: Row, start: float, go: str) -> str:
+        """What a part of a task's bar is called: its model calls by the go at it, where there were several."""
+        if part["kind"] != "attempt":
+            return str(part.get("tool") or part["name"])
+        number = sum(began <= start for began, _ in list_goes(row, self._end)) if row.get("rounds") else 0
+        return f"{go} {number}" if number else LEGEND["llm"]
+
+    def _draw_stretch(self, start: float, stop: float, kind: str, row: Row, name: str) -> None:
         left, right = self._find_x(start), self._find_x(stop)
         color, height = _LOOKS[kind]
         if row["status"] == "error" and kind not in ("task", BACKOFF):
             kind, color = "failed", ERROR_COLOR
         self._drawn.add(kind)
-        told = _clean(f"{row.get('tool') or row['name']}, {format_duration(stop - start)}", LONGEST_NAME * 2)
+        told = _clean(f"{name}, {format_duration(stop - start)}", LONGEST_NAME * 2)
         self._elements.append(
             f'<rect x="{left:.1f}" y="{self.y + 10 - height / 2:g}" width="{max(right - left, 1.5):.1f}" '
             f'height="{height}" rx="{min(2, height // 2)}" style="fill:{color}"><title>{told}</title></rect>'

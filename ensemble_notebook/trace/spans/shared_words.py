@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
@@ -124,8 +124,15 @@ def describe_cost(run: Row) -> str:
 
 
 def format_time_of_day(instant: str) -> str:
-    """The hour and minute of an ISO instant, on the clock of this process: ``10:51 PM``."""
-    return f"{datetime.fromisoformat(instant).astimezone():%I:%M %p}".removeprefix("0")
+    """The hour and minute of an ISO instant, on the clock of this process, and its zone: ``10:51 PM GMT+1``.
+
+    Nobody knows where a picture is read. Browsers write zones like this, too, and short names differ by system.
+    """
+    at = datetime.fromisoformat(instant).astimezone()
+    minutes = round((at.utcoffset() or timedelta()).total_seconds() / 60)
+    hours, rest = divmod(abs(minutes), 60)
+    zone = f"GMT{'-' if minutes < 0 else '+'}{hours}{f':{rest:02}' if rest else ''}" if minutes else "UTC"
+    return f"{at:%I:%M %p} {zone}".removeprefix("0")
 
 
 def describe_times(row: Row) -> str:

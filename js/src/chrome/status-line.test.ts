@@ -42,6 +42,18 @@ describe("the budget", () => {
   });
 });
 
+it.each<[string, boolean[], string]>([
+  ["a script alone", [true], "scripted model"],
+  ["a script and a model", [true, false], "scripted and real models"],
+])("says in its badge whose replies they are, of %s", async (_, calls, words) => {
+  const task = row({ span_id: "t", kind: "task", start_ms: 0 });
+  const rows = calls.map((is_scripted, k) => row({ span_id: `l${k}`, kind: "llm", parent_id: "t", is_scripted, start_ms: k, end_ms: k + 1 }));
+  page.kernel.snapshot = wire(snapshot({ run: run({ is_scripted: true }), rows: [task, ...rows] }));
+  page.show();
+  await page.nextFrame();
+  expect([...page.place.querySelectorAll(".et-badge")].map((badge) => badge.textContent)).toContain(words);
+});
+
 it.each([["row", "3/1,000 rows"], ["variant", "3/1,000 variants"], ["task", "3/1,000 tasks"]])("counts what a run is of: %s", async (noun, words) => {
   await show({ task_noun: noun, tasks_done: 3, tasks_total: 1000 });
   expect(page.place.querySelector(".et-tasks")?.textContent).toBe(words);

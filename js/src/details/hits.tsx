@@ -4,6 +4,7 @@ import type { VNode } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { KernelConnection } from "../kernel/connection";
 import type { View } from "../view/view";
+import type { Details } from "../wire/messages";
 import type { Row } from "../wire/rows";
 import { kindTitle, signOf, titleOf } from "../wording/labels";
 import { formatExactCount, pluralize } from "../wording/numbers";
@@ -76,6 +77,10 @@ function markWords(snippet: string, words: readonly string[]): (string | VNode)[
   return parts;
 }
 
+/** Whether a saved copy has less than all of what a span said. */
+const isCut = (details: Details | undefined): boolean =>
+  details !== undefined && (Object.keys(details.lengths ?? {}).length > 0 || details.messages.some(({ name }) => name === "left_out"));
+
 /** Which texts were not searched, and why; null where all were. */
 function explainUnsearched({ store, search }: View, connection: KernelConnection | null): string | null {
   const words = search.texts.value;
@@ -83,8 +88,13 @@ function explainUnsearched({ store, search }: View, connection: KernelConnection
   if (store.run.value?.capture_mode === "metadata") return "This run kept no texts (capture METADATA): only names were searched.";
   if (connection === null) {
     const { rows, details } = store.leftOut.value;
-    const left = [...(rows > 0 ? [pluralize(rows, "span")] : []), ...(details > 0 ? [`the texts of ${pluralize(details, "span")}`] : [])];
-    return left.length > 0 ? `Not searched, since not in the saved copy: ${left.join(" and ")}.` : null;
+    const cut = [...store.rows()].filter((row) => isCut(store.details(row.span_id))).length;
+    const left = [
+      ...(rows > 0 ? [pluralize(rows, "span")] : []),
+      ...(details > 0 ? [`the texts of ${pluralize(details, "span")}`] : []),
+      ...(cut > 0 ? [`the rest of long texts of ${pluralize(cut, "span")}`] : []),
+    ];
+    return left.length > 0 ? `Not searched, since not in the saved copy: ${left.join(", ").replace(/, (?=[^,]*$)/, " and ")}.` : null;
   }
   if (store.textHits(words)) return null;
   if (connection.isUnreachable.value) return "Only what this page has was searched: the kernel with the other texts is gone.";

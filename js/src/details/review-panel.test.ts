@@ -64,6 +64,16 @@ describe("a question", () => {
     for (const name of ["Approve", "Edit…", "Send back…", "Reject…", "End the run"]) expect(page.button(name)).toBeDefined();
   });
 
+  it("shows all of a text in a panel that scrolls, and nothing to unfold (W13)", async () => {
+    await ask();
+    for (const input of ["A draft. ".repeat(47), "A line.\n".repeat(60)]) {
+      page.kernel.post({ kind: "details", span_id: "r", messages: [], input });
+      await page.nextFrame();
+      expect(panel()?.querySelector(".et-review-text")?.textContent).toContain(input.trim().split("\n")[0]);
+      expect(panel()?.textContent).not.toMatch(/Show all/);
+    }
+  });
+
   it("is laid out as in the drawer, from its beginning to all of it", async () => {
     await ask({ text: "**Stay** in" });
     page.kernel.post({ kind: "details", span_id: "r", messages: [], input: "**Stay** in *port*" });

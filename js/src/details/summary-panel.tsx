@@ -5,6 +5,7 @@ import { CopyButton } from "../elements/copy-button";
 import { Icon } from "../elements/icon";
 import { rangeExpression, spansExpression } from "../store/expressions";
 import { type KindSummary, rowsInside, rowsOfSpans, type SpanSummary, summarize } from "../store/span-summary";
+import { isOfSpan } from "../store/selection";
 import type { View } from "../view/view";
 import type { TimeRange } from "../wire/messages";
 import { KIND_TRAITS } from "../wire/kinds";
@@ -51,12 +52,12 @@ function RangeSummary({ view, range }: Props & { range: TimeRange }): VNode {
 
 function SelectionSummary({ view }: Props): VNode {
   const { store } = view;
-  const spans = store.selection.spans.value;
+  const spans = store.selection.spans.value.filter(isOfSpan);
   const now = ageOf(view);
   const summary = useSettled(() => {
     const { rows, withInside } = rowsOfSpans(store, spans);
     return summarize(rows, { from: 0, to: now }, now, withInside);
-  }, [store.version.value, spans, now], waitOf(view));
+  }, [store.version.value, store.selection.spans.value, now], waitOf(view));
   return (
     <Section label="Selected spans" title={`${pluralize(spans.length, "span")} selected`} summary={summary} view={view}
       close={() => view.select(null)} expression={() => spansExpression(store, spans)} />

@@ -127,6 +127,12 @@ describe("streamed text", () => {
     expect((said[0] ?? "").length * 6).toBeLessThanOrEqual(420);
   });
 
+  it("has no signs of Markdown in its line of words", () => {
+    const { texts } = paint(streaming, { tailOf: () => "# Tides\n\n- **two** a `day`, __high__ and low" });
+    expect(texts).toContain("Tides two a day, high and low");
+    expect(texts.join()).not.toMatch(/[*_`#]/);
+  });
+
   it("is gone when the call has ended, and when the run has", () => {
     const ended = streaming.map((one) => (one.span_id === "l" ? { ...one, status: "ok" as const, end_ms: 990 } : one));
     expect(paint(ended, { tailOf: () => words }).texts.join()).not.toContain("sang");
@@ -229,6 +235,11 @@ it("says of a wait what for, of a review what came of it, and of an open one how
   expect(paint([task, asked], { now: 1400 }).texts).toContain("waiting for you 0:01");
   const answeredReview = { ...asked, status: "ok" as const, end_ms: 900, review: { ...review, decision: "retry" } };
   expect(paint([task, answeredReview]).texts).toContain("sent back · 600 ms");
+  const ended = { start_ms: 0, end_ms: 900, verdict: 'sent back: "shorter, and name the vendor"' };
+  const sentBack = { ...task, attempt: 2, rounds: [ended, { start_ms: 900, end_ms: null }] };
+  expect(paint([sentBack, answeredReview], { width: 750 }).texts).toContain('sent back: "shorter, and name the vendor"');
+  expect(paint([sentBack, answeredReview], { width: 450 }).texts.find((text) => text.startsWith("sent back: "))).toMatch(/^sent back: "sho.*…$/);
+  expect(paint([sentBack, answeredReview], { width: 300 }).texts).toContain("sent back");
   const overdueDetails = { ...answeredReview, review: { ...review, decision: "approve", is_timeout: true } };
   expect(paint([task, overdueDetails]).texts).toContain("no answer: approved · 600 ms");
 });
@@ -268,6 +279,12 @@ describe("who waits for whom (W3)", () => {
     expect(dashes.filter(([first]) => first === 4).length).toBe(2);
   });
 
+  it("tells the size of an output once, however many it went to, where it would stand in one place", () => {
+    const readers = ["c", "d", "e"].map((span_id) => row({ span_id, kind: "task", agent: "C", depends_on: ["find"], context: ["find"], start_ms: 310, end_ms: 600 }));
+    const { texts, curves: lines } = paint([rows[0] as Row, ...readers], { isRunning: false, current: "a" });
+    expect([lines, texts.filter((text) => text.startsWith("output: "))]).toEqual([3, ["output: 1.2k characters"]]);
+  });
+
   it("tells that size left of the beginning of what followed where there is no room right of the end", () => {
     const two = [
       row({ span_id: "a", kind: "task", name: "find", agent: "A", output_characters: 1200, start_ms: 0, end_ms: 1430 }),
@@ -299,4 +316,17 @@ describe("who waits for whom (W3)", () => {
     const layout = new LayoutBuilder().build(stored({ rows: phased, phases: [] }), new Set(["p"]));
     expect(layout.links.map(({ from, to, source }) => [from.id, to.id, source.span_id])).toEqual([["p", "c", "a"]]);
   });
+});
+
+it.each([13, 1700])("draws no lines to %d items that a person opens: they would lie on each other (W3)", (count) => {
+  const rows = [
+    row({ span_id: "t", kind: "task", agent: "A", item_count: count, start_ms: 0, end_ms: 900 }),
+    ...Array.from({ length: count }, (_, k) => row({ span_id: `i${k}`, kind: "task", parent_id: "t", start_ms: k / 2, end_ms: 900 })),
+  ];
+  const layout = new LayoutBuilder().build(stored({ rows, phases: [] }), new Set(["t"]));
+  expect(layout.tracks).toHaveLength(count + 1);
+  expect(layout.arrows).toHaveLength(count);
+  const linesOf = (more: Partial<Scene>): number => paint([], { layout, isRunning: false, isOver: true, height: 40 * count, ...more }).lines;
+  expect([linesOf({}), linesOf({ selected: "t" }), linesOf({ hovered: "t" })]).toEqual([0, 0, 0]);
+  expect(linesOf({ selected: "i3" })).toBeGreaterThan(0); // that of one is shown
 });

@@ -6,7 +6,10 @@ import { SHAPES } from "../layout/shapes";
 import { answerOf, waitOf } from "../wording/labels";
 import { formatClock, formatDuration } from "../wording/numbers";
 import { fullCause, shortCause } from "../wording/text";
-import { type Box, fill, labelFont, measure, outline, stroke, type Surface, visiblePart } from "./strokes";
+import { type Box, fill, labelFont, measure, outline, shorten, stroke, type Surface, visiblePart } from "./strokes";
+
+/** With less room there is no more of a verdict than that the work was sent back. */
+const LEAST_VERDICT = 100;
 
 /** A wait inside a call, before an attempt or between two: dots, and the reason where it fits. */
 export function drawGap(surface: Surface, mark: Mark, whole: Box): void {
@@ -78,8 +81,10 @@ export function drawReview(surface: Surface, mark: Mark, box: Box): void {
   ctx.fillRect(seen.x + 12.5, middle - 4, 2.5, 8);
   ctx.font = labelFont(theme);
   if (mark.label === "") return; // what it came to stands beside it
-  const said = isOpen ? [answerOf(mark.row), "waiting"] : mark.to === null ? ["not answered"] : [...(mark.names ?? []), answerOf(mark.row)];
+  const [room, verdict] = [seen.w - 28, mark.names?.[0]];
+  const said = isOpen ? [answerOf(mark.row), "waiting"] : [mark.to === null ? "not answered" : answerOf(mark.row)];
   const time = isOpen ? formatClock(surface.now - mark.from) : formatDuration((mark.to ?? surface.now) - mark.from);
-  const label = [...said.map((text) => `${text} ${isOpen ? "" : "· "}${time}`), ...said].find((text) => measure(surface, text) <= seen.w - 28);
+  const label = verdict && room >= LEAST_VERDICT ? shorten(surface, verdict, room)
+    : [...said.map((text) => `${text} ${isOpen ? "" : "· "}${time}`), ...said].find((text) => measure(surface, text) <= room);
   if (label) ctx.fillText(label, seen.x + 20, middle + 0.5);
 }

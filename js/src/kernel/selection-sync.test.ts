@@ -104,3 +104,12 @@ it("keeps a row that stands for many, of which the kernel knows nothing", () => 
   heard({ spans: ["b"] });
   expect(selection.spans.value).toEqual(["b"]);
 });
+
+it("tells of no row that only this page knows: a strip of many, and a written task that nobody is told to have done", () => {
+  selection.spans.value = ["rows:", "done:p", "work:m:1"];
+  later();
+  expect(told()).toEqual([]);
+  selection.spans.value = ["work:m:1", "a"];
+  later();
+  expect(told()).toEqual([{ selection: ["a"] }]);
+});

@@ -22,7 +22,7 @@ const CLEARED_VIEW_MS = 1000;
 const AWAITED_VIEW_MS = 10_000;
 const OUR_NAME = "ensemble";
 /** How a picture says what was known when it was made. */
-const PICTURE_STATE = new RegExp(`${WHEN_SAVED}, \\d+:\\d+ [AP]M`);
+const PICTURE_STATE = new RegExp(`${WHEN_SAVED}, \\d+:\\d+ [AP]M (?:UTC|GMT[-+][\\d:]+)`);
 
 export class NotebookRuns implements ChannelSource {
   channel: PageChannel | null = null;
@@ -323,7 +323,7 @@ export class NotebookRuns implements ChannelSource {
 
 /** What stands beside the view of a run whose kernel went: its picture says so, as far as it had come. */
 function breakOff(data: MimeBundle, saved: Json): MimeBundle {
-  const time = formatTimeOfDay((saved.run as Json | undefined)?.ended_at as string | undefined);
+  const time = formatTimeOfDay((saved.run as Json | undefined)?.ended_at as string | undefined, { timeZoneName: "short" });
   if (time === null) return data;
   const say = (text: unknown): string => textOf(text).replace(PICTURE_STATE, `${RUN_STATUS_NAMES.interrupted}, ${time}`);
   return { ...data, "text/plain": say(data["text/plain"]), "text/html": say(data["text/html"]) };

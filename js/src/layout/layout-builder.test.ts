@@ -46,6 +46,21 @@ describe("rows", () => {
   });
 });
 
+describe("bands", () => {
+  const rounds = [{ start_ms: 0, end_ms: 400, verdict: 'sent back: "shorter"' }, { start_ms: 400, end_ms: 900, verdict: "approved" }];
+  const bandsOf = (...sentBack: string[]): readonly unknown[] =>
+    arrange(ROWS.map((one) => (sentBack.includes(one.span_id) ? { ...one, rounds } : one))).bands.map(({ top, bottom }) => [top, bottom]);
+
+  it("of a task that was sent back alone lie over its row (W23)", () => {
+    const [, task] = arrange().tracks;
+    expect(bandsOf("t")).toEqual([[task?.y, (task?.y ?? 0) + (task?.height ?? 0)]]);
+  });
+
+  it("of a phase lie over its rows once, though its tasks were done again with it", () => {
+    expect(bandsOf("p", "t")).toEqual([[0, arrange().height]]);
+  });
+});
+
 describe("a closed phase", () => {
   it("hides its tasks, keeps their bars and counts their errors", () => {
     const [phase, ...rest] = arrange(ROWS, ["p"]).tracks;

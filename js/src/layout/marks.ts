@@ -2,6 +2,7 @@
 // pixels down. It must not know what stands above or below that row.
 
 import type { Store } from "../store/store";
+import { verdictOf } from "../store/rounds";
 import type { KnownKind } from "../wire/kinds";
 import { isHandler, isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
@@ -21,7 +22,7 @@ export interface Mark {
   readonly height: number;
   /** What a notch says, or a round, or in place of its cause a wait. */
   readonly label?: string;
-  /** What a model call is called, the fullest name first; of a round, what became of it. */
+  /** What a model call is called, the fullest name first; of a round, and of the review at its end, what became of it. */
   readonly names?: readonly string[];
 }
 
@@ -71,7 +72,10 @@ const MARKS: Partial<Record<KnownKind, (store: Store, row: Row, top: number) => 
   delegation: (_, row, top) => [markOf(row, "delegation", top + TOOL.top, TOOL.height)],
   // Its tasks have rows of their own below, as delegated work has.
   nested: (_, row, top) => [markOf(row, "delegation", top + TOOL.top, TOOL.height)],
-  review: (_, row, top) => [markOf(row, "review", top + WORK.top, WORK.height)],
+  review: (store, row, top) => {
+    const verdict = verdictOf(store, row);
+    return [{ ...markOf(row, "review", top + WORK.top, WORK.height), names: verdict ? [verdict] : [] }];
+  },
 };
 
 /** What a span that has begun is drawn as in the row of its task, in the lane that begins at `top`. */

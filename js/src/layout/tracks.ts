@@ -60,7 +60,7 @@ export interface TaskLink {
   readonly go?: { readonly from: number; readonly to: number };
 }
 
-/** The rounds of a phase, from its own row to the last one in it, in pixels. */
+/** The rounds of a phase, or of a task that was sent back alone, from its own row to the last one below it, in pixels. */
 export interface Band {
   readonly rounds: readonly Round[];
   readonly top: number;
@@ -181,10 +181,10 @@ export class Layout {
     });
   }
 
-  /** The rows over which the rounds of a phase are bands. */
+  /** The rows over which rounds are bands: those of a phase are also those of its tasks. */
   get bands(): readonly Band[] {
     this.#bands ??= this.tracks.flatMap((track, at) => {
-      if (track.kind !== "phase" || track.rounds.length === 0) return [];
+      if (track.rounds.length === 0 || (track.parent !== null && this.track(track.parent)?.rounds.length)) return [];
       const after = this.tracks.findIndex((each, k) => k > at && each.depth <= track.depth);
       const bottom = after < 0 ? this.height : (this.tracks[after] as Track).y;
       return [{ rounds: track.rounds, top: track.y, bottom }];

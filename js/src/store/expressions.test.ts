@@ -14,7 +14,13 @@ it("takes tasks of the run from the frame that has their sums, and all else from
   expect(spanExpression(store, "t")).toBe('report.frames.tasks.loc["t"]');
   expect(spansExpression(store, ["t", "g"])).toBe('report.frames.tasks.loc[["t", "g"]]');
   expect(spansExpression(store, ["t", "l"])).toBe('report.frames.spans.loc[["t", "l"]]');
-  expect(["p", "l", "w"].map((span) => spanExpression(store, span))).toEqual(["p", "l", "w"].map((span) => `report.frames.spans.loc["${span}"]`));
+  expect(["p", "l"].map((span) => spanExpression(store, span))).toEqual(["p", "l"].map((span) => `report.frames.spans.loc["${span}"]`));
+});
+
+it("takes work that was handed on from the frame of delegations, which has its sums", () => {
+  expect(["w", "d"].map((span) => spanExpression(store, span))).toEqual(['report.frames.delegations.loc["d"]', 'report.frames.delegations.loc["d"]']);
+  expect(spansExpression(store, ["d", "w"])).toBe('report.frames.delegations.loc[["d"]]');
+  expect(spansExpression(store, ["t", "w"])).toBe('report.frames.spans.loc[["t", "w"]]');
 });
 
 it("takes rows of a map by their labels, and one alone from the spans, since frames.tasks has what is done in them", () => {

@@ -22,6 +22,7 @@ export class RecordingContext {
   readonly places: { text: string; x: number }[] = [];
   readonly dashes: number[][] = [];
   curves = 0;
+  lines = 0;
   roundRects = 0;
   style: unknown = "";
   /** How often the colour was set. */
@@ -50,6 +51,7 @@ export class RecordingContext {
   readonly fillRect = (x: number, _y: number, w: number, h: number): void => void this.rects.push({ style: this.style, x, w, h });
   readonly setLineDash = (dash: number[]): void => void this.dashes.push(dash);
   readonly roundRect = (): void => void (this.roundRects += 1);
+  readonly lineTo = (): void => void (this.lines += 1);
   readonly bezierCurveTo = (): void => void (this.curves += 1);
   readonly createPattern = (): null => null;
 }

@@ -15,11 +15,11 @@ export function monogram(name: string): string {
   return ((letters(first)[0] ?? "") + (letters(second)[0] ?? "")).toUpperCase();
 }
 
-/** The hour and minute of an instant on the reader's clock, or null when it isn't one. */
-export function formatTimeOfDay(iso: string | null | undefined): string | null {
+/** The hour and minute of an instant on the reader's clock, `more` where it is asked for, or null when it isn't one. */
+export function formatTimeOfDay(iso: string | null | undefined, more?: Intl.DateTimeFormatOptions): string | null {
   const at = iso ? new Date(iso) : null;
   if (!at || Number.isNaN(at.getTime())) return null;
-  return at.toLocaleTimeString([], { hour: "numeric", minute: "2-digit" });
+  return at.toLocaleTimeString([], { hour: "numeric", minute: "2-digit", ...more });
 }
 
 /** JSON with line breaks if the text is JSON, else the text itself. */
