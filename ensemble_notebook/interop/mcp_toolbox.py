@@ -12,14 +12,14 @@ import shlex
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import IO, Any, Final
 
 from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.domain.definitions.tool import Ask, SourcedTool, ToolResult, ToolSource
-from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.outputs.secrets import mask, protect, protect_named
 from ensemble_notebook.errors import (
     EnsembleError,
     MissingPackageError,
@@ -31,6 +31,8 @@ from ensemble_notebook.errors import (
 LONGEST_RESULT: Final = 100_000
 _PYTHONS: Final = ("python", "python3")
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]+")
+_SECRET_HEADER: Final = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
 _LONGEST_WORDS: Final = 300
 _CONNECTION_CLOSED: Final = -32000
 """The code of an error of `mcp` for a server that is gone."""
@@ -40,6 +42,7 @@ def mcp_tools(
     server: str | Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
     cwd: str | None = None,
     timeout: float = 60.0,
     reuse: bool = False,
@@ -58,19 +61,22 @@ def mcp_tools(
         server: the command that starts it, as a text or a list of arguments, or its address, ``http://.../mcp``.
             ``python`` is the Python of this process.
         env: more variables for its environment, which has few of this process's own (the path and the home folder).
+        headers: of each request to an address, such as ``{"Authorization": f"Bearer {token}"}``. Those that are called
+            as secrets are, are masked wherever they appear.
         cwd: the folder to start it in; None: that of this process.
         timeout: seconds that it has to start, and for each call.
         reuse: whether `run(reuse=True)` may take over what a task has come to with these tools.
 
     Raises:
         MissingPackageError: `mcp` is not installed, or too old; says which line installs it.
-        ValidationError: there is no command and no address.
+        ValidationError: there is no command and no address, or the headers are none.
     """
     command = _read_command(server)
     _require_package()
     if not is_seconds(timeout):
         raise ValidationError(f"The timeout of mcp_tools must be seconds > 0, got {timeout!r}.")
-    connection = McpConnection(command, dict(env or {}), cwd, float(timeout))
+    connection = McpConnection(command, dict(env or {}), dict(headers or {}), cwd, float(timeout))
+    connection.check()
     return McpToolbox(connection, (), reuse=reuse)
 
 
@@ -81,12 +87,14 @@ class McpConnection:
     Attributes:
         command: that starts it; of one that runs already, its address alone.
         env: more variables for its environment.
+        headers: of each request to an address.
         cwd: the folder that it is started in.
         timeout_s: for its start and each call.
     """
 
     command: tuple[str, ...]
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
     cwd: str | None
     timeout_s: float
 
@@ -99,6 +107,25 @@ class McpConnection:
     def label(self) -> str:
         """What messages call it."""
         return f"the MCP server {mask(shlex.join(self.command))!r}"
+
+    def check(self) -> None:
+        """Check the headers, and have the secrets among them and in the environment masked from now on.
+
+        Raises:
+            ValidationError: a header is no text, or there is nothing that it could be sent to.
+        """
+        if self.headers and not self.is_remote:
+            raise ValidationError("headers are sent to an address; a server that is started is given env={...}.")
+        protect_named(self.env)
+        for name, value in self.headers.items():
+            if not isinstance(name, str) or not _HEADER.fullmatch(name):
+                raise ValidationError(f"The name of a header is letters, digits and '-', got {name!r}.")
+            if not isinstance(value, str) or not value.isprintable():
+                kind = "one line of text" if isinstance(value, str) else f"text, got {type(value).__name__}"
+                raise ValidationError(f"The header {name!r} must be {kind}.")
+            if _SECRET_HEADER.search(name):
+                protect(value.strip())
+                protect(value.rpartition(" ")[2])  # ``Bearer TOKEN`` may come back without its first word
 
 
 class McpToolbox(ToolSource):
@@ -238,27 +265,42 @@ class McpSession:
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[Any]:
-        from mcp import Client, StdioServerParameters, stdio_client
+        from mcp import Client, MCPError
+
+        answer: Any = self._answer_question
+        async with AsyncExitStack() as stack:
+            # First the handshake that most servers know: in the newer one a server has no way to ask while a tool runs.
+            try:
+                client = Client(self._reach(), mode="legacy", elicitation_callback=answer)
+                opened = await stack.enter_async_context(client)
+            except Exception as error:
+                refusal = _find_first(error)
+                if not isinstance(refusal, MCPError) or refusal.code == _CONNECTION_CLOSED:
+                    raise
+                client = Client(self._reach(), mode="auto", elicitation_callback=answer)
+                opened = await stack.enter_async_context(client)
+            yield opened
+
+    def _reach(self) -> Any:
+        """The way to the server, which is used once."""
+        from mcp import StdioServerParameters, stdio_client
 
         connection = self._connection
         if connection.is_remote:
-            server: Any = connection.command[0]
-        else:
-            command, *arguments = connection.command
-            # What it says of itself is kept apart, for the message when it ends.
+            if not connection.headers:
+                return connection.command[0]
+            return _reach_with_headers(connection.command[0], connection.headers)
+        command, *arguments = connection.command
+        if self._errors is None:  # what it says of itself is kept apart, for the message when it ends
             self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-            parameters = StdioServerParameters(
-                command=sys.executable if command in _PYTHONS else command,
-                args=arguments,
-                env=dict(connection.env),
-                cwd=connection.cwd,
-                encoding_error_handler="replace",
-            )
-            server = stdio_client(parameters, errlog=self._errors)
-        answer: Any = self._answer_question
-        # The handshake that all servers know: in the newer one a server has no way to ask while a tool runs.
-        async with Client(server, mode="legacy", elicitation_callback=answer) as client:
-            yield client
+        parameters = StdioServerParameters(
+            command=sys.executable if command in _PYTHONS else command,
+            args=arguments,
+            env=dict(connection.env),
+            cwd=connection.cwd,
+            encoding_error_handler="replace",
+        )
+        return stdio_client(parameters, errlog=self._errors)
 
     async def _list_tools(self, client: Any) -> tuple[SourcedTool, ...]:
         listed: list[Any] = []
@@ -330,8 +372,7 @@ class McpSession:
 
     def _explain(self, error: BaseException, what: str, *, quotes: bool = True) -> str:
         """Say what went wrong with the server, whatever the depth that it comes from."""
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
+        error = _find_first(error)
         if isinstance(error, EnsembleError):
             return str(error)
         said = self._quote_errors() if quotes else ""
@@ -344,6 +385,27 @@ class McpSession:
         self._errors.seek(0)
         lines = self._errors.read().strip().splitlines()
         return f" It said last: {mask(lines[-1][:_LONGEST_WORDS])}" if lines else ""
+
+
+def _find_first(error: BaseException) -> BaseException:
+    """The first error in a group of them, at whatever depth."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+@asynccontextmanager
+async def _reach_with_headers(address: str, headers: Mapping[str, str]) -> AsyncIterator[Any]:
+    """The way to a server over HTTP, with these headers in each request; time limits are those of `mcp` itself."""
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    limits = httpx2.Timeout(30.0, read=300.0)
+    async with (
+        httpx2.AsyncClient(headers=dict(headers), timeout=limits) as http,
+        streamable_http_client(address, http_client=http) as streams,
+    ):
+        yield streams
 
 
 def _read_command(server: object) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import socket
 import subprocess
@@ -98,6 +99,50 @@ def test_e83_a_server_over_http(address: str) -> None:
     output = ensemble.run()
     assert told(ensemble) == ["42.0"]
     assert startups(output) == [f"Connecting to the MCP server '{address}'"]
+
+
+def test_e83_headers_go_with_each_request_and_secrets_among_them_are_shown_nowhere(
+    address: str, tmp_path: Path
+) -> None:
+    token = "quite-a-long-secret-of-mine"
+    toolbox = mcp_tools(address, headers={"Authorization": f"Bearer {token}", "X-Team": "docs"})
+    calls = [ToolUse("tell_header", {"name": each}) for each in ("X-Team", "authorization")]
+    ensemble = clerk([toolbox], *calls)
+    output = ensemble.run()
+    assert told(ensemble) == ["docs", f"Bearer {token}"]  # the model is told what a tool says
+    output.trace.save(file := tmp_path / "run.trace.json")
+    shown = [repr(toolbox), repr(toolbox.connection), repr(ensemble), str(output.plan), output.frames.messages.to_csv()]
+    shown += [output.frames.tool_calls.to_csv(), file.read_text(), output._repr_mimebundle_()["text/html"]]
+    assert not [each for each in shown if token in each]
+    assert output.frames.tool_calls.result.tolist() == ["docs", "***"]
+
+
+def test_e83_results_are_masked_as_those_of_other_tools_are(tmp_path: Path) -> None:
+    key = "sk-abcdefghijklmnopqrstuvwxyz123456"
+
+    def look_up(owner: str) -> dict[str, str]:
+        """Look up an account."""
+        return {"owner": owner, "api_key": key}
+
+    results = []
+    for tools in ([mcp_tools(CALCULATOR).only("look_up")], [look_up]):
+        ensemble = clerk(tools, ToolUse("look_up", {"owner": "Ana"}))
+        output = ensemble.run()
+        assert key in told(ensemble)[0]
+        results.append(json.loads(output.frames.tool_calls.result.item()))
+        output.trace.save(file := tmp_path / "run.trace.json")
+        assert key not in file.read_text()
+        assert "Ana" in file.read_text()
+        assert key not in output.frames.events.to_csv() + output.frames.messages.to_csv()
+        assert key not in output._repr_mimebundle_()["text/html"]
+    assert results == [{"owner": "Ana", "api_key": "***"}] * 2
+
+
+def test_e83_a_server_that_knows_the_newer_handshake_alone_is_reached_by_that() -> None:
+    ensemble = clerk(odd("modern"), ToolUse("tell", {}))
+    output = ensemble.run()
+    assert told(ensemble) == ["told"]
+    assert len(startups(output)) == 1
 
 
 def test_e83_a_result_is_text_for_the_model_and_a_value_for_programs() -> None:
@@ -298,6 +343,10 @@ def test_e83_nothing_is_started_before_a_run(tmp_path: Path) -> None:
         (lambda: mcp_tools("python 'open"), "No closing quotation"),
         (lambda: mcp_tools("python server.py", timeout=0), "timeout of mcp_tools must be seconds > 0, got 0"),
         (lambda: mcp_tools("python server.py").only(), "names of tools"),
+        (lambda: mcp_tools("python server.py", headers={"A": "b"}), "headers are sent to an address; a server that is"),
+        (lambda: mcp_tools("http://h/mcp", headers={"A b": "c"}), "letters, digits and '-', got 'A b'"),
+        (lambda: mcp_tools("http://h/mcp", headers={"A": "b\r\nC: d"}), "The header 'A' must be one line of text"),
+        (lambda: mcp_tools("http://h/mcp", headers={"A": 3}), "must be text, got int"),  # type: ignore[dict-item]
         (lambda: Task.of("Count", handler=mcp_tools("python server.py")), "has its tools for agents"),
     ],
 )

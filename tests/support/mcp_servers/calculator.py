@@ -58,6 +58,25 @@ async def think(ctx: Context[Any, Any]) -> str:
     return "thought"
 
 
+class Account(BaseModel):
+    """With what nobody should see."""
+
+    owner: str
+    api_key: str
+
+
+@server.tool()
+def look_up(owner: str) -> Account:
+    """Look up an account."""
+    return Account(owner=owner, api_key="sk-abcdefghijklmnopqrstuvwxyz123456")
+
+
+@server.tool()
+def tell_header(name: str, ctx: Context[Any, Any]) -> str:
+    """Tell a header of the request."""
+    return str(ctx.request_context.request.headers.get(name))
+
+
 @server.tool()
 def print_much(size: int) -> str:
     """Print a lot."""

@@ -17,6 +17,8 @@ def send(message: dict[str, Any]) -> None:
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     """The result of a request; None is silence."""
+    if method == "server/discover":
+        return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
     if method == "initialize":
         facts = {"capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
         return {"protocolVersion": params["protocolVersion"], **facts}
@@ -48,5 +50,9 @@ for line in sys.stdin:
         print("<html>no such page</html>", flush=True)
         continue
     asked = json.loads(line)
+    if HOW == "modern" and asked["method"] == "initialize":
+        send({"id": asked["id"], "error": {"code": -32601, "message": "Method not found: initialize"}})
+        continue
     if "id" in asked and (result := answer(asked["method"], asked.get("params") or {})) is not None:
-        send({"id": asked["id"], "result": result})
+        modern = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if HOW == "modern" else {}
+        send({"id": asked["id"], "result": {**result, **modern}})
