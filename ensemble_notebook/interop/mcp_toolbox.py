@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from typing import IO, Any, Final
+from typing import Any, Final, TextIO
 
 from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.domain.definitions.tool import Ask, SourcedTool, ToolResult, ToolSource
@@ -117,7 +117,8 @@ class McpConnection:
         if self.headers and not self.is_remote:
             raise ValidationError("headers are sent to an address; a server that is started is given env={...}.")
         protect_named(self.env)
-        for name, value in self.headers.items():
+        given: Mapping[Any, Any] = self.headers
+        for name, value in given.items():
             if not isinstance(name, str) or not _HEADER.fullmatch(name):
                 raise ValidationError(f"The name of a header is letters, digits and '-', got {name!r}.")
             if not isinstance(value, str) or not value.isprintable():
@@ -206,7 +207,7 @@ class McpSession:
         self._life: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._asks: list[Ask] = []  # of the calls under way: a server does not say for which one it asks
-        self._errors: IO[str] | None = None
+        self._errors: TextIO | None = None
 
     @property
     def notice(self) -> str:

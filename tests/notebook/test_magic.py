@@ -4,6 +4,7 @@ Holds C10, C13, C30 and C31 in a shell.
 """
 
 import gc
+import html
 import pickle
 import signal
 import threading
@@ -165,6 +166,18 @@ def test_dry_run_says_what_a_run_would_take_where_that_can_be_told(shell, capsys
         "%%ensemble --dry-run --llm scripted\n- {description: Name it, output_type: os.path.Thing}"
     ).success
     assert "Estimate" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", ["", " --map rows", " --vary llm=openai:m@http://127.0.0.1:9/v1"])
+def test_dry_run_says_in_its_picture_what_costs_the_most_v14(shell, capsys, options):
+    shell.names["rows"] = [{"n": 1}, {"n": 2}]
+    body = "llm: openai:m@http://127.0.0.1:9/v1\ncost: {input_rate: 0.0001, output_rate: 0.0002}\ntasks:\n"
+    body += "  look: {description: Look, output_type: {found: bool}}\n  say: Say it\n"
+    assert shell.run(f"%%ensemble --dry-run{options}\n{body}").success
+    (bundle,) = shell.seen()
+    said = f"most of that for 'look', up to {8 if 'map' in options else 4} calls"
+    assert said in capsys.readouterr().out
+    assert said in html.unescape(bundle["text/html"])
 
 
 def test_dry_run_tells_what_can_run_and_can_never_end_well(kitchen, capsys):

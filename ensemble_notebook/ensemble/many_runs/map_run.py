@@ -613,7 +613,10 @@ def estimate_runs(
         graph = build_graph(ensemble)
         found = estimate_map(ensemble, graph, rows, common, find_usual_replies(ensemble.name or name, graph))
         made.append(replace(found, tasks=(*found.tasks, *estimate_judges(settings, rows, common))))
-    return replace(made[0], tasks=tuple(task for each in made for task in each.tasks))
+    columns: dict[tuple[str, str | None], list[TaskEstimate]] = {}
+    for task in (task for each in made for task in each.tasks):
+        columns.setdefault((task.name, task.model), []).append(task)
+    return replace(made[0], tasks=tuple(map(_add, columns.values())))
 
 
 def estimate_map(
@@ -697,7 +700,7 @@ def _measure(written: Mapping[str, str]) -> int:
 
 
 def _add(rows: Sequence[TaskEstimate]) -> TaskEstimate:
-    """The sum of one task over all rows."""
+    """The sum of one task over all rows, or variants."""
     total = rows[0]
     for each in rows[1:]:
         total = replace(
@@ -706,6 +709,7 @@ def _add(rows: Sequence[TaskEstimate]) -> TaskEstimate:
             input_tokens=total.input_tokens + each.input_tokens,
             output_tokens=total.output_tokens + each.output_tokens,
             cost=None if total.cost is None or each.cost is None else total.cost + each.cost,
+            tasks=tuple(map(_add, zip(total.tasks, each.tasks, strict=True))),
         )
     return total
 
@@ -724,6 +728,7 @@ def _spread(low: TaskEstimate, high: TaskEstimate, count: int, share: Fraction) 
         input_tokens=spread(low.input_tokens, high.input_tokens),
         output_tokens=spread(low.output_tokens, high.output_tokens),
         cost=None if low.cost is None or high.cost is None else spread(low.cost, high.cost),
+        tasks=tuple(_spread(*pair, count, share) for pair in zip(low.tasks, high.tasks, strict=True)),
     )
 
 

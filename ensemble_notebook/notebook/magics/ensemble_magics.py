@@ -260,7 +260,7 @@ class EnsembleMagics(Magics):
         variable = None if out == DEFAULT_OUT else out
         estimate = read.estimate(variable) if many is None else many.estimate(read)
         plan = read.plan if many is None else many.plan(read)
-        if many is None and plan.preview is not None:
+        if plan.preview is not None:
             preview = dataclasses.replace(plan.preview, estimate=estimate)
             plan = dataclasses.replace(plan, preview=preview)
         display(plan)

@@ -157,8 +157,11 @@ def _cut(text: str) -> str:
 
 
 def _describe_costs(estimate: CostEstimate | None) -> dict[str, str]:
-    """What each task is likely to cost, by the key of its node; of those that ask a model."""
-    return {} if estimate is None else dict(_list_costs(estimate.tasks, estimate.currency, ""))
+    """What each task is likely to cost, by the key of its node; of those that ask a model, of variants each its own."""
+    found: dict[str, str] = {}
+    for key, said in () if estimate is None else _list_costs(estimate.tasks, estimate.currency, ""):
+        found[key] = f"{found[key]} + {said}" if key in found else said
+    return found
 
 
 def _list_costs(tasks: Iterable[TaskEstimate], currency: str, scope: str) -> Iterable[tuple[str, str]]:
