@@ -24,6 +24,7 @@ from ensemble_notebook import (
 from ensemble_notebook.cell.cell_reader import read_cell
 from ensemble_notebook.cell.text.mistakes import CellError
 from ensemble_notebook.testing import find_violations
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 OK = {"check": {"field": "ok", "equals": True}}
 
@@ -111,6 +112,35 @@ def test_e81_plan_and_estimate_tell_the_rounds() -> None:
 
 
 # --- Done -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "good, fields, said",
+    [
+        (3, {}, "until met"),
+        (2, {"max_rounds": 2}, "until met"),  # at the last one that there may be
+        (None, {"on_exhausted": "keep"}, "kept: no round left"),
+        (None, {}, "failed"),
+        (1, {}, None),
+    ],
+)
+def test_w23_the_last_round_of_a_phase_with_until_says_what_became_of_it(
+    good: int | None, fields: dict[str, Any], said: str | None
+) -> None:
+    ensemble = build(Checker(good), **fields)
+    try:
+        output = ensemble.run()
+    except PhaseExecutionError as error:
+        output = error.output
+    rows = TimelineMessages(output.trace.fold).make_snapshot()["rows"]
+    (phase,) = (row for row in rows if row["kind"] == "phase" and row["name"] == "rounds")
+    if said is None:
+        assert "rounds" not in phase
+        return
+    *before, last = (each["verdict"] for each in phase["rounds"])
+    assert set(before) == {"done again until check.ok equals True"}
+    assert last == said
+    assert f"↳ round {len(before) + 1} · {said}" in output._repr_mimebundle_()["text/plain"]
 
 
 @pytest.mark.parametrize("good", [1, 2, 3])

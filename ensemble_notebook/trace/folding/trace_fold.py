@@ -242,6 +242,9 @@ class TraceFold:
 
     def _on_warned(self, event: ev.Warned | ev.BudgetWarning) -> None:
         self.warnings.append(clean_text(event.message))
+        span = self.tree.open.get(event.span_id)
+        if span is not None and span.kind is SpanKind.PHASE:  # its last outputs are kept
+            span.is_kept = True
 
     def _on_run_ended(self, event: ev.RunEnded) -> None:
         self.status, self.exit_reason, self.note = event.status, event.exit_reason, None

@@ -72,6 +72,9 @@ NO_RETRY_LEFT: Final = "kept: no retry left"
 """Of work that a review sent back for the last time, and that was kept."""
 DONE_AGAIN: Final = "done again"
 """Of work that was repeated although nobody sent it back: its condition does not hold yet."""
+UNTIL_MET: Final = "until met"
+NO_ROUND_LEFT: Final = "kept: no round left"
+"""Of the last round of such work: its condition holds, or it was kept all the same."""
 ENDING_ANSWERS: Final = (Verdict.REJECT, Verdict.EXIT_EARLY)
 """What ends a phase, a task or the run by itself."""
 LONGEST_FEEDBACK: Final = 200

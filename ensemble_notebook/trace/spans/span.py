@@ -17,7 +17,15 @@ from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import SuggestsNames
 from ensemble_notebook.trace.spans.managed_work import find_told, title_written
-from ensemble_notebook.trace.spans.shared_words import ANSWERS, DONE_AGAIN, ENDING_ANSWERS, NO_RETRY_LEFT, STATUSES
+from ensemble_notebook.trace.spans.shared_words import (
+    ANSWERS,
+    DONE_AGAIN,
+    ENDING_ANSWERS,
+    NO_RETRY_LEFT,
+    NO_ROUND_LEFT,
+    STATUSES,
+    UNTIL_MET,
+)
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
@@ -123,6 +131,7 @@ class Span(SuggestsNames):
         sent_back: of a phase or task: the rounds that were sent back, in order.
         round_ms: when its present round began, or its last one, where it was sent back.
         answer: of a phase or task: what its last review came to, as text of a verdict; None where none was answered.
+        is_kept: of a phase that was done as often as it may be: whether a warning says that its outputs are kept.
         attempt_totals: of a phase: sums over the leaves of its present attempt, or of its last one.
         own_totals: of a delegation: sums over the leaves beneath that are in no further delegation.
         totals: sums over the leaves beneath; None for a leaf.
@@ -228,6 +237,7 @@ class Span(SuggestsNames):
     sent_back: tuple[Round, ...] = ()
     round_ms: float | None = None
     answer: str | None = None
+    is_kept: bool = False
     attempt_totals: UsageTotals | None = None
     own_totals: UsageTotals | None = None
     totals: UsageTotals | None = None
@@ -350,6 +360,8 @@ class Span(SuggestsNames):
             return ANSWERS[self.answer] if self.answer in ENDING_ANSWERS else STATUSES[self.status]
         if self.answer == Verdict.RETRY:
             return NO_RETRY_LEFT
+        if self.kind is SpanKind.PHASE and self.is_repeated:
+            return NO_ROUND_LEFT if self.is_kept else UNTIL_MET
         return None if self.answer is None else ANSWERS.get(self.answer, self.answer)
 
     def send_back(self, end_ms: float, start_ms: float, verdict: str) -> None:
