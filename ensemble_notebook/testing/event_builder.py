@@ -27,7 +27,7 @@ from ensemble_notebook.domain.definitions.enums import (
     ToolOutcome,
     Workflow,
 )
-from ensemble_notebook.domain.definitions.limits import Budget, Spending
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit, Spending
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest, ReviewSubject
 from ensemble_notebook.domain.definitions.task import Task
@@ -114,7 +114,7 @@ class EventBuilder:
         after: phase name -> names of its predecessors.
         agents: task name -> role, ``"Handler"`` for a handler; ``"Writer"`` where there is none.
         model, provider: of every model call that names no other.
-        name, workflow, inputs, max_concurrency, budget, capture_mode, run_id, replayed_from: of the run.
+        name, workflow, inputs, max_concurrency, budget, rate_limit, capture_mode, run_id, replayed_from: of the run.
 
     Attributes:
         now_s: the clock, in seconds since the run started.
@@ -134,6 +134,7 @@ class EventBuilder:
         inputs: Mapping[str, str] | None = None,
         max_concurrency: int | None = None,
         budget: Budget | None = None,
+        rate_limit: RateLimit | None = None,
         capture_mode: CaptureMode = CaptureMode.OFF,
         run_id: str = "run",
         replayed_from: str | None = None,
@@ -163,6 +164,7 @@ class EventBuilder:
             inputs=inputs or {},
             max_concurrency=max_concurrency,
             budget=budget,
+            rate_limit=rate_limit,
             capture_mode=capture_mode,
             replayed_from=replayed_from,
             agents=tuple(map(_planned_agent, sorted({*self._roles.values()} - {HANDLER_ROLE}))),

@@ -18,7 +18,7 @@ import pytest
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.definition import Converted
-from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.errors import make_recorded_error
@@ -40,6 +40,7 @@ VALUES: Final[Mapping[Any, Sequence[Any]]] = {
     timedelta: (timedelta(seconds=1.5), timedelta(), timedelta(days=2, microseconds=1)),
     type(None): (None,),
     BaseException: (make_recorded_error("ValueError", "burnt", "a.py:1"), make_recorded_error("KeyError", "", None)),
+    RateLimit: (RateLimit(60, 60), RateLimit(2, 0.5, wait_timeout=7)),
     Budget: (
         Budget(max_cost="0.50", max_tokens=7, warn_at=0.5),
         Budget(max_llm_calls=1, allow_unknown_cost=True),

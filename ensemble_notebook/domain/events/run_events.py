@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.enums import (
     SpanStatus,
     TaskNoun,
 )
-from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
@@ -40,6 +40,7 @@ class RunStarted(Event):
             versions of this package.
         prompts_version: of the texts of its tasks and agents, likewise.
         variable: that its output is bound to in a notebook; None where nobody chose one.
+        rate_limit: that all model requests of the run pass; None: no limit, and in files of earlier versions.
     """
 
     name: str | None
@@ -55,6 +56,7 @@ class RunStarted(Event):
     definition_version: str | None = None
     prompts_version: str | None = None
     variable: str | None = None
+    rate_limit: RateLimit | None = None
 
 
 @event

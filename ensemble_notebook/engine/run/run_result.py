@@ -127,6 +127,7 @@ class RunSpans:
             definition_version=None if spec.versions is None else spec.versions.definition,
             prompts_version=None if spec.versions is None else spec.versions.prompts,
             variable=spec.variable,
+            rate_limit=spec.rate_limit,
         )
         self.run.emit(
             PlanMade,

@@ -21,7 +21,7 @@ from ensemble_notebook.domain.definitions.enums import (
     SpanStatus,
     TaskNoun,
 )
-from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price, RateLimit
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
@@ -57,7 +57,7 @@ class TraceFold:
         name: of the ensemble, else of the variable that has the output of the run, where that is known.
         declared_name: of the ensemble; None where it has none.
         status, exit_reason: of the run. error: type and message of what ended it, or None.
-        agents, budget, capture_mode, replayed_from: as the run began with them.
+        agents, budget, rate_limit, capture_mode, replayed_from: as the run began with them.
         definition_version, prompts_version: of what it was declared with; None in files of earlier versions.
         chain: what made the run as long as it was, see `critical`; empty before the end.
         savings: what was not spent, since tasks were reused.
@@ -81,6 +81,7 @@ class TraceFold:
         self.max_concurrency: int | None = None
         self.agents: tuple[PlannedAgent, ...] = ()
         self.budget: Budget | None = None
+        self.rate_limit: RateLimit | None = None
         self.capture_mode: CaptureMode = CaptureMode.OFF
         self.replayed_from: str | None = None
         self.definition_version: str | None = None
@@ -204,7 +205,7 @@ class TraceFold:
         self.run_id, self.workflow = event.run_id, str(event.workflow)
         self.name, self.declared_name = event.name or event.variable, event.name
         self.inputs = {name: clean_value(name, value) for name, value in event.inputs.items()}
-        self.max_concurrency, self.budget = event.max_concurrency, event.budget
+        self.max_concurrency, self.budget, self.rate_limit = event.max_concurrency, event.budget, event.rate_limit
         self.agents, self.capture_mode = event.agents, event.capture_mode
         self.task_noun = event.task_noun
         self.replayed_from = None if event.replayed_from is None else clean_text(event.replayed_from)

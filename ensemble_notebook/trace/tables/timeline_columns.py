@@ -13,6 +13,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import ShownScore, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
 from ensemble_notebook.trace.tables.shared_columns import OWN_TIME
 from ensemble_notebook.trace.tables.table import Column, Table, make_attribute_reader
@@ -40,6 +41,20 @@ def _read_currency(span: Span) -> str | None:
 
 
 _COST: Final = _make_usage_reader("cost")
+
+
+def _make_sum_reader(get: Callable[[UsageTotals], Any]) -> Callable[[Span], Any]:
+    """What a task or phase sums up, once it has begun; of no other span a view asks for it."""
+
+    def read(span: Span) -> Any:
+        if span.totals is None or span.start_ms is None or span.kind not in _WITH_ROWS:
+            return None
+        return get(span.totals)
+
+    return read
+
+
+_WITH_ROWS: Final = (SpanKind.TASK, SpanKind.PHASE)
 
 
 def _read_context(span: Span) -> list[str] | None:
@@ -212,6 +227,24 @@ ROWS: Final = Table(
             _read_scores,
             "readonly (number | boolean | string | null)[]",
         ),
+        Column(
+            "llm_call_count",
+            "Int64",
+            "of a task or phase: model calls",
+            _make_sum_reader(attrgetter("llm_call_count")),
+        ),
+        Column(
+            "lacks_tokens",
+            "boolean",
+            "of a task or phase: the tokens of a request are unknown",
+            _make_sum_reader(lambda totals: not totals.tokens_complete),
+        ),
+        Column(
+            "lacks_cost",
+            "boolean",
+            "of a task or phase: the price of a request is unknown",
+            _make_sum_reader(lambda totals: not totals.cost_complete),
+        ),
         *SPANS.pick("reused", "tool", "delegate_to", "delegation_id"),
         Column(
             "delegation",
@@ -367,6 +400,19 @@ RUN: Final = Table(
         *RUNS.pick("llm_call_count", "tool_call_count", "error_count", "retry_count"),
         Column("budget", "object", "limits, and what is spent of them; null without one", None, "Budget"),
         Column("is_scripted", "boolean", "a script answered for a model", "fold.is_scripted", is_nullable=False),
+        *RUNS.pick("max_concurrency"),
+        Column(
+            "rate_limit",
+            "Int64",
+            "how many model requests it lets through in rate_limit_ms; null without a limit",
+            lambda state: state.fold.rate_limit and state.fold.rate_limit.requests,
+        ),
+        Column(
+            "rate_limit_ms",
+            "Float64",
+            "the time in which so many may be sent",
+            lambda state: state.fold.rate_limit and state.fold.rate_limit.period * 1000,
+        ),
         *RUNS.pick("capture_mode"),
         Column("variable", "string", "the notebook's variable that has its output"),
         Column("is_resumable", "boolean", "a line of the notebook can go on with it; null: nobody knows"),

@@ -192,6 +192,12 @@ export interface Row {
   score?: number | null;
   /** all that it was scored, in the order of the run's score_names; the last ones may be missing */
   scores?: readonly (number | boolean | string | null)[] | null;
+  /** of a task or phase: model calls */
+  llm_call_count?: number | null;
+  /** of a task or phase: the tokens of a request are unknown */
+  lacks_tokens?: boolean | null;
+  /** of a task or phase: the price of a request is unknown */
+  lacks_cost?: boolean | null;
   /** of a task, a call or a review: an earlier run had done it */
   reused?: boolean | null;
   /** name of the tool */
@@ -342,6 +348,12 @@ export interface Run {
   budget?: Budget | null;
   /** a script answered for a model */
   is_scripted: boolean;
+  /** the limit of tasks at the same time */
+  max_concurrency?: number | null;
+  /** how many model requests it lets through in rate_limit_ms; null without a limit */
+  rate_limit?: number | null;
+  /** the time in which so many may be sent (ms) */
+  rate_limit_ms?: number | null;
   /** metadata, off, standard or full */
   capture_mode?: string | null;
   /** the notebook's variable that has its output */
@@ -420,7 +432,7 @@ export const RUN_COUNTS = [
   "tool_call_count", "error_count", "retry_count",
 ] as const;
 export const RUN_AMOUNTS = [
-  "input_tokens", "cache_read_tokens", "output_tokens", "cost",
+  "input_tokens", "cache_read_tokens", "output_tokens", "cost", "max_concurrency", "rate_limit", "rate_limit_ms",
 ] as const;
 export const MANY_COUNTS = [
   "total", "done", "failed", "start_ms",
@@ -441,7 +453,8 @@ export const ROW_COLUMNS = {
   error_type: "text", error_message: "text", reason: "text", attempt: "number", max_attempts: "number",
   retry_reason: "text", provider: "text", model_requested: "text", model: "text", is_scripted: "flag",
   finish_reason: "text", input_tokens: "number", cache_read_tokens: "number", output_tokens: "number",
-  reasoning_tokens: "number", cost: "number", currency: "text", score: "number", scores: "record", reused: "flag",
-  tool: "text", delegate_to: "text", delegation_id: "text", delegation: "record", review: "record",
-  memory: "record", guardrail: "text", is_correction: "flag", progress: "text", delta: "text", settings: "record",
+  reasoning_tokens: "number", cost: "number", currency: "text", score: "number", scores: "record",
+  llm_call_count: "number", lacks_tokens: "flag", lacks_cost: "flag", reused: "flag", tool: "text",
+  delegate_to: "text", delegation_id: "text", delegation: "record", review: "record", memory: "record",
+  guardrail: "text", is_correction: "flag", progress: "text", delta: "text", settings: "record",
 } as const satisfies Partial<Record<keyof Row, Holds>>;
