@@ -21,15 +21,16 @@ _IS_MEASURED: Final = """() => {
 }"""
 
 
-# The page keeps what is in the newest picture that is in sight: its texts, and from where to where its curved lines go.
+# Of each canvas in sight the page keeps what is in its newest picture: texts, and from where to where curved lines go.
 _WATCH: Final = """() => {
     const page = window.CanvasRenderingContext2D.prototype;
     const { clearRect, fillText, moveTo, bezierCurveTo } = page;
     let from = 0;
     let picture = { texts: [], curves: [] };
+    window.pictures = {};
     page.clearRect = function (...values) {
         picture = { texts: [], curves: [] };
-        if (this.canvas.isConnected) window.picture = picture;
+        if (this.canvas.isConnected) window.pictures[this.canvas.className] = picture;
         return clearRect.apply(this, values);
     };
     page.fillText = function (...values) { picture.texts.push(values[0]); return fillText.apply(this, values); };
@@ -87,14 +88,20 @@ def watch_canvas(page: Page) -> None:
     page.evaluate(_WATCH)
 
 
-def read_picture(page: Page, *, has: str, curves: int = 0) -> dict[str, Any]:
-    """The first picture since `watch_canvas` with this text and so many curved lines: its texts, and ends of lines."""
+def read_picture(page: Page, *, has: str, curves: int = 0, of: str = "et-canvas") -> dict[str, Any]:
+    """The first picture since `watch_canvas` with this text and so many curved lines: its texts, and ends of lines.
+
+    `of` is the class of the canvas: that of the chart, or that of the lane under its axis.
+    """
     wait_for_picture(page)
     page.wait_for_function(
-        "([text, curves]) => window.picture?.texts.includes(text) && window.picture.curves.length >= curves",
-        arg=[has, curves],
+        """([text, curves, of]) => {
+            const picture = window.pictures?.[of];
+            return picture !== undefined && picture.texts.includes(text) && picture.curves.length >= curves;
+        }""",
+        arg=[has, curves, of],
     )
-    found: dict[str, Any] = page.evaluate("() => window.picture")
+    found: dict[str, Any] = page.evaluate("(of) => window.pictures[of]", of)
     return found
 
 

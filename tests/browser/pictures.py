@@ -16,6 +16,7 @@ from tests.browser.built_view import open_view, served_view, show_saved_view
 from tests.browser.compared_runs import save_comparison
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.lab import ROOT, Lab, Notebook, jupyter_lab, wait_for, write_notebook
+from tests.browser.scenes import run_report, show_saved
 
 PICTURES: Final = ROOT / "docs" / "pictures"
 
@@ -74,6 +75,8 @@ PARTS: Final[tuple[tuple[str, int, str, tuple[str, ...]], ...]] = (
     ("gone", 380, "gone", ()),
 )
 
+_LANE_AND_COLORS: Final = (("Under the axis", "Cost"), ("Bars by", "Agent"))
+
 
 def main() -> None:
     """Write each picture once for each theme."""
@@ -84,6 +87,7 @@ def main() -> None:
             draw_parts(browser, theme)
             draw_grid(browser, theme)
             draw_comparison(browser, theme)
+            draw_columns(browser, theme)
             draw(lab, browser, theme)
         browser.close()
 
@@ -130,6 +134,22 @@ def draw_comparison(browser: Browser, theme: str) -> None:
         page.mouse.move(2, 2)
         page.wait_for_timeout(700)
         page.screenshot(path=PICTURES / f"diff-{theme}.png", full_page=True, clip=_crop(view, 560))
+        page.close()
+
+
+def draw_columns(browser: Browser, theme: str) -> None:
+    """Photograph a run with columns beside the names, a lane under the axis, and bars in the colours of agents."""
+    with served_view() as address:
+        page = browser.new_page(viewport={"width": 1240, "height": 700}, device_scale_factor=1.1)
+        open_view(page, address, f"theme={theme}", width=1240)
+        view = show_saved(page, run_report())
+        view.get_by_role("button", name="View", exact=True).click()
+        for group, name in (*(("Columns", each) for each in ("In", "Out", "Cost", "Calls")), *_LANE_AND_COLORS):
+            view.get_by_role("group", name=group).get_by_role("button", name=name, exact=True).click()
+        view.locator(".et-lane").wait_for()
+        page.mouse.move(2, 2)
+        page.wait_for_timeout(700)
+        page.screenshot(path=PICTURES / f"columns-{theme}.png", full_page=True, clip=_crop(view, 660))
         page.close()
 
 

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
-from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.events import LlmAttemptStarted, LlmToken
 from ensemble_notebook.testing.event_builder import START, EventBuilder
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.timeline_columns import ROWS, RUN, VERSION
@@ -529,3 +530,25 @@ def join_texts(stored: list[Any]) -> list[str]:
         parts = each if isinstance(each, list) else [each]
         texts.append("".join(texts[part] if isinstance(part, int) else part for part in parts))
     return texts
+
+
+def test_w33_the_run_says_its_limits():
+    limits = {"budget": Budget(max_cost=2), "max_concurrency": 4, "rate_limit": RateLimit(90, 60)}
+    run = make_messages(EventBuilder({"a": ()}, **limits).events).make_snapshot()["run"]
+    assert (run["budget"]["max_cost"], run["max_concurrency"]) == (2, 4)
+    assert (run["rate_limit"], run["rate_limit_ms"]) == (90, 60_000)
+    run = make_messages(EventBuilder({"a": ()}).events).make_snapshot()["run"]
+    assert [run[name] for name in ("budget", "max_concurrency", "rate_limit", "rate_limit_ms")] == [None] * 4
+
+
+@given(streams())
+def test_w33_tasks_and_phases_have_the_counts_of_the_frames_and_say_what_they_lack(events):
+    tasks = ExecutionTrace.from_events(events).frames.tasks
+    rows = {row["span_id"]: row for row in make_messages(events).make_snapshot()["rows"]}
+    for task in tasks[tasks.start_ms.notna()].itertuples():
+        row = rows[task.Index]
+        assert row["llm_call_count"] == task.llm_call_count
+        assert row.get("lacks_tokens", False) is (not task.tokens_complete)
+        assert row.get("lacks_cost", False) is (not task.cost_complete)
+    others = [row for row in rows.values() if row["kind"] not in ("task", "phase") or "start_ms" not in row]
+    assert not any({"llm_call_count", "lacks_tokens", "lacks_cost"} & row.keys() for row in others)

@@ -11,7 +11,7 @@ import { listenToPointer } from "../input/pointer";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { Gutter } from "./gutter";
-import { OverlayPlace, ShapePlace, type ShapeProps, TooltipPlace } from "./late-places";
+import { LookPlace, OverlayPlace, ShapePlace, type ShapeProps, TooltipPlace } from "./late-places";
 import { widthOfNames } from "./names-width";
 
 /** Room for two rows; more only where there is more to see. */
@@ -62,7 +62,7 @@ export function Chart(shown: ShapeProps) {
   const gutter = wantedGutter === null ? ownGutter : Math.min(wantedGutter, mostGutter);
   return (
     <>
-      <div ref={chart} class="et-chart" style={{ height: `${height}px`, "--et-gutter": wantedGutter === null ? undefined : `${gutter}px`, "--et-names": `${names}px`, "--et-head": `${head}px` }}
+      <div ref={chart} class="et-chart" style={{ height: `${height}px`, "--et-own": wantedGutter === null ? undefined : `${gutter}px`, "--et-names": `${names}px`, "--et-head": `${head}px` }}
         data-scrolls={isScrolling} data-shape={shape}>
         <Corner view={view} />
         <Gutter view={view} prefix={prefix} />
@@ -79,6 +79,7 @@ export function Chart(shown: ShapeProps) {
             <div style={{ height: `${rows}px` }} />
           </div>
         )}
+        <LookPlace view={view} theme={theme} prefix={prefix} />
         {isChart && (
           <Splitter label="Width of the names" axis="x" size={gutter} least={LEAST_GUTTER} most={mostGutter} resize={setGutter} />
         )}
@@ -99,7 +100,8 @@ function widthOfText(text: string, theme: Theme): number {
 
 /** How wide the names are where nobody said so: the style sheet decides by the width of the view. */
 function gutterOf(chart: HTMLElement | null): number {
-  return chart?.querySelector<HTMLElement>(".et-gutter")?.offsetWidth ?? 236;
+  const widthOf = (part: string): number => chart?.querySelector<HTMLElement>(part)?.offsetWidth ?? 0;
+  return widthOf(".et-gutter") - widthOf(".et-columns") || 236;
 }
 
 /** Over the names: ways to what a person asks for most. */

@@ -24,7 +24,7 @@ export function Gutter({ view, prefix }: { view: View; prefix: string }) {
   const bright = view.highlightedRows.value;
   return (
     <div class="et-gutter" role="treegrid" tabIndex={0} aria-multiselectable="true" aria-label="Rows of the timeline" aria-rowcount={tracks.length}
-      aria-activedescendant={current ? `${prefix}${current.id}` : undefined}>
+      aria-owns={view.cells.value ? `${prefix}columns` : undefined} aria-activedescendant={current ? `${prefix}${current.id}` : undefined}>
       <div class="et-rows" role="presentation" style={{ height: `${height}px`, transform: `translateY(${-top}px)` }}>
         {shown.map((track, k) => (
           <TrackRow key={track.id} view={view} track={track} index={first + k} isCurrent={track === current} isDimmed={bright !== null && !bright.has(track.id)} prefix={prefix} />
@@ -86,6 +86,7 @@ function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps)
         )}
       </span>
       <span role="gridcell" class="et-hidden">{[state.name, row.delta, ...describeRounds(row, track.rounds)].filter(Boolean).join(", ")}</span>
+      {view.cells.value?.(track).map((cell) => <span role="gridcell" {...cell} />)}
       <TimeCell track={track} view={view} state={state} />
     </div>
   );

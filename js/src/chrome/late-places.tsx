@@ -51,6 +51,10 @@ export const OverlayPlace = ({ view }: { view: View }): VNode =>
 export const TooltipPlace = ({ hover, view }: { hover: Signal<Hover | null>; view: View }): VNode =>
   <DetailsPlace of={view} isWanted={() => hover.value !== null || view.selected.value !== null} mount={(details, place) => details.mountTooltip(place, hover, view)} />;
 
+/** Columns, lane and colours (W33): over what is above the rows. */
+export const LookPlace = ({ view, theme, prefix }: { view: View; theme: Signal<Theme>; prefix: string }): VNode =>
+  <ExplorerPlace of={view} isWanted={() => view.look.value !== ""} mount={(explorer, place) => explorer.mountLook(place, view, theme, prefix)} className="et-look" />;
+
 /** The keys that `?` lists. */
 export const KeysPlace = ({ view }: { view: View }): VNode =>
   <DetailsPlace of={view} isWanted={() => view.areKeysShown.value} mount={(details, place) => details.mountKeys(place, view)} />;

@@ -11,6 +11,7 @@ import { durationOf, hasTokens } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { answerOf, describeLength, describeRounds, modelNameOf, nameOf, reuseOf, savingOf, signOf, titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
+import { formatScore } from "../wording/scores";
 import { fullCause } from "../wording/text";
 
 export interface Hover {
@@ -95,6 +96,7 @@ function facts(row: Row, view: View): string[] {
     row.backoff_ms != null ? `then waited ${formatDuration(row.backoff_ms)}: ${fullCause(row.retry_reason ?? row.error_type)}` : "",
     hasTokens(row) ? `${formatCount(row.input_tokens)} in, ${formatCount(row.output_tokens)} out` : "",
     row.cost ? formatMoney(row.cost, row.currency) : "",
+    row.score == null ? "" : `score ${formatScore(row.score)}`,
     row.reused ? savingOf(row) : "",
     row.agent ?? "",
     row.is_fallback ? "fallback agent" : "",

@@ -43,15 +43,15 @@ function drawBar(surface: Surface, mark: Mark, box: Box, hasLabel = true): void 
   const { ctx, theme } = surface;
   const status = mark.row.status;
   const isCut = isCutShort(status);
-  const hue = chooseHue(mark);
+  const hue = chooseHue(surface, mark);
   const isOpen = mark.to === null;
   const isUnknown = isOpen && surface.isLost;
-  const isHollow = isUnknown || (mark.shape === "delegation" && hue === "tool");
+  const isHollow = isUnknown || (mark.shape === "delegation" && hue !== "error" && !isCut);
   outline(ctx, box, isOpen ? "open" : isCut ? "torn" : mark.shape === "delegation" ? "arrow" : "closed", ROUND);
   if (isHollow) {
     fill(ctx, theme.background, 1);
     fill(ctx, theme.hues[hue], 0.16);
-    if (isOpen && !isUnknown) overlay(surface, "stripes", theme.hues.tool, 0.18);
+    if (isOpen && !isUnknown) overlay(surface, "stripes", theme.hues[hue], 0.18);
     if (isUnknown) ctx.setLineDash([4, 3]);
     ctx.lineWidth = 1.5;
     stroke(ctx, theme.hues[hue], 1);

@@ -50,6 +50,7 @@ export class ChartCanvas {
       view.window.value;
       view.highlighted.value;
       view.range.value;
+      view.paint.value;
       this.redraw();
     });
     signal.addEventListener("abort", () => {
@@ -118,6 +119,7 @@ export class ChartCanvas {
     const view = this.#view;
     const { store } = view;
     const status = store.run.value?.status;
+    const paint = view.paint.value;
     return {
       layout: view.layout.value,
       window: view.window.value,
@@ -139,7 +141,8 @@ export class ChartCanvas {
       highlighted: view.highlighted.value,
       range: view.range.value,
       tailOf: (span, length) => store.textTail(span, length),
-      theme: this.#theme,
+      theme: paint?.dress(this.#theme) ?? this.#theme,
+      paint,
       ratio: this.#ratio,
       shift: isCalm ? 0 : ((performance.now() / 1000) * STRIPES_PX_PER_S) % 8,
     };

@@ -4,11 +4,12 @@ import type { Mark } from "../layout/marks";
 import { SHAPES } from "../layout/shapes";
 import type { Hue } from "../theme/palette";
 import type { Status } from "../wire/rows";
+import type { Scene } from "./scene";
 
-/** Chooses the hue of a bar, however thin the bar is. */
-export function chooseHue(mark: Mark): Hue {
-  const { status } = mark.row;
-  return status === "error" ? "error" : isCutShort(status) ? "idle" : SHAPES[mark.shape].hue;
+/** Chooses the hue of a bar, however thin the bar is; while bars are painted by something else, what that says nothing of is grey. */
+export function chooseHue({ paint }: Pick<Scene, "paint">, { row, shape }: Mark): Hue {
+  const { hue } = SHAPES[shape];
+  return row.status === "error" ? "error" : isCutShort(row.status) ? "idle" : paint && hue !== "wait" ? (paint.hueOf(row) ?? "idle") : hue;
 }
 
 /** Whether a span was ended from outside, and has neither failed nor been done. */

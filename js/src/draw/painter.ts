@@ -29,12 +29,12 @@ export class ChartPainter {
   #line = new PixelLine();
 
   paint(ctx: CanvasRenderingContext2D, scene: Scene): void {
-    const { width, height, ratio, theme } = scene;
+    const { width, height, ratio, theme, paint } = scene;
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     ctx.clearRect(0, 0, width, height);
     ctx.textBaseline = "middle";
     ctx.textAlign = "left";
-    const surface: Surface = { ctx, theme, patterns: this.#patterns, ratio, shift: scene.shift, now: scene.now, isLost: scene.lostAt !== null, width };
+    const surface: Surface = { ctx, theme, paint, patterns: this.#patterns, ratio, shift: scene.shift, now: scene.now, isLost: scene.lostAt !== null, width };
     const marks = ticks(scene.window, width, TICK_APART);
     const columns = marks.map((tick) => Math.round(toPixel(scene.window, width, tick.at)));
     ctx.save();

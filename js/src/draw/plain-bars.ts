@@ -24,7 +24,7 @@ export class PlainBars {
       return false;
     }
     const { ctx, theme } = this.#surface;
-    const hue = chooseHue(mark);
+    const hue = chooseHue(this.#surface, mark);
     if (hue !== this.#hue) ctx.fillStyle = theme.hues[hue];
     this.#hue = hue;
     ctx.beginPath();

@@ -5,7 +5,7 @@ import type { Mark } from "../layout/marks";
 import { isGap, SHAPES } from "../layout/shapes";
 import { type TimeWindow, toPixel } from "../layout/time-scale";
 import type { Layout, Track } from "../layout/tracks";
-import type { Theme } from "../theme/theme";
+import type { Paint, Theme } from "../theme/theme";
 import type { GrowingBox } from "./strokes";
 
 export interface Scene {
@@ -42,6 +42,8 @@ export interface Scene {
   /** The end of what a model call has written by now. */
   readonly tailOf: (span: string, length: number) => string;
   readonly theme: Theme;
+  /** What bars are painted by; null: by their kind. */
+  readonly paint: Paint | null;
   readonly ratio: number;
   readonly shift: number;
 }

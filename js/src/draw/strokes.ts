@@ -1,12 +1,13 @@
 // The strokes that everything on the canvas is made of: outlines, hatches, and text that fits. Pixels only; knows nothing
 // of spans.
 
-import type { Theme } from "../theme/theme";
+import type { Paint, Theme } from "../theme/theme";
 import type { Hatch, Patterns } from "./patterns";
 
 export interface Surface {
   readonly ctx: CanvasRenderingContext2D;
   readonly theme: Theme;
+  readonly paint: Paint | null;
   readonly patterns: Patterns;
   readonly ratio: number;
   /** How far the stripes of running bars have moved, in pixels. */

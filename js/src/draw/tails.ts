@@ -2,6 +2,8 @@
 // that there is room for some words however short the bar is.
 
 import type { Mark } from "../layout/marks";
+import type { Hue } from "../theme/palette";
+import { chooseHue } from "./hues";
 import type { Scene } from "./scene";
 import { type Box, shortenStart, type Surface, visiblePart } from "./strokes";
 
@@ -20,6 +22,7 @@ export interface Tail {
   readonly left: number;
   readonly room: number;
   readonly box: Box;
+  readonly hue: Hue;
 }
 
 /** The last words of a call that streams; null where there are none, or no room for them. */
@@ -32,17 +35,17 @@ export function tailOf(surface: Surface, scene: Scene, mark: Mark, whole: Box): 
   const room = Math.min(scene.width - EDGE_PX - left, LONGEST_PX);
   if (!text || room < LEAST_PX) return null;
   surface.ctx.font = tailFont(surface);
-  return { words: shortenStart(surface.ctx, text, room), left, room, box };
+  return { words: shortenStart(surface.ctx, text, room), left, room, box, hue: chooseHue(surface, mark) };
 }
 
 const tailFont = ({ theme }: Surface): string => `400 12px ${theme.font}`;
 
 /** Draws them in two colours: on the bar, and beside it. */
-export function drawTail(surface: Surface, { words, left, room, box }: Tail): void {
+export function drawTail(surface: Surface, { words, left, room, box, hue }: Tail): void {
   const { ctx, theme } = surface;
   const end = box.x + box.w;
   ctx.font = tailFont(surface);
-  for (const [color, from, to] of [[surface.isLost ? theme.text : theme.labelColors.llm, left, end], [theme.muted, Math.max(end + 1, left), left + room]] as const) {
+  for (const [color, from, to] of [[surface.isLost ? theme.text : theme.labelColors[hue], left, end], [theme.muted, Math.max(end + 1, left), left + room]] as const) {
     if (to <= from) continue;
     ctx.save();
     ctx.beginPath();

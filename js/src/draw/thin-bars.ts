@@ -16,7 +16,7 @@ export class ThinBars {
   readonly #surface: Surface;
   readonly #line: PixelLine;
   /** By hue, lane after lane. */
-  readonly #lanes: Record<Hue, GrowingBox[][]> = { idle: [], llm: [], tool: [], wait: [], error: [] };
+  readonly #lanes: Partial<Record<Hue, GrowingBox[][]>> = {};
 
   constructor(surface: Surface, line: PixelLine) {
     this.#surface = surface;
@@ -25,15 +25,16 @@ export class ThinBars {
 
   /** Takes a bar, whose box is the taker's from then on. */
   add(mark: Mark, box: GrowingBox): void {
-    if (SHAPES[mark.shape].isThinnable) return this.#join(this.#lanes[chooseHue(mark)], box);
+    if (SHAPES[mark.shape].isThinnable) return this.#join(chooseHue(this.#surface, mark), box);
     // A gap is a line also where it has a shape.
     box.y += (box.h - GAP_HIGH) / 2;
     box.h = GAP_HIGH;
-    this.#join(this.#lanes[SHAPES[mark.shape].hue], box);
+    this.#join(SHAPES[mark.shape].hue, box);
   }
 
   /** Bars of one lane and hue that are less than a pixel apart are one rectangle: each costs as much as many pixels. */
-  #join(lanes: GrowingBox[][], box: GrowingBox): void {
+  #join(hue: Hue, box: GrowingBox): void {
+    const lanes = (this.#lanes[hue] ??= []);
     const lane = lanes[lanes.length - 1];
     const last = lane?.[lane.length - 1];
     if (!lane || !last || last.y !== box.y || last.h !== box.h) lanes.push([box]);
@@ -43,10 +44,11 @@ export class ThinBars {
 
   flush(): void {
     const { ctx, theme } = this.#surface;
-    for (const hue of ["idle", "llm", "tool", "wait", "error"] as const) {
-      if (!this.#lanes[hue].length) continue;
-      ctx.fillStyle = theme.hues[hue];
-      for (const lane of this.#lanes[hue]) {
+    for (const [hue, color] of Object.entries(theme.hues)) {
+      const lanes = this.#lanes[hue as Hue];
+      if (!lanes) continue;
+      ctx.fillStyle = color;
+      for (const lane of lanes) {
         if (lane.length < MANY || !this.#line.draw(this.#surface, lane)) this.#drawEach(lane);
       }
     }

@@ -8,6 +8,7 @@ import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
+import { LookView } from "./look-view";
 import { Panels } from "./panels";
 
 /** What narrows a search by kinds of spans and by how they ended. */
@@ -27,3 +28,7 @@ interface ShapeParts {
 
 /** What a button of the toolbar opens below it. */
 export const mountPanel = (place: HTMLElement, view: View): LateRoot => mountLate(place, style, (change) => <Panels view={view} change={change} />);
+
+/** Columns, lane and colours. */
+export const mountLook = (place: HTMLElement, view: View, theme: { readonly value: Theme }, prefix: string): LateRoot =>
+  mountLate(place, style, (change) => <LookView view={view} theme={theme.value} prefix={prefix} change={change} />);

@@ -3,16 +3,17 @@
 import type { View } from "../view/view";
 import { Choice, Choices } from "./choices";
 import { hasGrid } from "./grid-lines";
+import { LookChoices } from "./look-choices";
 
 const ZOOM = 0.7;
 
-export function Panels({ view }: { view: View; change: number }) {
+export function Panels({ view, change }: { view: View; change: number }) {
   const panel = view.panel.value;
   if (panel === null) return null;
-  return <div class="et-panel" role="region" aria-label={panel === "view" ? "View" : "More"}>{panel === "view" ? <ViewPanel view={view} /> : <MorePanel view={view} />}</div>;
+  return <div class="et-panel" role="region" aria-label={panel === "view" ? "View" : "More"}>{panel === "view" ? <ViewPanel view={view} change={change} /> : <MorePanel view={view} />}</div>;
 }
 
-const ViewPanel = ({ view }: { view: View }) => (
+const ViewPanel = ({ view, change }: { view: View; change: number }) => (
   <>
     <Choices name="Run as">
       <Choice name="Bars" icon="critical" isOn={view.shape.value === "chart"} act={() => (view.shape.value = "chart")} />
@@ -23,6 +24,7 @@ const ViewPanel = ({ view }: { view: View }) => (
       <Choice name="Critical path" icon="critical" keys="c" isOn={view.isCriticalShown.value} act={() => (view.isCriticalShown.value = !view.isCriticalShown.value)} />
       <Choice name="Arrows" icon="arrows" keys="r" title="Who waits for whom" isOn={view.areArrowsShown.value} act={() => (view.areArrowsShown.value = !view.areArrowsShown.value)} />
     </Choices>
+    <LookChoices view={view} change={change} />
   </>
 );
 

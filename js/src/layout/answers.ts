@@ -22,6 +22,7 @@ export class Together {
     this.row = {
       ...last, span_id: first.span_id, start_ms: first.start_ms ?? null, duration_ms: last.end_ms == null ? null : sum(durationOf),
       input_tokens: sum((row) => row.input_tokens), output_tokens: sum((row) => row.output_tokens), cost: sum((row) => row.cost),
+      llm_call_count: sum((row) => row.llm_call_count), lacks_tokens: rows.some((row) => row.lacks_tokens), lacks_cost: rows.some((row) => row.lacks_cost),
     };
   }
 

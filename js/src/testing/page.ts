@@ -82,6 +82,7 @@ export class TestPage {
     await vi.advanceTimersByTimeAsync(100);
     // The drawer may have been asked for: that it is loaded takes a moment, and its effects take another.
     await import("../details/drawer-root");
+    await import("../explore/explorer-root");
     await vi.advanceTimersByTimeAsync(100);
   }
 

@@ -20,6 +20,8 @@ export class RecordingContext {
   readonly texts: string[] = [];
   readonly rects: { style: unknown; x: number; w: number; h: number }[] = [];
   readonly places: { text: string; x: number }[] = [];
+  /** The colours of fills, each as often as it was set. */
+  readonly set: unknown[] = [];
   readonly dashes: number[][] = [];
   curves = 0;
   lines = 0;
@@ -40,6 +42,7 @@ export class RecordingContext {
 
   set fillStyle(style: unknown) {
     this.style = style;
+    this.set.push(style);
     this.styles += 1;
   }
 
@@ -68,7 +71,7 @@ export function paint(rows: Row[], more: Partial<Scene> = {}): RecordingContext 
   const layout = new LayoutBuilder().build(stored({ rows, run: run() }), new Set());
   new ChartPainter().paint(ctx, {
     layout, window: { from: 0, to: 1500 }, width: 1500, height: 600, scrollTop: 0, head: AXIS_HEIGHT, now: 1000, isRunning: true, lostAt: null, isOver: false,
-    selected: null, selection: new Set(more.selected ? [more.selected] : []), current: null, hovered: null, hoveredRow: null, areArrowsShown: false, isCriticalShown: false, highlighted: null, range: null, tailOf: () => "", theme, ratio: 1, shift: 0, ...more,
+    selected: null, selection: new Set(more.selected ? [more.selected] : []), current: null, hovered: null, hoveredRow: null, areArrowsShown: false, isCriticalShown: false, highlighted: null, range: null, tailOf: () => "", theme, paint: null, ratio: 1, shift: 0, ...more,
   });
   return calls;
 }

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import {
   type ColorScheme, colorSchemeOn, contrast, labelColorOn, PALETTES, parse, type Rgb, toLinear,
 } from "./palette";
+import { PAINTS } from "./paint-palette";
 
 // Machado, Oliveira and Fernandes (2009), severity 1.0, on linear RGB.
 const VISIONS: Record<string, number[][]> = {
@@ -65,8 +66,17 @@ it("measures CIEDE2000 as the reference data of its authors does", () => {
   expect(distance([22.7233, 20.0904, -46.694], [23.0331, 14.973, -42.5619])).toBeCloseTo(2.0373, 4);
 });
 
-describe.each(["light", "dark"] as const)("the %s palette", (colorScheme) => {
-  const hues = Object.entries(PALETTES[colorScheme]);
+const { llm: _llm, tool: _tool, ...keptLight } = PALETTES.light;
+const { llm: _llm2, tool: _tool2, ...keptDark } = PALETTES.dark;
+// What bars keep while they are painted by something else than their kind (W33) stands beside those colours.
+const KEPT = { light: keptLight, dark: keptDark };
+const SETS = (["light", "dark"] as const).flatMap((colorScheme) => [
+  ["kinds", colorScheme, Object.entries(PALETTES[colorScheme])] as const,
+  ...(["names", "steps"] as const).map((kind) =>
+    [kind, colorScheme, [...Object.entries(KEPT[colorScheme]), ...PAINTS[colorScheme][kind].map((color, k) => [`${kind} ${k}`, color] as [string, string])]] as const),
+]);
+
+describe.each(SETS)("the colours of %s in a %s page (W2, W33)", (_kind, colorScheme, hues) => {
 
   it.each(Object.keys(VISIONS))("keeps any two hues at least 12 apart for %s vision", (vision) => {
     for (const [name, color] of hues) {
@@ -101,4 +111,11 @@ it("reads the colours that browsers compute, and none from what is see-through",
   expect(parse("rgba(0, 0, 0, 0)")).toBeNull();
   expect(parse("rgb(0 0 0 / 30%)")).toBeNull();
   expect(parse("transparent")).toBeNull();
+});
+
+it("has steps that grow darker in a light page, and brighter in a dark one (W33)", () => {
+  for (const [colorScheme, way] of [["light", -1], ["dark", 1]] as const) {
+    const lights = PAINTS[colorScheme].steps.map((color) => seenAs(parse(color) as Rgb, "normal")[0] * way);
+    expect(lights).toEqual([...lights].sort((one, other) => one - other));
+  }
 });

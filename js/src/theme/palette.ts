@@ -7,8 +7,8 @@ export type Hue = "llm" | "tool" | "error" | "wait" | "idle";
 export type Rgb = readonly [number, number, number];
 
 export const PALETTES: Record<ColorScheme, Record<Hue, string>> = {
-  light: { llm: "#5b5bd6", tool: "#0e98a0", error: "#c8102e", wait: "#bb7a0b", idle: "#686d74" },
-  dark: { llm: "#8389ff", tool: "#56d3da", error: "#ee4b56", wait: "#f0b04f", idle: "#868b94" },
+  light: { idle: "#686d74", llm: "#5b5bd6", tool: "#0e98a0", wait: "#bb7a0b", error: "#c8102e" },
+  dark: { idle: "#868b94", llm: "#8389ff", tool: "#56d3da", wait: "#f0b04f", error: "#ee4b56" },
 };
 
 const LABEL_COLORS: readonly string[] = ["#ffffff", "#101216"];

@@ -1,6 +1,7 @@
 // Which colours and fonts the page around the view has, and when they change: JupyterLab's variables, VS Code's, or
 // plain values chosen by the luminance of what lies behind the view. It must not know what is drawn with them.
 
+import type { Row } from "../wire/rows";
 import { type ColorScheme, colorSchemeOn, type Hue, labelColorOn, PALETTES, parse, type Rgb } from "./palette";
 
 /** Everything that drawing on a canvas needs resolved, because a canvas can't read CSS variables. */
@@ -11,9 +12,18 @@ export interface Theme {
   readonly text: string;
   readonly muted: string;
   readonly accent: string;
+  /** While bars are painted by something else than their kind, also the hues of that (W33). The last is drawn over the others. */
   readonly hues: Record<Hue, string>;
   /** The colour of a label on a bar of each hue. */
   readonly labelColors: Record<Hue, string>;
+}
+
+/** What bars are painted by in place of their kind. */
+export interface Paint {
+  /** The theme with the hues that it gives. */
+  dress(theme: Theme): Theme;
+  /** The hue of a span; null for one that it says nothing of. */
+  hueOf(row: Row): Hue | null;
 }
 
 const SURFACES = ["--jp-layout-color0", "--vscode-editor-background"];

@@ -7,6 +7,7 @@ import { ALL_ROWS, isMapOfMany, isOpen, LayoutBuilder } from "../layout/layout-b
 import { AXIS_HEIGHT } from "../layout/sizes";
 import { EMPTY, type Layout, type Track } from "../layout/tracks";
 import type { Store } from "../store/store";
+import type { Paint } from "../theme/theme";
 import type { Row } from "../wire/rows";
 import { nextProblem } from "../store/problems";
 import { Search } from "./search";
@@ -20,6 +21,17 @@ const EDGE_GHOSTS = 136;
 export type Shape = "chart" | "table" | "grid";
 /** What opens below the toolbar: how the run is shown, or all else. */
 export type Panel = "view" | "more";
+
+/** What a row has in a column: the attributes of its cell, and its text. */
+export interface Cell {
+  readonly class: string;
+  readonly style: string;
+  readonly title: string;
+  readonly children: string;
+}
+
+/** Where a page keeps the columns, lane and colours that a person wants, as long as it is open. */
+export const LOOK_KEY = "ensemble-timeline-look";
 
 export class View {
   readonly layout = signal<Layout>(EMPTY);
@@ -43,6 +55,11 @@ export class View {
   readonly shape = signal<Shape>("chart");
   readonly panel = signal<Panel | null>(null);
   readonly areKeysShown = signal(false);
+  /** Which columns, lane and colours a person wants (W33), as `explore/look` writes it; empty as long as nobody said so. */
+  readonly look = signal(rememberedLook());
+  /** What stands in the columns of a row: the attributes of each cell, as the part that is loaded for them has it. */
+  readonly cells = signal<((track: Track) => readonly Cell[]) | null>(null);
+  readonly paint = signal<Paint | null>(null);
   readonly search: Search;
   /** Writes a cell below the one that shows this view, and runs nothing; null where there are no cells. */
   writeBelow: ((source: string) => void) | null = null;
@@ -399,6 +416,15 @@ export class View {
   #show(window: scale.TimeWindow): void {
     const old = this.window.value;
     if (old.from !== window.from || old.to !== window.to) this.window.value = window;
+  }
+}
+
+/** Frames without an origin of their own have no storage. */
+function rememberedLook(): string {
+  try {
+    return sessionStorage.getItem(LOOK_KEY) ?? "";
+  } catch {
+    return "";
   }
 }
 

@@ -1,0 +1,60 @@
+// Over what is above the rows: the heads of the columns with the sums over the run, and the lane under the axis. It also tells
+// the view what stands in the columns of a row, how much room the lane takes, and by what bars are coloured.
+
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { AXIS_HEIGHT } from "../layout/sizes";
+import type { Theme } from "../theme/theme";
+import type { View } from "../view/view";
+import { cellsOf, type Column, keptColumn, wantedColumns } from "./row-columns";
+import { LANE_HEIGHT, LANES, LaneView } from "./lane";
+import { lookOf } from "./look";
+import { paintingOf } from "./paint";
+import { settled } from "./kept-values";
+
+interface Props {
+  view: View;
+  theme: Theme;
+  prefix: string;
+  /** Another number whenever something may have changed. */
+  change: number;
+}
+
+export function LookView({ view, theme, prefix, change }: Props) {
+  const text = view.look.value;
+  const look = lookOf(view);
+  const run = view.store.run.value;
+  const columns = wantedColumns(look);
+  const kept = keptColumn(look);
+  const lane = run && (LANES.find((each) => each.name === look.lane && each.has(run)) ?? null);
+  const painting = look.paint && paintingOf(view, look.paint);
+  const anchor = useRef<HTMLSpanElement>(null);
+  useLayoutEffect(() => {
+    view.cells.value = columns.length > 0 ? (track) => cellsOf(columns, kept, track) : null;
+    const chart = anchor.current?.closest<HTMLElement>(".et-chart");
+    if (!chart) return;
+    const widthOf = (some: readonly Column[]): string => `${some.reduce((sum, { width }) => sum + width, 0)}px`;
+    chart.style.setProperty("--et-columns-all", widthOf(columns));
+    chart.style.setProperty("--et-columns-one", widthOf(columns.filter(({ name }) => name === kept)));
+    chart.style.setProperty("--et-time", widthOf(columns.filter(({ name }) => name === "time")));
+    chart.dataset.time = look.columns.includes("time") ? (columns.length > 0 ? "column" : "beside") : "off";
+  }, [view, text]);
+  useLayoutEffect(() => void (view.head.value = AXIS_HEIGHT + (lane ? LANE_HEIGHT : 0)), [view, lane]);
+  useLayoutEffect(() => void (view.paint.value = painting), [view, painting]);
+  return (
+    <>
+      <span ref={anchor} hidden />
+      {columns.length > 0 && (
+        <div id={`${prefix}columns`} class="et-columns" role="row">
+          <span role="columnheader" class="et-hidden">Name</span>
+          <span role="columnheader" class="et-hidden">State</span>
+          {columns.map((column) => (
+            <span role="columnheader" class={`et-column${column.name === kept ? " et-kept" : ""}`} data-column={column.name} title={column.help} style={{ width: `${column.width}px` }}>
+              {column.title} <b>{run && settled(view, `sum of ${column.name}`, "", () => column.sumOf(view, run))}</b>
+            </span>
+          ))}
+        </div>
+      )}
+      {lane && <LaneView key={lane.name} view={view} lane={lane} theme={theme} change={change} />}
+    </>
+  );
+}
