@@ -48,7 +48,12 @@ def measure(*, quick: bool) -> list[Row]:
         panning, bare_panning = _frames(page, "pan", *many), _frames(page, "pan", *_EMPTY)
         live = _frames(page, "live", *some)
         batch, alone, bare_batch = (_frames(page, "batch", *shape, names=_SCRIPTS) for shape in (some, one, (1, 1)))
+        cells = (5, 3) if quick else (2_500, 3)
+        ask("gridOpened", *cells)  # to warm up
+        grid, bare_grid = ask("gridOpened", *cells), ask("gridOpened", 1, 1)
+        hover, bare_hover = _frames(page, "hover", *cells), _frames(page, "hover", 1, 1)
         rest = ask("callbacksAtRest", *some, 1 if quick else 3)
+    cell_count = f"{cells[0] * (cells[1] + 1):,}"  # a cell for the row itself, too
     n, all_spans = f"{_count(some):,}", f"{_count(many):,}"
     return [
         _row(f"first paint of {n} spans", first, bare, most=150),
@@ -57,6 +62,14 @@ def measure(*, quick: bool) -> list[Row]:
         _row(f"a frame, {n} spans come live, p95, CPU", live[95], bare_panning[95], most=33),
         _row(f"a batch of 200 in {n}, {some[0]} tasks, CPU", batch[50], bare_batch[50], most=4),
         _row(f"a batch of 200 in {_count(one):,}, one task, CPU", alone[50], bare_batch[50], most=4),
+        _row(f"grid of {cell_count} cells, opened", grid, bare_grid, beside="a grid of one cell", most=250),
+        _row(
+            f"a frame, hovering {cell_count} cells, p95, CPU",
+            hover[95],
+            bare_hover[95],
+            beside="a grid of one cell",
+            most=16,
+        ),
         _row("callbacks of a finished run at rest", rest, 0.0, unit="", most=0),
     ]
 
@@ -65,9 +78,9 @@ def _count(shape: tuple[int, int]) -> int:
     return shape[0] * shape[1]
 
 
-def _row(what: str, ours: float, floor: float, *, unit: str = "ms", most: float) -> Row:
+def _row(what: str, ours: float, floor: float, *, unit: str = "ms", beside: str = "an empty chart", most: float) -> Row:
     ratio = ours / floor if floor else 1.0
-    return Row(what=what, ours=ours, floor=floor, beside="an empty chart", unit=unit, ratio=ratio, most=most)
+    return Row(what=what, ours=ours, floor=floor, beside=beside, unit=unit, ratio=ratio, most=most)
 
 
 def _ask(page: Page, name: str, *values: float) -> Any:

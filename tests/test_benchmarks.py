@@ -58,6 +58,8 @@ ROWS = [
     "a frame, 100 spans come live, p95, CPU",
     "a batch of 200 in 100, 5 tasks, CPU",
     "a batch of 200 in 200, one task, CPU",
+    "grid of 20 cells, opened",
+    "a frame, hovering 20 cells, p95, CPU",
     "callbacks of a finished run at rest",
     "more for an event that is kept, CPU",
     "a remembered chain of 2 calls, wall",

@@ -1,5 +1,6 @@
 // What the built view costs the main thread of this page: `python -m benchmarks timeline` loads it and judges the numbers.
 
+import { mapOf } from "./many.js";
 import { crowd } from "./scenario.js";
 
 const FRAMES = 90;
@@ -140,6 +141,42 @@ export async function batch(parts, tasks, calls) {
   }
   performance.mark("frame");
   if (spans.length > 0 && listSpans(canvas) === before) throw new Error(`the batches changed no bar of ${spans.length}`);
+  end.abort();
+}
+
+/** Shows a map, and its grid in place of the bars; gives what ends it, the canvas, and how long that took from the click to the picture. */
+async function showGrid(parts, rows, tasks) {
+  const { end } = await show(parts.widget, parts.FakeModel, parts.place, mapOf(rows, tasks));
+  await settle();
+  const press = (name) => [...parts.place.querySelectorAll("button")].find((button) => button.textContent === name)?.click();
+  press("View");
+  for (let k = 0; k < 100 && ![...parts.place.querySelectorAll("button")].some((button) => button.textContent === "Grid"); k += 1) await frame();
+  const began = performance.now();
+  press("Grid");
+  const cells = () => parts.place.querySelector(".et-matrix-canvas")?.listCells?.().length;
+  for (let k = 0; k < 100 && !cells(); k += 1) await frame();
+  if (cells() !== rows * (tasks > 1 ? tasks + 1 : 1)) throw new Error(`the grid has ${cells()} cells`);
+  return { end, canvas: parts.place.querySelector(".et-matrix-canvas"), took: await frameEnd() - began };
+}
+
+/** Milliseconds from the click on `Grid` to the first frame with all cells. */
+export async function gridOpened(parts, rows, tasks) {
+  const { end, took } = await showGrid(parts, rows, tasks);
+  end.abort();
+  return took;
+}
+
+/** Marked frames while the pointer goes from cell to cell of a grid. */
+export async function hover(parts, rows, tasks) {
+  const { end, canvas } = await showGrid(parts, rows, tasks);
+  const box = canvas.getBoundingClientRect();
+  const names = new Set();
+  for (let k = 0; k < FRAMES; k += 1) {
+    await markedFrame(() => canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 20 + k * 7, clientY: box.top + 40 + (k % 9) * 3, bubbles: true })));
+    names.add(parts.place.querySelector(".et-matrix-tip b")?.textContent);
+  }
+  performance.mark("frame");
+  if (rows > 100 && names.size < FRAMES / 4) throw new Error(`the tooltip told of ${names.size} rows`);
   end.abort();
 }
 
