@@ -198,6 +198,9 @@ def make_rows() -> str:
             "/** What a column of rows holds. What comes under another name, or holds something else, is left out. */",
             'export type Holds = "text" | "number" | "flag" | "record";',
             f"export const ROW_COLUMNS = {_holds(ROWS)} as const satisfies Partial<Record<keyof Row, Holds>>;",
+            f"export const GRAPH_NODE_COLUMNS: Readonly<Record<string, Holds>> = {_holds(GRAPH_NODES)};",
+            f"export const GRAPH_EDGE_COLUMNS: Readonly<Record<string, Holds>> = {_holds(GRAPH_EDGES)};",
+            f"export const GRAPH_MEMBER_COLUMNS: Readonly<Record<string, Holds>> = {_holds(GRAPH_MEMBERS)};",
             "",
         ]
     )

@@ -16,8 +16,8 @@ import { widthOfNames } from "./names-width";
 
 /** Room for two rows; more only where there is more to see. */
 const LEAST_ROWS = 58;
-const LEAST_ELSE = 230;
-const LEAST_GRID = 420;
+const LEAST_TABLE = 230;
+const LEAST_ELSE = 420;
 const MOST_HEIGHT = 500;
 const LEAST_GUTTER = 96;
 
@@ -47,7 +47,7 @@ export function Chart(shown: ShapeProps) {
   const shape = view.shape.value;
   const head = view.head.value;
   const isChart = shape === "chart";
-  const least = isChart ? head + LEAST_ROWS : shape === "grid" ? LEAST_GRID : LEAST_ELSE;
+  const least = isChart ? head + LEAST_ROWS : shape === "table" ? LEAST_TABLE : LEAST_ELSE;
   const height = Math.min(Math.max(wantedHeight ?? rows + head + 1, least), MOST_HEIGHT);
   const isScrolling = rows + head > height;
   useEffect(() => effect(() => {

@@ -15,6 +15,7 @@ export const Toolbar = ({ view }: { view: View }) => (
     <SearchField view={view} />
     <FiltersPlace view={view} />
     <span class="et-spring" />
+    <button class="et-tool" aria-pressed={view.shape.value === "graph"} title="Graph (g)" onClick={() => view.toggleShape("graph")}>Graph</button>
     <Opener view={view} panel="view">View</Opener>
     <Opener view={view} panel="more" label="More">…</Opener>
   </div>

@@ -8,6 +8,8 @@ import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
+import { GraphAsker } from "./graph-asker";
+import { GraphPane } from "./graph-pane";
 import { LookView } from "./look-view";
 import { Panels } from "./panels";
 
@@ -15,8 +17,21 @@ import { Panels } from "./panels";
 export const mountFilters = (place: HTMLElement, view: View): LateRoot => mountLate(place, style, (change) => <Filters view={view} change={change} />);
 
 /** What shows the run in place of its bars. */
-export const mountShape = (place: HTMLElement, { view, connection, theme, prefix }: ShapeParts): LateRoot =>
-  mountLate(place, style, (change) => <Grid view={view} connection={connection} theme={theme.value} prefix={prefix} change={change} />);
+export function mountShape(place: HTMLElement, { view, connection, theme, prefix }: ShapeParts): LateRoot {
+  if (view.shape.value !== "graph") return mountLate(place, style, (change) => <Grid view={view} connection={connection} theme={theme.value} prefix={prefix} change={change} />);
+  const asker = new GraphAsker(view.store, connection);
+  const root = mountLate(place, style, (change) => <GraphPane view={view} asker={asker} prefix={prefix} change={change} />);
+  return {
+    update: () => {
+      asker.look();
+      root.update();
+    },
+    end: () => {
+      asker.end();
+      root.end();
+    },
+  };
+}
 
 interface ShapeParts {
   view: View;

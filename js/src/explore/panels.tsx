@@ -17,6 +17,7 @@ const ViewPanel = ({ view, change }: { view: View; change: number }) => (
   <>
     <Choices name="Run as">
       <Choice name="Bars" icon="critical" isOn={view.shape.value === "chart"} act={() => (view.shape.value = "chart")} />
+      <Choice name="Graph" icon="arrows" keys="g" isOn={view.shape.value === "graph"} act={() => (view.shape.value = "graph")} />
       <Choice name="Table" icon="table" keys="t" isOn={view.shape.value === "table"} act={() => (view.shape.value = "table")} />
       {hasGrid(view.store) && <Choice name="Grid" icon="grid" title="Rows or items, and their tasks, as coloured cells" isOn={view.shape.value === "grid"} act={() => (view.shape.value = "grid")} />}
     </Choices>

@@ -56,6 +56,7 @@ export const DEEDS: readonly (readonly [group: string, deeds: readonly Deed[]])[
     { keys: ["N"], does: "previous match", act: (view) => view.goToNext(-1) },
     { keys: ["c"], does: "critical path", act: (view) => (view.isCriticalShown.value = !view.isCriticalShown.value) },
     { keys: ["r"], does: "arrows: who waits for whom", act: (view) => (view.areArrowsShown.value = !view.areArrowsShown.value) },
+    { keys: ["g"], does: "graph or chart", act: (view) => view.toggleShape("graph") },
     { keys: ["t"], does: "table or chart", act: (view) => view.toggleShape("table") },
     { keys: ["Enter", " "], does: "details", act: (view) => (view.isDrawerOpen.value = view.selected.value !== null) },
     { keys: ["Escape"], does: "close, let go, leave", act: stepOut },
@@ -67,6 +68,7 @@ const ACTS = new Map(DEEDS.flatMap(([, deeds]) => deeds.flatMap((deed) => deed.k
 
 /** Does what a key means; true when it meant something, so that the page must not act on it too. */
 export function handleKey(view: View, key: string, now: number, page: PageAround): boolean {
+  if (view.steps.value?.(key)) return true;
   const act = ACTS.get(key);
   act?.(view, now, page);
   return act !== undefined;

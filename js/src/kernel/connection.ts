@@ -94,6 +94,9 @@ export class KernelConnection {
       case "found":
         this.store.keepHits(message.hits);
         return;
+      case "graph":
+        this.store.graphs.value = message.graphs;
+        return;
       case "selection":
         this.#selection.receive(message.selected);
         return;
@@ -136,6 +139,11 @@ export class KernelConnection {
   /** Asks for more of a text, from character `from` on. */
   wantPiece(span: string, field: string, from: number): void {
     this.#post({ kind: "piece", span_id: span, field, from });
+  }
+
+  /** Asks for the run as a graph, with where everything in it stands. */
+  wantGraph(): void {
+    this.#post({ kind: "graph" });
   }
 
   /** Asks where words stand in the texts that this page does not have. */

@@ -33,6 +33,9 @@ export class Store {
   /** By kind, how many rows a saved trace keeps, and of how many. */
   readonly kept = signal<Readonly<Record<string, Kept>>>({});
 
+  /** The run as a graph (W32), as the kernel sent it, or the saved view has it: read where it is shown. */
+  readonly graphs = signal<unknown>(null);
+
   readonly selection = new Selection();
 
   #n = -1;
@@ -93,6 +96,7 @@ export class Store {
       for (const details of Object.values(message.details)) this.#keep(details);
       this.savedAt.value = message.saved_at;
       this.kept.value = message.kept;
+      this.graphs.value = message.graphs;
       this.leftOut.value = { rows: message.rows_left_out, details: message.details_left_out };
     }
     for (const piece of message.text ?? []) this.#append(piece);

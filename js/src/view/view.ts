@@ -18,7 +18,7 @@ const EDGE_RUNNING = 28;
 const EDGE_GHOSTS = 136;
 
 /** What shows the run: bars along its time, or something in place of them. */
-export type Shape = "chart" | "table" | "grid";
+export type Shape = "chart" | "table" | "graph" | "grid";
 /** What opens below the toolbar: how the run is shown, or all else. */
 export type Panel = "view" | "more";
 
@@ -53,6 +53,10 @@ export class View {
   /** Who waits for whom is shown of all rows. */
   readonly areArrowsShown = signal(false);
   readonly shape = signal<Shape>("chart");
+  /** Of what stands in place of the bars: does what a key means there, and says whether it means something. */
+  readonly steps = signal<((key: string) => boolean) | null>(null);
+  /** In the graph, each item, row and round is a node of its own. */
+  readonly isExpanded = signal(false);
   readonly panel = signal<Panel | null>(null);
   readonly areKeysShown = signal(false);
   /** Which columns, lane and colours a person wants (W33), as `explore/look` writes it; empty as long as nobody said so. */

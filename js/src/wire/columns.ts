@@ -2,8 +2,8 @@
 // them. Which lists a column has is told in ensemble_notebook/trace/timeline/row_columns.py. Nothing here trusts
 // what it reads: a list that is too short, a number that points nowhere or a name that is no column's is found out.
 
-import { isColumn, isObject, isRow, type JsonObject } from "./guards";
-import { ROW_COLUMNS, type Row } from "./rows";
+import { isObject, isRow, type JsonObject } from "./guards";
+import { type Holds, ROW_COLUMNS, type Row } from "./rows";
 
 /** A buffer as transports hand it out. */
 export type Bytes = ArrayBuffer | ArrayBufferView;
@@ -39,6 +39,17 @@ export function readNumbers(spec: JsonObject | undefined, count: number): Number
   }
 }
 
+/** The rows of another table, by what its columns hold; null where they can't be read. Whoever reads them looks at each. */
+export function readTable(message: unknown, holds: Readonly<Record<string, Holds>>): JsonObject[] | null {
+  if (!isObject(message) || !isCount(message.count) || message.count > MOST_ROWS || !Array.isArray(message.columns)) return null;
+  try {
+    return new ColumnReader(message.count, message.columns.filter(isObject), new Uint8Array(), holds).readPlain();
+  } catch (error) {
+    if (error instanceof Unreadable) return null;
+    throw error;
+  }
+}
+
 class ColumnReader {
   #ids: readonly (string | null)[] = [];
   #kinds: Numbers = [];
@@ -48,7 +59,16 @@ class ColumnReader {
     readonly count: number,
     readonly specs: readonly JsonObject[],
     readonly bytes: Uint8Array,
+    readonly holds: Readonly<Record<string, Holds>> = ROW_COLUMNS,
   ) {}
+
+  readPlain(): JsonObject[] {
+    const kind = this.specs.find((spec) => spec.name === "kind");
+    if (kind) this.#kinds = this.list(kind, "codes", this.count);
+    const rows = Array.from({ length: this.count }, (): JsonObject => ({}));
+    for (const spec of this.specs) this.#fill(rows, spec);
+    return rows;
+  }
 
   read(): Row[] {
     if (this.count === 0) return [];
@@ -57,7 +77,7 @@ class ColumnReader {
     this.#ids = this.#texts(id as JsonObject);
     const [kinds, names, statuses] = [kind, name, status].map((each) => this.#texts(each as JsonObject));
     // Each row has room for all columns from the start: to grow row by row and column by column took most of the time.
-    const blank = Object.fromEntries(["span_id", "kind", "name", "status", ...this.specs.map((spec) => spec.name).filter(isColumn)].map((each) => [each, undefined]));
+    const blank = Object.fromEntries(["span_id", "kind", "name", "status", ...this.specs.map((spec) => spec.name).filter((name) => this.#isColumn(name))].map((each) => [each, undefined]));
     const rows = this.#ids.map((span_id, k): JsonObject => ({ ...blank, span_id, kind: kinds?.[k], name: names?.[k], status: statuses?.[k] }));
     const filled = new Set<unknown>(["span_id", "kind", "name", "status"]);
     for (const spec of this.specs) {
@@ -71,10 +91,15 @@ class ColumnReader {
     return this.specs.find((spec) => spec.name === name) ?? fail();
   }
 
+  /** Own names only, since `constructor` is none. */
+  #isColumn(name: unknown): name is string {
+    return typeof name === "string" && Object.hasOwn(this.holds, name);
+  }
+
   /** Puts the values of a column into the rows; one that this view does not know stays out. */
   #fill(rows: JsonObject[], { name, ...spec }: JsonObject): void {
-    if (!isColumn(name)) return;
-    const holds = ROW_COLUMNS[name];
+    if (!this.#isColumn(name)) return;
+    const holds = this.holds[name];
     if (holds === "record") return this.#fillRecords(rows, name, spec);
     if (holds === "text") {
       const texts = this.#texts(spec);

@@ -89,6 +89,8 @@ export interface Saved extends Omit<Snapshot, "kind"> {
   saved_at: string | null;
   rows_left_out: number;
   details_left_out: number;
+  /** The run as a graph, as the kernel packed it: read once it is shown. */
+  graphs?: unknown;
   /** By kind of span. */
   kept: Readonly<Record<string, Kept>>;
 }
@@ -112,6 +114,7 @@ export type Incoming =
   | { kind: "details"; details: Details }
   | { kind: "piece"; piece: Piece }
   | { kind: "found"; hits: TextHits }
+  | { kind: "graph"; graphs: unknown }
   | { kind: "pong"; nonce: number }
   | { kind: "selection"; selected: Selected }
   | { kind: "ended" }
@@ -125,4 +128,5 @@ export type Outgoing =
   | { kind: "details"; span_id: string }
   | { kind: "piece"; span_id: string; field: string; from: number }
   | { kind: "search"; words: readonly string[] }
+  | { kind: "graph" }
   | { kind: "selection"; nonce: number; selection?: readonly string[]; range?: readonly [number, number] | null };

@@ -46,6 +46,8 @@ export function readMessage(value: unknown, buffers: readonly Bytes[] = []): Inc
         : { kind: "bad", why: "an incomplete piece of a text" };
     case "found":
       return { kind: "found", hits: readHits(value) };
+    case "graph":
+      return { kind: "graph", graphs: value.graphs };
     case "pong":
       return typeof value.nonce === "number"
         ? { kind: "pong", nonce: value.nonce }
@@ -93,6 +95,7 @@ export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } 
     rows_left_out: numberOr(value.rows_left_out, 0),
     details_left_out: numberOr(value.details_left_out, 0),
     kept: readKept(value.kept),
+    graphs: value.graphs,
   };
 }
 

@@ -458,3 +458,13 @@ export const ROW_COLUMNS = {
   delegate_to: "text", delegation_id: "text", delegation: "record", review: "record", memory: "record",
   guardrail: "text", is_correction: "flag", progress: "text", delta: "text", settings: "record",
 } as const satisfies Partial<Record<keyof Row, Holds>>;
+export const GRAPH_NODE_COLUMNS: Readonly<Record<string, Holds>> = {
+  key: "text", kind: "text", parent: "number", title: "text", agent: "text", model: "text", settings: "text",
+  count: "number", is_many: "flag", x: "number", y: "number", width: "number", height: "number",
+};
+export const GRAPH_EDGE_COLUMNS: Readonly<Record<string, Holds>> = {
+  source: "number", target: "number", kind: "text", words: "text", way: "record",
+};
+export const GRAPH_MEMBER_COLUMNS: Readonly<Record<string, Holds>> = {
+  span_id: "text", node: "number", go: "number",
+};

@@ -1,0 +1,92 @@
+// Asks the kernel for the graph of a run, as long as a view shows it, and again once the run has something that is not in it.
+// A view without a kernel has the one that was saved.
+
+import type { KernelConnection } from "../kernel/connection";
+import type { Store } from "../store/store";
+import type { Row } from "../wire/rows";
+import { type GraphMode, type GraphModel, readGraph } from "./graph-model";
+
+/** How often a graph that grows is asked for. */
+const AGAIN_MS = 500;
+/** Of more items none is shown by itself. */
+const MOST_ITEMS = 300;
+const KINDS = new Set(["task", "phase", "review", "delegation"]);
+
+export class GraphAsker {
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #position = 0;
+  #isAsked = false;
+  #isStale = false;
+  #source: unknown = null;
+  #read = new Map<GraphMode, GraphModel | null>();
+  #rounds = new Map<string, number>();
+
+  constructor(readonly store: Store, readonly connection: KernelConnection | null) {}
+
+  /** The graph in the form that a person chose, or the one there is. */
+  model(isExpanded: boolean): GraphModel | null {
+    return (isExpanded ? this.#form("expanded") : null) ?? this.#form("aggregated");
+  }
+
+  /** Whether nobody can be asked. */
+  get isAlone(): boolean {
+    return this.connection === null || this.connection.isUnreachable.value;
+  }
+
+  /** Asks soon, where there is something to ask. */
+  look(): void {
+    const { store } = this;
+    store.version.value;
+    const graphs = store.graphs.value;
+    if (graphs !== this.#source) {
+      this.#source = graphs;
+      this.#read.clear();
+      this.#isAsked = false;
+    }
+    this.#notice();
+    if (this.isAlone || this.#timer !== undefined || this.#isAsked || !(this.#isStale || graphs == null)) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#isAsked = true;
+      this.#isStale = false;
+      this.connection?.wantGraph();
+    }, graphs == null ? 0 : AGAIN_MS);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #form(mode: GraphMode): GraphModel | null {
+    if (!this.#read.has(mode)) this.#read.set(mode, readGraph(this.#source, mode));
+    return this.#read.get(mode) ?? null;
+  }
+
+  /** Whether a row that has changed is in no node, or has been sent back since. */
+  #notice(): void {
+    const { store } = this;
+    const changed = store.changesSince(this.#position);
+    this.#position = store.position;
+    const aggregated = this.#form("aggregated");
+    if (!aggregated) return;
+    const rows = changed === null ? [...store.rows()] : changed.flatMap((span) => store.row(span) ?? []);
+    const expanded = this.#form("expanded");
+    for (const row of rows) {
+      if (!KINDS.has(row.kind)) continue;
+      const rounds = row.rounds?.length ?? 0;
+      const known = this.#rounds.get(row.span_id);
+      this.#rounds.set(row.span_id, rounds);
+      if ((known !== undefined && known !== rounds) || this.#isMissing(row, aggregated, expanded)) this.#isStale = true;
+    }
+  }
+
+  #isMissing(row: Row, aggregated: GraphModel, expanded: GraphModel | null): boolean {
+    if (aggregated.nodeOf.has(row.span_id) || expanded?.nodeOf.has(row.span_id)) return false;
+    if (row.kind === "review") return row.review?.subject === "phase";
+    if (row.kind === "delegation") return row.status === "error" && this.store.children(row.span_id).length === 0;
+    // Items are in the node of their task; each is one for itself only where they are few.
+    const items = this.store.row(row.parent_id ?? "")?.item_count;
+    return items == null || items < MOST_ITEMS;
+  }
+}

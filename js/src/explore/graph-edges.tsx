@@ -1,0 +1,70 @@
+// The lines of the graph: as wide as what was handed over is long, dashed where something only has to be done before.
+
+import type { VNode } from "preact";
+import type { GraphEdge } from "../wire/rows";
+import type { GraphModel, Node } from "./graph-model";
+import { loopWords, type RowsThen, widthOfEdge } from "./graph-state";
+
+/** Of words, before the end of their line: as the layout leaves room for them. */
+const WORDS_WIDTH = 132;
+const LOOP_HEIGHT = 7;
+const DASHED = new Set(["order", "condition"]);
+
+interface Props {
+  model: GraphModel;
+  then: RowsThen;
+}
+
+export function GraphEdges({ model, then }: Props): VNode {
+  const ends = (edge: GraphEdge): [Node, Node] => [model.nodes[edge.source] as Node, model.nodes[edge.target] as Node];
+  return (
+    <>
+      <svg class="et-graph-lines" width={model.width} height={model.height} aria-hidden="true">
+        {model.edges.map((edge) => <Line key={`${edge.source} ${edge.target}`} edge={edge} source={ends(edge)[0]} then={then} />)}
+      </svg>
+      {model.edges.map((edge) => {
+        const [, target] = ends(edge);
+        const words = edge.kind === "loop" ? loopWords(target, then, edge.words) : edge.words && edge.kind !== "round" ? `if ${edge.words}` : edge.words;
+        return words ? <Words edge={edge} target={target} words={words} /> : null;
+      })}
+    </>
+  );
+}
+
+function Line({ edge, source, then }: { edge: GraphEdge; source: Node; then: RowsThen }): VNode {
+  const row = source.members.length === 1 ? then.row(source.members[0]?.span ?? "") : undefined;
+  const isHandedOver = edge.kind === "context" || edge.kind === "items";
+  const width = isHandedOver ? widthOfEdge(row?.output_characters) : 1.5;
+  const [x = 0, y = 0] = edge.way.slice(-2);
+  const title = isHandedOver && row?.output_characters != null ? `${row.output_characters} characters` : undefined;
+  return (
+    <g class="et-graph-line" data-kind={edge.kind} data-done={row?.status === "ok"}>
+      {title && <title>{title}</title>}
+      <path d={pathOf(edge)} stroke-width={width} stroke-dasharray={DASHED.has(edge.kind) ? "4 4" : undefined} />
+      <path d={edge.kind === "loop" ? `M${x - 4} ${y - 6}l4 6 4-6` : `M${x - 6} ${y - 4}l6 4-6 4`} />
+    </g>
+  );
+}
+
+/** The points of a way as a curve that leaves and arrives level; of a loop over the corner of its node. */
+export function pathOf({ kind, way }: GraphEdge): string {
+  const [x0 = 0, y0 = 0] = way;
+  const [x1 = 0, y1 = 0] = way.slice(-2);
+  if (kind === "loop") return `M${x0} ${y0}v-${LOOP_HEIGHT - 1}a6 6 0 0 0-6-6H${x1 + 6}a6 6 0 0 0-6 6v${LOOP_HEIGHT - 1}`;
+  if (kind === "delegation") return `M${x0} ${y0}V${y1 - 5}q0 5 5 5H${x1}`;
+  let path = `M${x0} ${y0}`;
+  for (let k = 2; k < way.length; k += 2) {
+    const [ax, ay, bx, by] = way.slice(k - 2, k + 2) as [number, number, number, number];
+    const middle = (ax + bx) / 2;
+    path += `C${middle} ${ay} ${middle} ${by} ${bx} ${by}`;
+  }
+  return path;
+}
+
+function Words({ edge, target, words }: { edge: GraphEdge; target: Node; words: string }): VNode {
+  const [x = 0, y = 0] = edge.way.slice(-2);
+  const place = edge.kind === "loop"
+    ? { left: `${target.x + 4}px`, width: `${target.width - 76}px`, top: `${target.y - 19}px` }
+    : { left: `${x - WORDS_WIDTH - 10}px`, width: `${WORDS_WIDTH}px`, top: `${y - 20}px` };
+  return <div class="et-graph-words" role="presentation" style={place} title={words}>{words}</div>;
+}

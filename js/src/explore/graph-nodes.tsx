@@ -1,0 +1,71 @@
+// The nodes of the graph as cards and boxes, in the order in which they are read: what is in a box comes after it.
+
+import type { VNode } from "preact";
+import { useRef } from "preact/hooks";
+import { Icon, iconOf } from "../elements/icon";
+import type { View } from "../view/view";
+import { type GraphModel, isBox, type Node } from "./graph-model";
+import { type NodeState, type RowsThen, stateOf } from "./graph-state";
+
+interface Props {
+  view: View;
+  model: GraphModel;
+  then: RowsThen;
+  current: Node | null;
+  prefix: string;
+  choose: (node: Node, isMore: boolean) => void;
+}
+
+export function NodeCards({ view, model, then, current, prefix, choose }: Props): VNode {
+  // A card whose words are the same is the same element, which is not looked at again.
+  const known = useRef(new Map<string, { said: string; card: VNode }>());
+  const marked = view.selectedSpans.value;
+  const cards: VNode[] = [];
+  const next = new Map<string, { said: string; card: VNode }>();
+  const add = (node: Node): void => {
+    const state = stateOf(node, then);
+    const isSelected = node === current || node.members.some(({ span, go }) => go === null && marked.has(span));
+    const said = JSON.stringify([state, isSelected, node === current, node.x, node.y, node.width, node.height, node.place]);
+    const kept = known.current.get(node.key);
+    const entry = kept?.said === said ? kept : { said, card: <Card key={node.key} view={view} node={node} state={state} isSelected={isSelected} isCurrent={node === current} id={`${prefix}g${node.place}`} choose={choose} /> };
+    next.set(node.key, entry);
+    cards.push(entry.card);
+    for (const inner of node.inside) add(inner);
+  };
+  for (const node of model.nodes) if (node.level === 1) add(node);
+  known.current = next;
+  return <>{cards}</>;
+}
+
+interface CardProps {
+  view: View;
+  node: Node;
+  state: NodeState;
+  isSelected: boolean;
+  isCurrent: boolean;
+  id: string;
+  choose: Props["choose"];
+}
+
+function Card({ view, node, state, isSelected, isCurrent, id, choose }: CardProps): VNode {
+  const place = { left: `${node.x}px`, top: `${node.y}px`, width: `${node.width}px`, height: `${node.height}px` };
+  const look = isBox(node) ? "box" : node.inside.length > 0 ? "around" : "card";
+  const said = [state.title, state.name, state.about, state.figures, state.said].filter(Boolean).join(", ");
+  return (
+    <div id={id} class="et-node" role="treeitem" aria-level={node.level} aria-selected={isSelected} aria-label={said} title={said} data-look={look} data-status={state.status}
+      data-kind={node.kind} data-current={isCurrent} style={place} onClick={(event) => choose(node, event.ctrlKey || event.metaKey)} onDblClick={() => (view.isDrawerOpen.value = view.selected.value !== null)}>
+      <div class="et-node-head"><span class="et-sign" data-status={state.status}><Icon name={iconOf(state.status)} size={13} /></span><b>{state.title}</b>
+        {isBox(node) && <span class="et-node-figures">{state.figures}</span>}</div>
+      {!isBox(node) && (
+        <>
+          <div class="et-node-about">{state.about || "\u00a0"}</div>
+          <div class="et-node-figures">{state.figures || (state.status === "pending" ? (node.model ?? "") : state.name)}</div>
+          {state.said && <div class="et-node-said" data-is={state.isSaid}><bdi>{state.said}</bdi></div>}
+        </>
+      )}
+      {state.done !== null && (
+        <div class="et-node-progress"><span style={{ width: `${100 * (state.done - state.failed)}%` }} /><span data-failed style={{ width: `${100 * state.failed}%` }} /></div>
+      )}
+    </div>
+  );
+}

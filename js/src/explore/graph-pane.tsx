@@ -1,0 +1,288 @@
+// The graph in the page (W32): cards and lines where the kernel has put them, panned and zoomed, with a tree of the nodes for
+// screen readers, who walk along it with the arrows as everybody else does.
+
+import type { ComponentChildren, VNode } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Icon } from "../elements/icon";
+import { waitAt } from "../layout/row-waits";
+import type { View } from "../view/view";
+import { Choice } from "./choices";
+import type { GraphAsker } from "./graph-asker";
+import { GraphEdges } from "./graph-edges";
+import { type Direction, type GraphModel, hasBoth, type Node, step } from "./graph-model";
+import { NodeCards } from "./graph-nodes";
+import type { RowsThen } from "./graph-state";
+
+const LEAST_SCALE = 0.2;
+const LEAST_FIT = 0.55;
+const MOST_SCALE = 2;
+const ZOOM = 1.25;
+const PAN = 80;
+const EDGE = 16;
+/** Above the graph, for what stands over it. */
+const TOP = 40;
+const TAIL = 160;
+const MOST_SELECTED = 200;
+const DIRECTIONS: Readonly<Record<string, Direction>> = { ArrowRight: "right", ArrowLeft: "left", ArrowDown: "down", ArrowUp: "up" };
+
+/** Where the graph is seen: pixels of its left top corner, and how large it is. */
+interface Place {
+  readonly x: number;
+  readonly y: number;
+  readonly scale: number;
+}
+
+interface Props {
+  view: View;
+  asker: GraphAsker;
+  prefix: string;
+  change: number;
+}
+
+export function GraphPane({ view, asker, prefix }: Props): VNode {
+  const { store } = view;
+  const model = asker.model(view.isExpanded.value);
+  const then = rowsNow(view);
+  const pane = useRef<HTMLDivElement>(null);
+  const [key, setKey] = useState<string | null>(null);
+  const camera = useCamera(pane, model);
+  const current = model && currentNode(view, model, key);
+  const go = (node: Node | null): void => {
+    if (!node) return;
+    setKey(node.key);
+    select(view, node, false);
+    camera.reveal(node);
+  };
+  useKeys(view, (pressed) => {
+    if (!model) return false;
+    const to = DIRECTIONS[pressed];
+    if (to) go(current ? step(model, current, to) : (model.nodes[0] ?? null));
+    else if (pressed === "Home") go(model.nodes[0] ?? null);
+    else if (pressed === "End") go(model.nodes.at(-1) ?? null);
+    else return camera.act(pressed, current);
+    return true;
+  });
+  useFocus(pane);
+  const graphs = store.graphs.value;
+  return (
+    <>
+      <div class="et-graph-tools" role="group" aria-label="Graph">
+        {hasBoth(graphs) && (
+          <>
+            <Choice name="Aggregated" title="One node for a name" isOn={!view.isExpanded.value} act={() => (view.isExpanded.value = false)} />
+            <Choice name="Expanded" title="Each item, row and round" isOn={view.isExpanded.value} act={() => (view.isExpanded.value = true)} />
+          </>
+        )}
+        {model?.note && <span class="et-graph-note">{model.note}</span>}
+        <span class="et-spring" />
+        <Tool name="Smaller" icon="minus" act={() => camera.act("-", current)} />
+        <Tool name="Larger" icon="plus" act={() => camera.act("+", current)} />
+        <Tool name="Whole graph" icon="fit" act={() => camera.act("0", current)} />
+      </div>
+      <div ref={pane} class="et-graph" role={model ? "tree" : "status"} tabIndex={0} aria-label={model ? "Graph of the run" : undefined} aria-multiselectable={model ? "true" : undefined}
+        aria-activedescendant={current ? `${prefix}g${current.place}` : undefined} {...camera.listeners}>
+        {model && model.nodes.length > 0 ? (
+          <div class="et-graph-sheet" role="presentation" style={{ width: `${model.width}px`, height: `${model.height}px`, transform: `translate(${camera.place.x}px, ${camera.place.y}px) scale(${camera.place.scale})` }}>
+            <GraphEdges model={model} then={then} />
+            <NodeCards view={view} model={model} then={then} current={current} prefix={prefix} choose={(node, isMore) => {
+              setKey(node.key);
+              select(view, node, isMore);
+            }} />
+          </div>
+        ) : <p class="et-empty">{explain(asker, model)}</p>}
+      </div>
+    </>
+  );
+}
+
+const Tool = ({ name, icon, act }: { name: string; icon: "minus" | "plus" | "fit"; act: () => void }) => (
+  <button class="et-button" aria-label={name} title={name} onClick={act}><Icon name={icon} /></button>
+);
+
+function explain(asker: GraphAsker, model: GraphModel | null): ComponentChildren {
+  if (model) return "Nothing to show yet";
+  if (asker.isAlone) return "No graph of this run was kept here. In a live kernel, output.timeline has it.";
+  return "The graph comes once the kernel has time for it";
+}
+
+/** The rows as they are now. */
+function rowsNow({ store, layout, now }: View): RowsThen {
+  const calls = new Map<string, string>();
+  for (const { kind, span_id } of store.run.value?.active ?? []) {
+    const owner = kind === "llm" || kind === "attempt" ? store.ownerOf(span_id) : null;
+    if (owner !== null && !calls.has(owner)) calls.set(owner, kind === "llm" ? span_id : (store.row(span_id)?.parent_id ?? span_id));
+  }
+  const isLive = store.isTicking;
+  return {
+    row: (span) => store.row(span),
+    children: (span) => store.children(span),
+    now,
+    words: (task) => (isLive && calls.has(task) ? store.textTail(calls.get(task) as string, TAIL).replace(/\*\*|`+|#+ /g, "").replace(/\s+/g, " ").trim() : ""),
+    wait: (task) => {
+      const track = isLive ? layout.value.track(task) : undefined;
+      return (track && waitAt(track.marks, now)?.cause) || "";
+    },
+  };
+}
+
+/** The node that a person is at: the one that was chosen here, else that of what is selected. */
+function currentNode(view: View, model: GraphModel, key: string | null): Node | null {
+  const selected = view.selected.value;
+  const owner = selected === null ? null : view.store.ownerOf(selected);
+  const here = key === null ? undefined : model.nodes.find((node) => node.key === key);
+  if (here && (here.members.length === 0 ? selected === null : here.members.some(({ span }) => span === selected || span === owner))) return here;
+  for (let at = selected, steps = 0; at && steps < 64; steps += 1) {
+    const node = model.nodeOf.get(at);
+    if (node) return node;
+    at = view.store.row(at)?.parent_id ?? null;
+  }
+  return null;
+}
+
+function select(view: View, node: Node, isMore: boolean): void {
+  const spans = [...new Set(node.members.map(({ span }) => span))].slice(0, MOST_SELECTED);
+  if (isMore && spans.length === 1) view.selectAlso(spans[0] as string);
+  else view.selectAll(spans);
+}
+
+/** While the graph is shown, keys are its own first. */
+function useKeys(view: View, act: (key: string) => boolean): void {
+  const latest = useRef(act);
+  latest.current = act;
+  useEffect(() => {
+    const steps = (key: string): boolean => latest.current(key);
+    view.steps.value = steps;
+    return () => {
+      if (view.steps.value === steps) view.steps.value = null;
+    };
+  }, [view]);
+}
+
+/** The graph takes over from the rows of the chart, and gives back to them, whatever they had. */
+function useFocus(pane: { current: HTMLElement | null }): void {
+  useLayoutEffect(() => {
+    const element = pane.current as HTMLElement;
+    const root = element.closest<HTMLElement>(".ensemble-timeline");
+    const gutter = root?.querySelector<HTMLElement>(".et-gutter");
+    const active = document.activeElement;
+    if (gutter?.contains(active) || active === document.body || active === root) element.focus({ preventScroll: true });
+    return () => {
+      if (element.contains(document.activeElement)) gutter?.focus({ preventScroll: true });
+    };
+  }, [pane]);
+}
+
+/** Pans and zooms: shows all of the graph, until a person takes over. */
+function useCamera(pane: { current: HTMLElement | null }, model: GraphModel | null) {
+  const [place, setPlace] = useState<Place>({ x: EDGE, y: TOP, scale: 1 });
+  const state = useRef({ place, isFitted: true, size: "" }).current;
+  const put = (next: Place, isFitted = false): void => {
+    state.place = next;
+    state.isFitted = isFitted;
+    setPlace(next);
+  };
+  const fit = (): void => {
+    const element = pane.current;
+    if (!element || !model) return;
+    const [width, height] = [element.clientWidth - 2 * EDGE, element.clientHeight - TOP - EDGE];
+    const whole = Math.min(width / model.width, height / model.height);
+    const scale = Math.min(1, Math.max(whole, LEAST_FIT));
+    put({ x: EDGE + Math.max(0, (width - model.width * scale) / 2), y: TOP + Math.max(0, (height - model.height * scale) / 2), scale }, true);
+  };
+  const zoomAt = (x: number, y: number, factor: number): void => {
+    const { place: { x: left, y: top, scale } } = state;
+    const next = Math.min(MOST_SCALE, Math.max(LEAST_SCALE, scale * factor));
+    put({ x: x - ((x - left) * next) / scale, y: y - ((y - top) * next) / scale, scale: next });
+  };
+  const zoom = (factor: number): void => {
+    const element = pane.current;
+    if (element) zoomAt(element.clientWidth / 2, element.clientHeight / 2, factor);
+  };
+  const pan = (x: number, y: number): void => put({ ...state.place, x: state.place.x + x, y: state.place.y + y });
+  const reveal = (node: Node): void => {
+    const element = pane.current;
+    if (!element) return;
+    const { x, y, scale } = state.place;
+    const [left, top] = [x + node.x * scale, y + node.y * scale];
+    const dx = shift(left, Math.min(node.width, element.clientWidth / scale) * scale, EDGE, element.clientWidth - EDGE);
+    const dy = shift(top, Math.min(node.height, 120) * scale, TOP, element.clientHeight - EDGE);
+    if (dx || dy) pan(dx, dy);
+  };
+  // As large as it was, a graph that has grown is moved only where it has no room any more.
+  useLayoutEffect(() => {
+    const element = pane.current;
+    if (!element || !model) return;
+    const { x, y, scale } = state.place;
+    const hasRoom = state.size !== "" && x + model.width * scale <= element.clientWidth && y + model.height * scale <= element.clientHeight;
+    if (state.isFitted && !hasRoom) fit();
+    state.size = `${model.width}x${model.height}`;
+  }, [model]);
+  const latestFit = useRef(fit);
+  latestFit.current = fit;
+  useEffect(() => {
+    const element = pane.current;
+    if (!element || typeof ResizeObserver === "undefined") return;
+    const sizes = new ResizeObserver(() => state.isFitted && latestFit.current());
+    sizes.observe(element);
+    return () => sizes.disconnect();
+  }, [pane]);
+  const held = useRef<{ id: number; x: number; y: number } | null>(null);
+  const onWheel = useRef<(event: WheelEvent) => void>(() => {});
+  onWheel.current = (event) => {
+    // A plain wheel scrolls the page (W8).
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    zoomAt(event.clientX - box.left, event.clientY - box.top, Math.exp(-event.deltaY / 300));
+  };
+  useEffect(() => {
+    const element = pane.current;
+    const listen = (event: WheelEvent): void => onWheel.current(event);
+    element?.addEventListener("wheel", listen, { passive: false });
+    return () => element?.removeEventListener("wheel", listen);
+  }, [pane]);
+  return {
+    place,
+    reveal,
+    act: (key: string, node: Node | null): boolean => {
+      if (key === "+" || key === "=" || key === "w") zoom(ZOOM);
+      else if (key === "-" || key === "s") zoom(1 / ZOOM);
+      else if (key === "a" || key === "d") pan(key === "a" ? PAN : -PAN, 0);
+      else if (key === "0") fit();
+      else if (key === "f") node ? reveal(node) : fit();
+      else return false;
+      return true;
+    },
+    listeners: {
+      onPointerDown: (event: PointerEvent): void => {
+        if (event.button !== 0) return;
+        held.current = { id: event.pointerId, x: event.clientX, y: event.clientY };
+      },
+      onPointerMove: (event: PointerEvent): void => {
+        const from = held.current;
+        if (!from || from.id !== event.pointerId) return;
+        if (event.buttons === 0) {
+          held.current = null;
+          return;
+        }
+        const [x, y] = [event.clientX - from.x, event.clientY - from.y];
+        const element = event.currentTarget as HTMLElement;
+        if (!element.hasPointerCapture(event.pointerId)) {
+          if (Math.hypot(x, y) < 4) return;
+          element.setPointerCapture(event.pointerId);
+        }
+        held.current = { id: from.id, x: event.clientX, y: event.clientY };
+        pan(x, y);
+      },
+      onPointerUp: (): void => {
+        held.current = null;
+      },
+    },
+  };
+}
+
+/** How far to move what is `size` long so that it is between two edges. */
+function shift(from: number, size: number, first: number, last: number): number {
+  if (from < first) return first - from;
+  return from + size > last ? Math.max(first - from, last - from - size) : 0;
+}

@@ -1,0 +1,151 @@
+// How a node of the graph stands, in words and numbers: pure, from the rows that it stands for, so that rows as they were at
+// an earlier time give the node as it was then.
+
+import type { Row, Status } from "../wire/rows";
+import { STATUS_NAMES } from "../wire/words";
+import { causeOf, describeSkip, stateOfMany } from "../wording/labels";
+import { formatCount, formatDuration, formatExactCount, formatGrowingDuration, formatMoney, pluralize } from "../wording/numbers";
+import type { Node } from "./graph-model";
+
+/** The rows of a run at a time. */
+export interface RowsThen {
+  row(span: string): Row | undefined;
+  /** The direct children of a span. */
+  children(span: string): readonly Row[];
+  /** Milliseconds since the run started. */
+  readonly now: number;
+  /** The last words of the call that a task is in; empty where none streams. */
+  words(task: string): string;
+  /** What a task waits for; empty where it does not. */
+  wait(task: string): string;
+}
+
+export interface NodeState {
+  readonly status: Status;
+  /** In words: `running`, `9 done, 1 failed`. */
+  readonly name: string;
+  readonly title: string;
+  readonly about: string;
+  /** Time, tokens and cost. */
+  readonly figures: string;
+  /** What it writes, waits for, or failed by. */
+  readonly said: string;
+  readonly isSaid: "words" | "wait" | "error" | "note" | "";
+  /** How much of it is done, of items or many. */
+  readonly done: number | null;
+  readonly failed: number;
+  readonly rounds: number;
+}
+
+const FINAL = new Set<Status>(["ok", "error", "cancelled", "interrupted", "skipped"]);
+
+/** A row as it was in one of the goes at its work. */
+function rowInGo(row: Row, go: number | null): Row {
+  const round = go === null ? undefined : row.rounds?.[go - 1];
+  if (!round) return row;
+  const isLast = go === row.rounds?.length;
+  const { duration_ms, error_message, error_type, reason, ...rest } = row;
+  const ended: Status = round.end_ms == null ? row.status : isLast ? row.status : "ok";
+  return isLast ? { ...row, duration_ms: undefined, start_ms: round.start_ms, end_ms: round.end_ms }
+    : { ...rest, status: ended, start_ms: round.start_ms, end_ms: round.end_ms, input_tokens: undefined, output_tokens: undefined, cost: undefined };
+}
+
+export function stateOf(node: Node, then: RowsThen): NodeState {
+  const rows = node.members.flatMap(({ span, go }) => {
+    const row = then.row(span);
+    return row ? [rowInGo(row, go)] : [];
+  });
+  const first = rows[0];
+  const tasks = node.kind === "review" ? rows.filter((row) => row.kind === "task") : rows;
+  const shown = tasks.length ? tasks : rows;
+  const latest = shown.at(-1);
+  const items = shown.length === 1 && first?.item_count != null ? then.children(first.span_id).filter((row) => row.kind === "task") : [];
+  const many = items.length ? items : node.kind === "review" ? [] : shown.length > 1 ? shown : [];
+  const total = items.length ? Math.max(items.length, first?.item_count ?? 0) : many.length;
+  const worst = many.length && !items.length ? stateOfMany(many.map((row) => row.status)) : null;
+  const status = worst?.status ?? latest?.status ?? insideOf(node, then);
+  const ended = many.filter((row) => FINAL.has(row.status));
+  const failed = many.filter((row) => row.status === "error").length;
+  return {
+    status,
+    name: worst?.name ?? (node.members.length || node.inside.length ? STATUS_NAMES[status] : STATUS_NAMES.pending),
+    title: `${(shown.length === 1 && first && node.members[0]?.go === null && first.title) || node.title}${timesOf(node, total, items.length > 0)}`,
+    about: (shown.length === 1 && first?.agent) || node.agent || "",
+    figures: figuresOf(shown, then),
+    ...saidOf(node, shown, then, items.length ? `${formatExactCount(ended.length)} of ${formatExactCount(total)}` : ""),
+    done: total > 1 ? ended.length / total : null,
+    failed: total > 1 ? failed / total : 0,
+    rounds: shown.length === 1 ? (first?.rounds?.length ?? 0) : 0,
+  };
+}
+
+/** Of a box or a node without rows of its own, how what is in it stands. */
+function insideOf(node: Node, then: RowsThen): Status {
+  const statuses = node.inside.map((each) => stateOf(each, then).status);
+  if (statuses.length === 0 || statuses.every((status) => status === "pending")) return "pending";
+  if (statuses.every((status) => FINAL.has(status))) return statuses.includes("error") ? "error" : "ok";
+  return statuses.includes("waiting") && !statuses.includes("running") ? "waiting" : "running";
+}
+
+function timesOf(node: Node, total: number, hasItems: boolean): string {
+  const count = hasItems || total > 1 ? total : node.count;
+  return count != null && count > 1 ? ` x ${formatExactCount(count)}` : node.is_many && count == null ? " x ?" : "";
+}
+
+/** Time, tokens and cost; of many the sums, and the time from the first start to the last end. */
+function figuresOf(rows: readonly Row[], then: RowsThen): string {
+  const begun = rows.filter((row) => row.start_ms != null);
+  if (begun.length === 0) return "";
+  const isOpen = begun.some((row) => row.end_ms == null);
+  const from = Math.min(...begun.map((row) => row.start_ms as number));
+  const to = isOpen ? then.now : Math.max(...begun.map((row) => row.end_ms as number));
+  const own = begun.length === 1 ? (begun[0] as Row).duration_ms : null;
+  const tokens = sum(begun, (row) => (row.input_tokens == null && row.output_tokens == null ? null : (row.input_tokens ?? 0) + (row.output_tokens ?? 0)));
+  const cost = sum(begun, (row) => row.cost ?? null);
+  const currency = begun.find((row) => row.currency)?.currency;
+  return [
+    isOpen ? formatGrowingDuration(to - from) : formatDuration(own ?? to - from),
+    tokens ? `${formatCount(tokens)} tok` : "",
+    cost ? formatMoney(cost, currency) : "",
+  ].filter(Boolean).join(" · ");
+}
+
+function sum(rows: readonly Row[], read: (row: Row) => number | null): number | null {
+  const known = rows.flatMap((row) => read(row) ?? []);
+  return known.length ? known.reduce((a, b) => a + b, 0) : null;
+}
+
+function saidOf(node: Node, rows: readonly Row[], then: RowsThen, progress: string): Pick<NodeState, "said" | "isSaid"> {
+  const open = rows.filter((row) => row.status === "running" || row.status === "waiting");
+  for (const { span_id, progress: told } of open) {
+    const wait = then.wait(span_id);
+    if (wait) return { said: `waits: ${wait}`, isSaid: "wait" };
+    const words = then.words(span_id) || (told ?? "");
+    if (words) return { said: words, isSaid: "words" };
+  }
+  if (progress) return { said: progress, isSaid: "note" };
+  const wrong = rows.find((row) => row.status === "error" && row.error_message);
+  if (wrong) return { said: wrong.error_message as string, isSaid: "error" };
+  const [row] = rows;
+  if (row?.status === "skipped") return { said: describeSkip(row.reason), isSaid: "note" };
+  if (row?.reason && row.kind === "delegation") return { said: row.reason, isSaid: "error" };
+  if (row?.reused) return { said: "reused", isSaid: "note" };
+  if (row?.retry_reason && (row.attempt ?? 1) > 1) return { said: `again: ${causeOf(row)}`, isSaid: "note" };
+  const planned = rows.length === 0 || row?.start_ms == null;
+  return planned && node.settings ? { said: node.settings, isSaid: "note" } : { said: "", isSaid: "" };
+}
+
+/** What stands on a loop: how often it was gone through, and the last verdict, or how it was declared. */
+export function loopWords(node: Node, then: RowsThen, declared: string | null | undefined): string {
+  const row = then.row(node.members[0]?.span ?? "");
+  const rounds = row?.rounds ?? [];
+  if (rounds.length < 2) return declared ?? "";
+  const noun = node.kind === "phase" ? "round" : "draft";
+  const last = [...rounds].reverse().find((round) => round.verdict)?.verdict;
+  return [pluralize(rounds.length, noun), last].filter(Boolean).join(" · ");
+}
+
+/** How wide an edge is: the more characters were handed over, the wider, from 1.5 to 6 pixels; thin as long as nobody knows. */
+export function widthOfEdge(characters: number | null | undefined): number {
+  return characters == null || characters <= 0 ? 1.5 : Math.min(6, 1.5 + Math.max(0, Math.log10(characters / 30)));
+}
