@@ -40,11 +40,11 @@ await build({
   outdir: out,
   format: "esm",
   plugins: [lateStyle, {
-    name: "details-from-text",
-    setup: (bundle) => bundle.onResolve({ filter: /\/load-(details|explorer)$/ }, () => ({ path: `${here}src/entry/details-text.ts` })),
+    name: "late-from-texts",
+    setup: (bundle) => bundle.onResolve({ filter: /\/load-(details|explorer)$/ }, () => ({ path: `${here}src/entry/late-texts.ts` })),
   }],
 });
-await build({ ...common, entryPoints: { details: "src/entry/late-parts.ts" }, outdir: out, format: "esm", plugins: [lateStyle] });
+await build({ ...common, entryPoints: { details: "src/details/drawer-root.tsx", explorer: "src/explore/explorer-root.tsx" }, outdir: out, format: "esm", plugins: [lateStyle] });
 await build({ ...style, outdir: out });
 
 // The extension is loaded in pieces: the views and their style sheet with the first timeline of a page, the drawer with the
@@ -71,7 +71,7 @@ await cp(`${here}/lab`, `${out}/labextension`, { recursive: true });
 const firstFiles = ["remoteEntry.js", ...viewFiles, styleFile];
 const inExtension = ["remoteEntry.js", ...Object.keys(views.outputs).map(nameOf), styleFile].map((file) => `labextension/static/${file}`);
 let [extension, first] = [0, 0];
-for (const name of ["timeline.js", "details.js", "timeline.css", ...inExtension]) {
+for (const name of ["timeline.js", "details.js", "explorer.js", "timeline.css", ...inExtension]) {
   const { size } = await stat(out + name);
   console.log(`${name}: ${(size / 1000).toFixed(1)} kB`);
   if (size > limit) throw new Error(`${name} is ${size} bytes, and ${limit} is the limit`);

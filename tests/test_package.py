@@ -30,6 +30,7 @@ CARRIED = (
     "ensemble_notebook/jupyter-config/ipython_config.lazy_magics.json",
     "ensemble_notebook/notebooks/01-first-ensemble.ipynb",
     "ensemble_notebook/static/details.js",
+    "ensemble_notebook/static/explorer.js",
     "ensemble_notebook/static/timeline.css",
 )
 

@@ -27,8 +27,8 @@ MARGIN_PX: Final = 20  # of a finished run, right of its end
 WIDE_PX: Final = 6
 PAGE: Final = """<!doctype html><link rel="stylesheet" href="timeline.css"><body style="margin:0;background:#fff">
 <div id="place"></div><script type="module">
-import { keepDetailsText, renderSaved } from "./timeline.js";
-keepDetailsText(await (await fetch("./details.js")).text());
+import { keepLateTexts, renderSaved } from "./timeline.js";
+keepLateTexts(await (await fetch("./details.js")).text(), await (await fetch("./explorer.js")).text());
 window.show = (content) => renderSaved(document.getElementById("place"), content);
 document.body.dataset.ready = "true";
 </script>"""

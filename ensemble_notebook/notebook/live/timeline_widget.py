@@ -89,8 +89,9 @@ class TimelineWidget(SelectableTimeline, anywidget.AnyWidget):
     _css = (_STATIC / "timeline.css").read_text(encoding="utf-8")
 
     feed_id = traitlets.Unicode().tag(sync=True)
-    # The drawer, which the page loads when a span is opened: anywidget itself loads one module.
+    # What the page loads late: the drawer, and what explores a run. anywidget itself loads one module.
     _details = traitlets.Unicode((_STATIC / "details.js").read_text(encoding="utf-8")).tag(sync=True)
+    _explorer = traitlets.Unicode((_STATIC / "explorer.js").read_text(encoding="utf-8")).tag(sync=True)
 
     def __init__(self, feed: Feed) -> None:
         super().__init__(feed.selection, feed_id=feed.feed_id)

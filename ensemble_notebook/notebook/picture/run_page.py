@@ -26,12 +26,12 @@ MOST_BYTES: Final = 20_000_000
 
 _STATIC: Final = Path(__file__).parents[2] / "static"
 
-# The timeline's module exports what shows a saved run; it is made of its text, as the drawer is.
+# The timeline's module exports what shows a saved run; it is made of its text, as what is loaded late is.
 _SCRIPT: Final = """
-const { view, details, run } = JSON.parse(document.getElementById("parts").textContent);
+const { view, details, explorer, run } = JSON.parse(document.getElementById("parts").textContent);
 const address = URL.createObjectURL(new Blob([view], { type: "text/javascript" }));
-import(address).then(({ keepDetailsText, renderSaved }) => {
-  keepDetailsText(details);
+import(address).then(({ keepLateTexts, renderSaved }) => {
+  keepLateTexts(details, explorer);
   document.getElementById("picture").remove();
   renderSaved(document.getElementById("run"), run);
 });
@@ -68,6 +68,7 @@ def make_page(trace: ExecutionTrace) -> str:
     parts = {
         "view": (_STATIC / "timeline.js").read_text(encoding="utf-8"),
         "details": (_STATIC / "details.js").read_text(encoding="utf-8"),
+        "explorer": (_STATIC / "explorer.js").read_text(encoding="utf-8"),
         "run": messages.make_saved_view(MOST_BYTES),
     }
     return _PAGE.format(

@@ -47,7 +47,7 @@ export function Chart(shown: ShapeProps) {
   const shape = view.shape.value;
   const head = view.head.value;
   const isChart = shape === "chart";
-  const least = isChart ? head + LEAST_ROWS : shape === "table" ? LEAST_TABLE : LEAST_ELSE;
+  const least = isChart ? head + LEAST_ROWS : shape === "table" ? LEAST_TABLE : shape === "graph" ? MOST_HEIGHT : LEAST_ELSE;
   const height = Math.min(Math.max(wantedHeight ?? rows + head + 1, least), MOST_HEIGHT);
   const isScrolling = rows + head > height;
   useEffect(() => effect(() => {

@@ -5,9 +5,9 @@ import { KERNEL_CONTROLS } from "../chrome/kernel-controls";
 import { KernelConnection } from "../kernel/connection";
 import type { Bytes } from "../wire/columns";
 import type { Outgoing } from "../wire/messages";
-import { keepDetailsText } from "./details-text";
+import { keepLateTexts } from "./late-texts";
 
-export { keepDetailsText } from "./details-text";
+export { keepLateTexts } from "./late-texts";
 export { renderSaved } from "./saved-view";
 
 /** The part of anywidget's model that is used here. */
@@ -33,7 +33,7 @@ function hubOf(model: Model): Hub {
 }
 
 function connect(model: Model, feed: string): Hub {
-  keepDetailsText(model.get("_details"));
+  keepLateTexts(model.get("_details"), model.get("_explorer"));
   const connection = new KernelConnection((message: Outgoing) => model.send(message));
   const forget = (): void => {
     if (hubs.get(feed) === hub) hubs.delete(feed);

@@ -44,10 +44,9 @@ function rowInGo(row: Row, go: number | null): Row {
   const round = go === null ? undefined : row.rounds?.[go - 1];
   if (!round) return row;
   const isLast = go === row.rounds?.length;
-  const { duration_ms, error_message, error_type, reason, ...rest } = row;
-  const ended: Status = round.end_ms == null ? row.status : isLast ? row.status : "ok";
-  return isLast ? { ...row, duration_ms: undefined, start_ms: round.start_ms, end_ms: round.end_ms }
-    : { ...rest, status: ended, start_ms: round.start_ms, end_ms: round.end_ms, input_tokens: undefined, output_tokens: undefined, cost: undefined };
+  // Of one go alone nobody knows tokens and cost.
+  const alone = { ...row, start_ms: round.start_ms, end_ms: round.end_ms, duration_ms: null, input_tokens: null, output_tokens: null, cost: null };
+  return isLast ? alone : { ...alone, status: "ok", error_message: null, reason: null };
 }
 
 export function stateOf(node: Node, then: RowsThen): NodeState {
@@ -70,13 +69,19 @@ export function stateOf(node: Node, then: RowsThen): NodeState {
     status,
     name: worst?.name ?? (node.members.length || node.inside.length ? STATUS_NAMES[status] : STATUS_NAMES.pending),
     title: `${(shown.length === 1 && first && node.members[0]?.go === null && first.title) || node.title}${timesOf(node, total, items.length > 0)}`,
-    about: (shown.length === 1 && first?.agent) || node.agent || "",
+    about: agentOf(shown) || node.agent || "",
     figures: figuresOf(shown, then),
     ...saidOf(node, shown, then, items.length ? `${formatExactCount(ended.length)} of ${formatExactCount(total)}` : ""),
     done: total > 1 ? ended.length / total : null,
     failed: total > 1 ? failed / total : 0,
     rounds: shown.length === 1 ? (first?.rounds?.length ?? 0) : 0,
   };
+}
+
+/** Who did it, where that is always the same one. */
+function agentOf(rows: readonly Row[]): string {
+  const [agent] = rows.map((row) => row.agent);
+  return agent && rows.every((row) => row.agent === agent) ? agent : "";
 }
 
 /** Of a box or a node without rows of its own, how what is in it stands. */
