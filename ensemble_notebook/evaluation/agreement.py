@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -131,7 +131,9 @@ def _read(record: ScoreRecord) -> float | str:
     return record.label if record.label is not None else float(record.value or 0)
 
 
-def describe_judge(runs: Sequence[ScoredRun], score: str) -> str | None:
+def describe_judge(
+    runs: Sequence[ScoredRun], score: str, find_earlier: Callable[[], Iterable[ScoredRun]] = tuple
+) -> str | None:
     """What a verdict says of the judge that it rests on; None where the score is not by a judge.
 
     A person's scores check the judge as it is now: those of another prompt or model say nothing of it.
@@ -139,19 +141,36 @@ def describe_judge(runs: Sequence[ScoredRun], score: str) -> str | None:
     Args:
         runs: all that the verdict is about.
         score: its name.
+        find_earlier: gives runs of earlier maps, which count, too, where these have too few of a person's scores.
     """
     judged = [each for each in runs if score in each.scores and each.scores[score].kind is ScoreKind.JUDGE]
     if not judged:
         return None
-    if len({each.scores[score].scorer_version for each in judged}) > 1:
+    versions = {each.scores[score].scorer_version for each in judged}
+    if len(versions) > 1:
         return "by a judge that was changed in between"
+    name, pairs = _find_checked(judged, score)
+    if is_earlier := len({pair.row for pair in pairs}) < FEWEST_CHECKED:
+        same = (each for each in find_earlier() if _is_by(each, score, versions))
+        name, pairs = _find_checked([*judged, *same], score)
+    if len({pair.row for pair in pairs}) < FEWEST_CHECKED:
+        return "by a judge that nobody has checked"
+    also = ", earlier maps included" if is_earlier else ""
+    return f"the judge agreed with a person on {_measure(score, name, pairs).describe()}{also}"
+
+
+def _is_by(run: ScoredRun, score: str, versions: set[str | None]) -> bool:
+    """Whether the judge as it is now has given a run this score."""
+    given = run.scores.get(score)
+    return given is not None and given.kind is ScoreKind.JUDGE and given.scorer_version in versions
+
+
+def _find_checked(runs: Iterable[ScoredRun], score: str) -> tuple[str, list[_Pair]]:
+    """The score of a person that stands beside a judge's in the most runs, and these runs."""
     checked: dict[str, list[_Pair]] = {}
-    for each in judged:
+    for each in runs:
         said = each.scores[score]
         for name, other in each.scores.items():
             if other.kind is ScoreKind.HUMAN and other.measure is not None and other.measure == said.measure:
                 checked.setdefault(name, []).append(_Pair(each.row, said, other))
-    name, pairs = max(checked.items(), key=lambda item: len(item[1]), default=("", []))
-    if len({pair.row for pair in pairs}) < FEWEST_CHECKED:
-        return "by a judge that nobody has checked"
-    return f"the judge agreed with a person on {_measure(score, name, pairs).describe()}"
+    return max(checked.items(), key=lambda item: len(item[1]), default=("", []))

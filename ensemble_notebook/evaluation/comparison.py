@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -132,6 +132,7 @@ def compare_sides(
     *,
     is_only_score: bool = True,
     currency: str | None = None,
+    find_earlier: Callable[[], Iterable[ScoredRun]] = tuple,
 ) -> Pair:
     """Compare two sides, row by row.
 
@@ -141,6 +142,7 @@ def compare_sides(
         question: what is compared.
         is_only_score: as in `Pair`.
         currency: of the costs.
+        find_earlier: as in `describe_judge`.
 
     Raises:
         ValidationError: rows failed, and nothing says what they count as.
@@ -164,7 +166,7 @@ def compare_sides(
         adjusted_p=p,
         costs=_subtract_spent(first, second, "costs"),
         durations=_subtract_spent(first, second, "durations"),
-        judge=describe_judge([*first.scored, *second.scored], question.score),
+        judge=describe_judge([*first.scored, *second.scored], question.score, find_earlier),
         alone=len(first.rows ^ second.rows),
         is_only_score=is_only_score,
         currency=currency,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,6 +15,7 @@ import pytest
 from ensemble_notebook import CostConfiguration, Ensemble, RunStatus, ScoringError, Task, ValidationError, scorers
 from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.support.openai_server import Answer, OpenAIServer
+from tests.support.store import wait_for_store
 
 ROWS = [{"city": "Paris", "expected": "France"}, {"city": "Rome", "expected": "Italy"}]
 RATES = CostConfiguration(input_rate=Decimal("0.01"), output_rate=Decimal("0.01"))
@@ -169,3 +171,25 @@ def test_v7_judges_are_asked_here_where_rows_run_elsewhere(courts: Courts) -> No
         result = make(courts).map(ROWS, score=[make_judge(courts), scorers.equals()], executor=executor)
     assert result.frame.right.tolist() == [True, True]
     assert result.frame["equals"].tolist() == [True, False]
+
+
+def test_v12_labels_of_a_stored_map_of_the_same_name_check_the_same_judge(courts: Courts, store_path: Path) -> None:
+    def judge(words: str = "Judge {output}") -> Ensemble:
+        task = Task.of(words, name="judge", output_type={"passed": "bool", "reason": "str"})
+        return Ensemble(tasks=[task], llm=courts.llm, name="fair")
+
+    def compare(name: str, judged_by: Ensemble, first: int) -> str:
+        rows = [{"city": f"Paris {number}"} for number in range(first, first + 12)]
+        ensemble = Ensemble(tasks=[Task.of("Where is {city}? {style}")], llm=courts.llm, name=name)
+        variants = ensemble.variants({"a": {"style": "short"}, "b": {"style": "long"}}, score=judged_by)
+        return repr(variants.map(rows).compare("a", "b"))
+
+    ensemble = Ensemble(tasks=[Task.of("Where is {city}?")], llm=courts.llm, name="asking")
+    earlier = ensemble.map([{"city": f"Paris {number}"} for number in range(24)], score=judge())
+    for row in earlier:
+        earlier = earlier.annotate(row, row.index % 8 != 0)
+    wait_for_store()
+    assert "by a judge that nobody has checked" in compare("something else", judge(), 24)
+    assert "by a judge that nobody has checked" in compare("asking", judge("Judge well: {output}"), 36)
+    assert "the judge agreed with a person on 21 of 24 rows" in compare("asking", judge(), 48)
+    assert compare("asking", judge(), 60).count("earlier maps included") == 1

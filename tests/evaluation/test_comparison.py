@@ -16,7 +16,7 @@ from ensemble_notebook import ValidationError
 from ensemble_notebook.domain.outputs.score import ScoreKind
 from ensemble_notebook.ensemble.many_runs.verdicts import shorten_names
 from ensemble_notebook.evaluation import amounts
-from ensemble_notebook.evaluation.agreement import measure_agreement
+from ensemble_notebook.evaluation.agreement import describe_judge, measure_agreement
 from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
 from ensemble_notebook.evaluation.scored_runs import Ending, ScoredRun, ask
 from ensemble_notebook.evaluation.summary import summarize
@@ -240,7 +240,7 @@ def test_costs_are_told_where_they_are_known_and_differ(cost: tuple[Any, Any], s
     assert said is None or f"; {said}." in found
 
 
-def judged(rows: int, checked: int, agreed: int, version: str = "v1") -> list[ScoredRun]:
+def judged(rows: int, checked: int, agreed: int, version: str = "v1", place: str = "") -> list[ScoredRun]:
     """Runs that a judge has scored, of which a person has scored some, too."""
     runs = []
     for row in range(rows):
@@ -249,7 +249,7 @@ def judged(rows: int, checked: int, agreed: int, version: str = "v1") -> list[Sc
         if row < checked:
             person = said if row < agreed else not said
             scores["label"] = make_record(person, "label", kind=ScoreKind.HUMAN)
-        runs.append(ScoredRun(variant="", row=row, scores=scores))
+        runs.append(ScoredRun(variant="", row=(place, row) if place else row, scores=scores))
     return runs
 
 
@@ -262,6 +262,36 @@ def test_verdict_of_a_judge_says_how_far_a_person_agreed_with_it() -> None:
     assert "; the judge agreed with a person on 36 of 40 rows (kappa 0.78, 0.5" in said
     changed = compare(checked, judged(40, 0, 0, version="v2"), score="good")
     assert "by a judge that was changed in between" in repr(changed)
+
+
+@pytest.mark.parametrize(
+    "earlier, said",
+    [
+        (
+            [*judged(15, 15, 15, place="b")],
+            "the judge agreed with a person on 25 of 25 rows (kappa 1.00, 1.00 to 1.00), earl",
+        ),
+        ([*judged(30, 30, 20, place="b")], "the judge agreed with a person on 30 of 40 rows (kappa 0.4"),
+        ([*judged(9, 9, 9, place="b")], "by a judge that nobody has checked"),
+        ([*judged(30, 30, 30, version="v0", place="b")], "by a judge that nobody has checked"),
+    ],
+)
+def test_earlier_maps_check_the_very_same_judge_where_these_have_too_few_labels(
+    earlier: list[ScoredRun], said: str
+) -> None:
+    asked: list[int] = []
+
+    def find_earlier() -> list[ScoredRun]:
+        asked.append(1)
+        return earlier
+
+    assert str(describe_judge(judged(40, 10, 10), "good", find_earlier)).startswith(said)
+    assert asked == [1]
+    own = describe_judge(judged(40, 40, 36), "good", find_earlier)
+    assert own is not None
+    assert own.startswith("the judge agreed with a person on 36 of 40 rows")
+    assert not own.endswith("earlier maps included")
+    assert asked == [1]  # these labels are enough
 
 
 def test_agreement_is_measured_by_the_kind_of_the_scores() -> None:
@@ -329,7 +359,7 @@ def test_summary_of_rows_that_all_failed_says_so() -> None:
     assert len(summarize({"": []})) == 0
 
 
-def test_summary_has_a_row_for_each_word_of_a_label_and_of_no_scores_none() -> None:
+def test_summary_has_a_row_for_each_word_of_a_label_and_without_scores_one_of_what_was_done() -> None:
     frame = summarize({"a": make_runs(["x", "y", "x"]), "b": make_runs(["y"] * 3)})
     assert frame[["variant", "score", "mean"]].values.tolist() == [
         ["a", "accuracy=x", pytest.approx(2 / 3)],
@@ -337,7 +367,10 @@ def test_summary_has_a_row_for_each_word_of_a_label_and_of_no_scores_none() -> N
         ["a", "accuracy=y", pytest.approx(1 / 3)],
         ["b", "accuracy=y", 1],
     ]
-    assert len(summarize({"": [ScoredRun(variant="", row=0, ending=Ending.DONE)]})) == 0
+    unscored = summarize({"": [ScoredRun(variant="", row=0, ending=Ending.DONE)]})
+    assert unscored[["rows", "failed", "incomplete"]].values.tolist() == [[1, 0, 0]]
+    assert "score" not in unscored
+    assert len(summarize({"": []})) == 0
 
 
 def test_p_is_never_written_smaller_than_it_is() -> None:

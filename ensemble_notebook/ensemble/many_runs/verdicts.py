@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
-from ensemble_notebook.domain.outputs.score import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
-from ensemble_notebook.errors import BudgetExceededError, ValidationError, did_you_mean
+from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.agreement import Agreement, measure_agreement
 from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
 from ensemble_notebook.evaluation.gate import Gate
@@ -27,6 +29,7 @@ from ensemble_notebook.evaluation.scored_runs import (
     make_side,
 )
 from ensemble_notebook.evaluation.summary import describe_side, list_questions, pass_mark, summarize, summarize_side
+from ensemble_notebook.trace.store.run_store import RunStore
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.task_output import Metrics
@@ -123,8 +126,37 @@ def compare_results(
     question = ask(runs, score, is_, failed)
     currency = result.metrics.currency
     is_only = len(list_scores(runs)) <= 1
-    pairs = [compare_sides(first, each, question, is_only_score=is_only, currency=currency) for each in others]
+    find_earlier = cache(partial(_find_judged, getattr(result.ensemble, "name", None), runs))
+    pairs = [
+        compare_sides(first, each, question, is_only_score=is_only, currency=currency, find_earlier=find_earlier)
+        for each in others
+    ]
     return Comparison(pairs, detect)
+
+
+def _find_judged(name: str | None, runs: Sequence[ScoredRun]) -> list[ScoredRun]:
+    """The runs of stored maps of this name, but for these, that a judge and a person have scored."""
+    store = RunStore.find()
+    if store is None or name is None:
+        return []
+    own = {record.run_id for run in runs for record in run.scores.values()}
+    scores: dict[str, dict[str, ScoreRecord]] = {}
+    stored: Mapping[str, Sequence[ScoreRecord]] = {}
+    with suppress(StoreError):  # the comparison does not need them
+        stored = store.load_scores_of(name)
+    for records in stored.values():
+        for record in list_current(records):
+            if record.span_id is None and record.run_id not in own:
+                scores.setdefault(record.run_id, {})[record.name] = record
+    kinds = {ScoreKind.JUDGE, ScoreKind.HUMAN}
+    both = (found for found in scores.values() if kinds <= {each.kind for each in found.values()})
+    return [_to_scored_run(found) for found in both]
+
+
+def _to_scored_run(scores: Mapping[str, ScoreRecord]) -> ScoredRun:
+    place = next(iter(scores.values()))
+    row = (place.map_run_id, place.variant, place.row or place.run_id)
+    return ScoredRun(variant=place.variant or "", row=row, repeat=place.repeat or 1, scores=scores)
 
 
 def _order_variants(result: ScoredResult, baseline: str | None) -> list[Named]:

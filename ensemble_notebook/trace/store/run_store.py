@@ -140,6 +140,16 @@ class RunStore:
 
         return self._read(lambda connection: read_scores(connection, run_id).get(run_id, []), [])
 
+    def load_scores_of(self, name: str) -> dict[str, list[ScoreRecord]]:
+        """The scores of all runs of this name, by run, as `load_scores` gives those of one.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        from ensemble_notebook.trace.store.store_reader import read_scores
+
+        return self._read(lambda connection: read_scores(connection, name=name), {})
+
     def add_scores(self, run_id: str, scores: Sequence[ScoreRecord]) -> bool:
         """Add scores to a run, beside those that anybody else adds meanwhile.
 

@@ -130,15 +130,20 @@ def read_results(connection: sqlite3.Connection, run_id: str) -> Iterator[Stored
             yield _read_result(row)
 
 
-def read_scores(connection: sqlite3.Connection, run_id: str | None = None) -> dict[str, list[ScoreRecord]]:
-    """The scores of one run, or of all, by run and in the order in which they were given; what is damaged is left out.
+def read_scores(
+    connection: sqlite3.Connection, run_id: str | None = None, name: str | None = None
+) -> dict[str, list[ScoreRecord]]:
+    """The scores of one run, of the runs of one name, or of all, by run and in the order in which they were given.
 
-    Secrets that were none when they were written are masked.
+    What is damaged is left out, and secrets that were none when they were written are masked.
     """
     found: dict[str, list[ScoreRecord]] = {}
-    query = "SELECT run_id, data FROM scores WHERE coalesce(run_id = ?, TRUE) ORDER BY number"
+    query = (
+        "SELECT run_id, data FROM scores WHERE coalesce(run_id = :run_id, TRUE) "
+        "AND (:name IS NULL OR run_id IN (SELECT run_id FROM runs WHERE name = :name)) ORDER BY number"
+    )
     try:
-        rows = connection.execute(query, (run_id,)).fetchall()
+        rows = connection.execute(query, {"run_id": run_id, "name": name}).fetchall()
     except sqlite3.OperationalError:  # the file is of a time without
         return found
     for owner, data in rows:
