@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.events import LlmAttemptStarted, LlmToken
@@ -552,3 +553,19 @@ def test_w33_tasks_and_phases_have_the_counts_of_the_frames_and_say_what_they_la
         assert row.get("lacks_cost", False) is (not task.cost_complete)
     others = [row for row in rows.values() if row["kind"] not in ("task", "phase") or "start_ms" not in row]
     assert not any({"llm_call_count", "lacks_tokens", "lacks_cost"} & row.keys() for row in others)
+
+
+def test_w37_a_saved_map_keeps_no_task_without_its_row() -> None:
+    def say(task: Any) -> str:
+        return str(task.inputs["city"])
+
+    tasks = [Task.of(f"{word} {{city}}", name=word, handler=say) for word in ("find", "write", "check")]
+    result = Ensemble(tasks=tasks).map([{"city": f"City {number}"} for number in range(300)])
+    assert result.trace is not None
+    saved = TimelineMessages(result.trace.fold).make_saved_view(40_000)
+    kept, total = saved["kept"]["task"]
+    assert (100 < kept < total, total) == (True, 1200)
+    rows = {row["span_id"]: row for row in read_rows(saved)}
+    outermost = [row for row in rows.values() if row["kind"] == "task" and row.get("parent_id") not in rows]
+    assert outermost
+    assert all(row["name"].startswith("row ") for row in outermost)

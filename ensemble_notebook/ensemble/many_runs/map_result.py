@@ -403,7 +403,11 @@ class MapResult(Pickled):
             self._row_selection.observe(handler, "selection")
 
     def unobserve(self, handler: Callable[[Any], Any]) -> None:
-        """Call the function no more."""
+        """Call the function no more.
+
+        Args:
+            handler: that `observe` was given.
+        """
         if self.last_output is not None:
             self._row_selection.unobserve(handler, "selection")
 

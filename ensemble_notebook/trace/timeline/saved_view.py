@@ -156,7 +156,7 @@ def rank_spans(spans: Sequence[Span]) -> Iterator[Span]:
     groups: dict[int, list[Span]] = {}
     for span in spans:
         groups.setdefault(_find_group(span), []).append(span)
-    frames = chain(_take_turns(groups.pop(0, [])), _take_turns(groups.pop(1, [])))
+    frames = _put_rows_first(chain(_take_turns(groups.pop(0, [])), _take_turns(groups.pop(1, []))))
     first = list(islice(frames, MOST_FRAMES))
     other_frames = list(islice(frames, 1))
     others = [group for _, group in sorted(groups.items())]
@@ -168,6 +168,19 @@ def rank_spans(spans: Sequence[Span]) -> Iterator[Span]:
     yield from (span for group in others for span in _take_turns(group) if span.task_id in inside)
     yield from chain(other_frames, frames)
     yield from (span for group in others for span in _take_turns(group) if span.task_id not in inside)
+
+
+def _put_rows_first(frames: Iterable[Span]) -> Iterator[Span]:
+    """The same, each once, the row of a map before the first task in it, which would stand for a row without it."""
+    given: set[str] = set()
+    for span in frames:
+        row: Span | None = span
+        while span.row is not None and row is not None and not row.is_own_task:
+            row = row.parent
+        for each in (row, span):
+            if each is not None and each.span_id not in given:
+                given.add(each.span_id)
+                yield each
 
 
 def _find_group(span: Span) -> int:

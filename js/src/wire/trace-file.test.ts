@@ -76,3 +76,20 @@ declare module "vitest" {
     toBeCloseToOrNull(wanted: unknown): void;
   }
 }
+
+it("has the scores of the rows of a map, the newest of each name", () => {
+  const span = (spanId: string, kind: string, parentId: string | null, more = {}) => ({ spanId, kind, parentId, name: spanId, status: "ok", startMs: 0, durationMs: 5, ...more });
+  const score = (runId: string, name: string, more: object) => ({ runId, mapRunId: "m", name, ...more });
+  const found = saved({
+    schemaVersion: "1.3", ensembleId: "m", status: "COMPLETED", events: [{ type: "RunStarted", taskNoun: "row" }],
+    spans: [span("m", "run", null), span("m.1", "task", "m"), span("r", "nested", "m.1"), span("r.1", "task", "r"), span("m.2", "task", "m"), span("q", "nested", "m.2")],
+    scores: [
+      score("r", "right", { passed: false, value: 0 }), score("r", "right", { passed: true, value: 1, replaces: true }), score("q", "tone", { label: "warm" }),
+      score("r", "share", { value: 0.5 }), score("gone", "right", { value: 1 }), { name: 5 }, score("r", "tone", { spanId: "r.1", value: 2 }),
+    ],
+  });
+  expect(found.run.score_names).toEqual(["right", "tone", "share"]);
+  expect(found.rows.filter((row) => row.scores).map((row) => [row.span_id, row.score, row.scores])).toEqual([
+    ["m.1", 1, [true, null, 0.5]], ["r.1", 2, [null, 2, null]], ["m.2", null, [null, "warm"]],
+  ]);
+});

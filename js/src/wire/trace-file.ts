@@ -41,6 +41,7 @@ export function traceToSaved(trace: Json): Saved | { kind: "bad"; why: string } 
   describeTasks(trace, rows);
   addSums(rows);
   giveLanes(rows);
+  const score_names = giveScores(trace, rows);
   const run = spans.find((span) => span.kind === "run" && span.parentId == null);
   const shown = [...rows.values()].filter((row) => row.kind !== "run");
   return readSaved({
@@ -48,7 +49,7 @@ export function traceToSaved(trace: Json): Saved | { kind: "bad"; why: string } 
     version: VERSION,
     n: 0,
     saved_at: trace.completedAt ?? null,
-    run: toRun(trace, run, shown, rows),
+    run: { ...toRun(trace, run, shown, rows), score_names },
     phases: toPhases(trace, shown),
     rows: shown,
     details: toDetails(trace),
@@ -125,6 +126,21 @@ function giveLanes(rows: Map<string, Json>): void {
     if (row.kind === "llm" || row.kind === "tool" || row.kind === "task" || row.kind === "phase" || row.kind === "turn") continue;
     row.lane = rows.get(String(row.parent_id))?.lane ?? 0;
   }
+}
+
+/** Gives each row what it was scored, and says the names of the scores; the run of a row of a map is in that row (V9). */
+function giveScores(trace: Json, rows: Map<string, Json>): string[] {
+  const names: string[] = [];
+  for (const { name, spanId, runId, passed, value, label } of objectsOf(trace.scores)) {
+    const scored = rows.get(String(spanId ?? runId));
+    const row = scored?.kind === "nested" ? rows.get(String(scored.parent_id)) : scored;
+    if (!row || typeof name !== "string") continue;
+    if (!names.includes(name)) names.push(name);
+    const known = (row.scores ?? []) as unknown[];
+    row.scores = names.map((each, k) => (each === name ? (passed ?? numberOf(value) ?? label ?? null) : (known[k] ?? null)));
+    row.score = (row.scores as unknown[]).map((each) => (typeof each === "boolean" ? Number(each) : each)).find((each) => typeof each === "number") ?? null;
+  }
+  return names;
 }
 
 function toRun(trace: Json, run: Json | undefined, shown: Json[], rows: Map<string, Json>): Json {
