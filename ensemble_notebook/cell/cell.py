@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.cell.binding.ensemble_builder import EnsembleBuilder
 from ensemble_notebook.cell.binding.name_resolver import NameResolver
+from ensemble_notebook.cell.object_names import remember_names
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MistakeReport, Notice
 from ensemble_notebook.cell.text.source_text import SourceText
-from ensemble_notebook.cell.writing.object_names import remember_names
 from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlanPreview, list_tools, make_plan

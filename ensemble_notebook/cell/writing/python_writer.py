@@ -19,7 +19,7 @@ from keyword import iskeyword
 from typing import Any, Final
 
 from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.writing.object_names import ObjectNames, split_module
+from ensemble_notebook.cell.object_names import ObjectNames, split_module
 from ensemble_notebook.cell.writing.value_writer import list_written
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.condition import Condition, write_pattern

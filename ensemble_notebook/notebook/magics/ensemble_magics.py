@@ -192,7 +192,7 @@ class EnsembleMagics(Magics):
             defined = read.build(self._names)
             if defined.name is None and options.out != DEFAULT_OUT:
                 defined = defined.replace(name=options.out)  # as a run of it goes by its variable (W22)
-                from ensemble_notebook.cell.writing.object_names import remember_names
+                from ensemble_notebook.cell.object_names import remember_names
 
                 remember_names(defined, self._names)
             self._names[options.out] = defined
