@@ -27,7 +27,7 @@ demo: weights ## Run the first notebook on the local model, show what came out, 
 test: vitest pytest ## Run every test: TypeScript, Python, a real kernel, a real browser
 
 quick: $(INSTALLED) $(NODE_MODULES) ## Run what takes a minute: no kernel, browser, model, nor what was measured to be slow
-	(cd js && npm test) & $(BIN)/python -m pytest -q --numprocesses 3 --hypothesis-profile quick \
+	(cd js && npm test) & $(BIN)/python -m pytest -q --numprocesses 2 --hypothesis-profile quick \
 		-m 'not ($(SHARING) or browser or slow)' && wait $$!
 
 # What has one process only runs beside each other. What the many processes of the tests need, they have for themselves.

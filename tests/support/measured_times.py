@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 LIST: Final = Path(__file__).parents[1] / "measured_times.txt"
 SLOW_S: Final = 0.25
-"""From here on a test is slow."""
+MANY_S: Final = 1.0
+"""From here on a test is slow: by one of its cases, or by all of them together."""
 
 HEAD: Final = f"""\
-# Tests of which a case takes {SLOW_S} s or more: the seconds of the longest case, and of all cases together.
+# Tests of which a case takes {SLOW_S} s or more, or all cases {MANY_S:g} s: the seconds of the longest case, and of all.
 # Written by `pytest --measure`; those that did not run then keep their line.
 """
 
@@ -27,6 +28,11 @@ class Time(NamedTuple):
 
     longest_s: float
     all_s: float
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether `make quick` leaves it out."""
+        return self.longest_s >= SLOW_S or self.all_s >= MANY_S
 
 
 def read_times() -> dict[str, Time]:
@@ -54,6 +60,7 @@ class Watch:
         for nodeid, seconds in self._seconds.items():
             cases[name_of(nodeid)].append(seconds)
         times = {name: time for name, time in read_times().items() if name not in cases}
-        times |= {name: Time(max(each), sum(each)) for name, each in cases.items() if max(each) >= SLOW_S}
+        measured = {name: Time(max(each), sum(each)) for name, each in cases.items()}
+        times |= {name: time for name, time in measured.items() if time.is_slow}
         lines = [f"{time.longest_s:.2f} {time.all_s:.2f} {name}\n" for name, time in sorted(times.items())]
         LIST.write_text(HEAD + "".join(lines))
