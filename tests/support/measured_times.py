@@ -18,7 +18,7 @@ MANY_S: Final = 1.0
 """From here on a test is slow: by one of its cases, or by all of them together."""
 
 HEAD: Final = f"""\
-# Tests of which a case takes {SLOW_S} s or more, or all cases {MANY_S:g} s: the seconds of the longest case, and of all.
+# Tests of which a case takes {SLOW_S} s or more, or all cases {MANY_S:g} s: seconds of the longest case, and of all.
 # Written by `pytest --measure`; those that did not run then keep their line.
 """
 
