@@ -41,6 +41,7 @@ _SCRIPTS: Final = frozenset(
 def measure(*, quick: bool) -> list[Row]:
     some, many = ((5, 20), (5, 40)) if quick else ((100, 100), (100, 1000))
     one = (1, 200) if quick else (1, 10_000)
+    mapped = (20, 3) if quick else (2500, 3)
     with _opened() as page:
         ask = functools.partial(_ask, page)
         ask("firstPaint", *some)  # to warm up
@@ -52,6 +53,15 @@ def measure(*, quick: bool) -> list[Row]:
         ask("gridOpened", *cells)  # to warm up
         grid, bare_grid = ask("gridOpened", *cells), ask("gridOpened", 1, 1)
         hover, bare_hover = _frames(page, "hover", *cells), _frames(page, "hover", 1, 1)
+        rows, few = _frames(page, "pageDown", one[1], 1)[95], _frames(page, "pageDown", 5, 1)[95]
+        pan = [
+            max(_list_costs(page, "first", *shape, noun, "pan")) for shape, noun in ((some, "task"), (mapped, "row"))
+        ]
+        opened = [
+            *(max(_list_costs(page, "first", *some, "task", what)) for what in ("drawer", "table", "search")),
+            *(max(_list_costs(page, "first", *mapped, "row", what)) for what in ("rows", "drawer")),
+        ]
+        bare_first = max(_list_costs(page, "first", *_EMPTY, "task", "pan"))
         rest = ask("callbacksAtRest", *some, 1 if quick else 3)
     cell_count = f"{cells[0] * (cells[1] + 1):,}"  # a cell for the row itself, too
     n, all_spans = f"{_count(some):,}", f"{_count(many):,}"
@@ -70,6 +80,9 @@ def measure(*, quick: bool) -> list[Row]:
             beside="a grid of one cell",
             most=16,
         ),
+        _row(f"PageDown through {one[1]:,} rows, p95, CPU", rows, few, beside="five rows", most=25),
+        _row(f"the longest frame of a first pan of {n} spans, CPU", max(pan), bare_first, most=100),
+        _row(f"the longest frame of a first opening in {n}, CPU", max(opened), bare_first, most=100),
         _row("callbacks of a finished run at rest", rest, 0.0, unit="", most=0),
     ]
 
@@ -83,12 +96,18 @@ def _row(what: str, ours: float, floor: float, *, unit: str = "ms", beside: str 
     return Row(what=what, ours=ours, floor=floor, beside=beside, unit=unit, ratio=ratio, most=most)
 
 
-def _ask(page: Page, name: str, *values: float) -> Any:
+def _ask(page: Page, name: str, *values: float | str) -> Any:
     return page.evaluate(f"values => measure.{name}({{ widget, FakeModel, place }}, ...values)", list(values))
 
 
 def _frames(page: Page, name: str, *values: float, names: frozenset[str] = _ALL) -> dict[int, float]:
-    """The 50th and 95th percentile of main-thread CPU from mark to mark, in ms, while the page does this.
+    """The 50th and 95th percentile of main-thread CPU from mark to mark, in ms, while the page does this."""
+    costs = sorted(_list_costs(page, name, *values, names=names))
+    return {share: costs[min(len(costs) - 1, len(costs) * share // 100)] for share in (50, 95)}
+
+
+def _list_costs(page: Page, name: str, *values: float | str, names: frozenset[str] = _ALL) -> list[float]:
+    """What each frame but the first ones, in which the chart is made, cost the main thread, in ms of CPU.
 
     `names` are those of the recorded parts that count; of one inside another, the outer.
     """
@@ -110,8 +129,7 @@ def _frames(page: Page, name: str, *values: float, names: frozenset[str] = _ALL)
         if each["ts"] + length > end:
             end = each["ts"] + length
             costs[bisect_right(starts, end)] += each.get("tdur", length) / 1000
-    costs = sorted(costs[3:-1])  # without the first ones, in which the chart was made
-    return {share: costs[min(len(costs) - 1, len(costs) * share // 100)] for share in (50, 95)}
+    return costs[3:-1]
 
 
 @contextlib.contextmanager

@@ -97,6 +97,69 @@ export async function pan(parts, tasks, calls) {
   end.abort();
 }
 
+/** What a person may do first, and what is in the page then. */
+const FIRST = {
+  pan: [drag, () => true],
+  drawer: [(place) => press(place, "ArrowDown", "ArrowDown", "Enter"), (place) => place.querySelector(".et-panel")?.textContent],
+  table: [(place) => press(place, "t"), (place) => place.querySelector(".et-grid-row")],
+  search: [search, (place) => / of /.test(place.querySelector(".et-found")?.textContent)],
+  rows: [(place) => press(place, "Home", "ArrowRight"), (place) => place.querySelectorAll(".et-row").length > 2],
+};
+
+function press(place, ...keys) {
+  const gutter = place.querySelector(".et-gutter");
+  gutter.focus();
+  for (const key of keys) document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+}
+
+function drag(place) {
+  const canvas = place.querySelector("canvas");
+  const box = canvas.getBoundingClientRect();
+  canvas.setPointerCapture = () => {};
+  canvas.dispatchEvent(new WheelEvent("wheel", { ctrlKey: true, deltaY: -90, clientX: box.left + 300, clientY: box.top + 100, bubbles: true, cancelable: true }));
+  for (const [type, x] of [["pointerdown", 400], ["pointermove", 380], ["pointerup", 380]]) {
+    canvas.dispatchEvent(new PointerEvent(type, { clientX: box.left + x, clientY: box.top + 100, button: 0, pointerId: 1, bubbles: true }));
+  }
+}
+
+function search(place) {
+  const field = place.querySelector(".et-search input");
+  field.value = "search";
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+/** Marked frames from the first time that something is done in a view on, until it shows; `noun` is what the run is of. */
+export async function first(parts, tasks, calls, noun, what) {
+  const snapshot = crowd(tasks, calls);
+  snapshot.run.task_noun = noun;
+  const { end } = await show(parts.widget, parts.FakeModel, parts.place, snapshot);
+  await settle();
+  const [act, isDone] = FIRST[what];
+  for (let k = 0; k < 6; k += 1) await markedFrame(() => {});
+  await markedFrame(() => act(parts.place));
+  for (let k = 0; k < 10 || (k < 300 && !isDone(parts.place)); k += 1) await markedFrame(() => {});
+  performance.mark("frame");
+  if (!isDone(parts.place)) throw new Error(`what was done first does not show: ${what}`);
+  end.abort();
+}
+
+/** Marked frames, in each of which a key leads a page further: through very many rows to the last one, in a few to and fro. */
+export async function pageDown(parts, tasks, calls) {
+  const { end } = await show(parts.widget, parts.FakeModel, parts.place, crowd(tasks, calls));
+  await settle();
+  press(parts.place, "Home");
+  await frame();
+  const rowOf = () => parts.place.querySelector(".et-row[aria-selected=true]")?.getAttribute("aria-rowindex");
+  const isFew = parts.place.querySelectorAll(".et-row").length >= tasks;
+  for (let [k, before, at] = [0, "", rowOf()]; isFew ? k < FRAMES : at !== before; k += 1) {
+    await markedFrame(() => press(parts.place, isFew && k % 2 ? "PageUp" : "PageDown"));
+    [before, at] = [at, rowOf()];
+    if (k < 10 && at === before) throw new Error(`no other row is selected at frame ${k}`);
+  }
+  performance.mark("frame");
+  end.abort();
+}
+
 /** The snapshot of a crowd in which nothing but the tasks has begun, and the rest in batches in order of time. */
 function makeLive(tasks, calls) {
   const whole = crowd(tasks, calls);
