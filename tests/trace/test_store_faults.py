@@ -60,6 +60,7 @@ def change(path, sql: str, *values) -> None:
 
 def read_all(path) -> str:
     """All that the files of a store hold, pieces unfolded."""
+    wait_for_store()  # the log beside the file goes when the writer closes it
     found = [file.read_bytes().decode("latin-1") for file in path.parent.iterdir()]
     with closing(sqlite3.connect(path)) as connection:
         for table in ("events", "exchanges", "results"):
