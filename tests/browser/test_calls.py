@@ -88,6 +88,27 @@ def test_w29_a_question_out_of_sight_calls_and_leads_there(open_notebook: Opener
     expect(notes(page)).to_have_count(0)  # the end was in sight, and the run short
 
 
+def test_w29_a_question_out_of_sight_calls_in_notebook_7(open_in_notebook_7: Opener) -> None:
+    notebook = open_in_notebook_7(LOAD, TEAM.replace("LENGTH", "4"), ASKING, PADDING, PADDING)
+    page = notebook.page
+    notebook.run_to_end(0, 1)
+    notebook.run(2)
+    wait_for_text(notebook.timeline(2), "0/2 tasks")
+    scroll_away(notebook)
+    note = notes(page)
+    expect(note).to_contain_text("report: Is the output of draft good?")
+    expect(note).to_contain_text(re.compile(r"\d:\d\d left, then the run ends early"))
+    expect(page).to_have_title(re.compile("^⏸ "))
+    page.wait_for_timeout(1000)  # it slides in
+    photograph("called-notebook-7", page)
+    note.get_by_role("button", name="Go there").click()
+    expect(notebook.timeline(2).locator(".et-review")).to_be_in_viewport()
+    expect(note).to_have_count(0)
+    notebook.timeline(2).get_by_role("button", name="Approve").click()
+    notebook.wait_until_done(2)
+    expect(page).not_to_have_title(re.compile("^⏸ "))
+
+
 def test_w29_the_end_of_a_long_run_calls_once(open_notebook: Opener) -> None:
     notebook = open_notebook(LOAD, TEAM.replace("LENGTH", "21"), SLOW, PADDING, PADDING)
     notebook.run_to_end(0, 1)
