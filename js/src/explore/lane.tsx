@@ -70,7 +70,8 @@ export function LaneView({ view, lane, theme }: Props) {
   const pointer = usePointer(canvas);
   const run = store.run.value;
   const steps = run && settled(view, "lane", lane.name, () => lane.stepsOf(view, run));
-  const now = store.isTicking ? view.age.value : view.now;
+  view.age.value;
+  const { now } = view;
   const [width, window] = [view.width.value, view.window.value];
   const selected = view.selectedRow.value;
   const isPointed = pointer !== null && pointer <= width;
@@ -179,6 +180,7 @@ function draw(canvas: HTMLCanvasElement, { lane, run, steps, width, window, now,
     const y = isLimitShown ? Math.round(yOf(limit)) + 0.5 : TOP;
     if (isLimitShown) {
       ctx.setLineDash([5, 4]);
+      ctx.lineWidth = 1.5;
       ctx.beginPath();
       ctx.moveTo(0, y);
       ctx.lineTo(width, y);

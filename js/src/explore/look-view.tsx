@@ -5,7 +5,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { AXIS_HEIGHT } from "../layout/sizes";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
-import { cellsOf, type Column, keptColumn, wantedColumns } from "./row-columns";
+import { cellsOf, type Column, columnsFor, keptColumn, wantedColumns } from "./row-columns";
 import { LANE_HEIGHT, LANES, LaneView } from "./lane";
 import { lookOf } from "./look";
 import { paintingOf } from "./paint";
@@ -20,11 +20,10 @@ interface Props {
 }
 
 export function LookView({ view, theme, prefix, change }: Props) {
-  const text = view.look.value;
   const look = lookOf(view);
   const run = view.store.run.value;
-  const columns = wantedColumns(look);
-  const kept = keptColumn(look);
+  const columns = wantedColumns(columnsFor(view), look);
+  const kept = keptColumn(columns, look);
   const lane = run && (LANES.find((each) => each.name === look.lane && each.has(run)) ?? null);
   const painting = look.paint && paintingOf(view, look.paint);
   const anchor = useRef<HTMLSpanElement>(null);
@@ -37,7 +36,7 @@ export function LookView({ view, theme, prefix, change }: Props) {
     chart.style.setProperty("--et-columns-one", widthOf(columns.filter(({ name }) => name === kept)));
     chart.style.setProperty("--et-time", widthOf(columns.filter(({ name }) => name === "time")));
     chart.dataset.time = look.columns.includes("time") ? (columns.length > 0 ? "column" : "beside") : "off";
-  }, [view, text]);
+  }, [view, view.look.value, columns.length]);
   useLayoutEffect(() => void (view.head.value = AXIS_HEIGHT + (lane ? LANE_HEIGHT : 0)), [view, lane]);
   useLayoutEffect(() => void (view.paint.value = painting), [view, painting]);
   return (

@@ -32,7 +32,7 @@ export const paintingOf = (view: View, name: PaintName): Painting =>
 
 /** Whether it would tell bars apart. */
 export function canPaint(view: View, name: PaintName): boolean {
-  const read = name === "agent" || name === "model" ? (row: Row) => nameIn(row, name) : (row: Row) => amountIn(view, row, name);
+  const read = name === "agent" || name === "model" ? (row: Row) => nameIn(view, row, name) : (row: Row) => amountIn(view, row, name);
   const found = new Set<string | number>();
   for (const row of view.store.rows()) {
     const value = read(row);
@@ -42,20 +42,30 @@ export function canPaint(view: View, name: PaintName): boolean {
 }
 
 const isRequest = (row: Row): boolean => row.kind === "llm" || traitsOf(row.kind).isLeaf;
-const nameIn = (row: Row, name: "agent" | "model"): string | null => (name === "agent" ? (row.agent ?? null) : isRequest(row) ? modelNameOf(row) : null);
+const nameIn = (view: View, row: Row, name: "agent" | "model"): string | null =>
+  name === "agent" ? nearest(view, row, ({ agent }) => agent) : isRequest(row) ? modelNameOf(row) : null;
+
+/** What a row says, else what the next one around it does. */
+function nearest<T>({ store }: View, row: Row, read: (row: Row) => T | null | undefined): T | null {
+  for (let at: Row | undefined = row, steps = 0; at && steps < 64; at = store.row(at.parent_id ?? ""), steps += 1) {
+    const found = read(at);
+    if (found != null) return found;
+  }
+  return null;
+}
 
 /** The first of them have a colour each, in order of appearance, so that none changes while a run goes on. */
-function paintNames({ store }: View, name: "agent" | "model"): Painting {
+function paintNames(view: View, name: "agent" | "model"): Painting {
   const places = new Map<string, number>();
-  for (const row of store.rows()) {
-    const found = nameIn(row, name);
+  for (const row of view.store.rows()) {
+    const found = nameIn(view, row, name);
     if (found !== null && !places.has(found)) places.set(found, places.size);
   }
   const hues = Array.from({ length: NAMES }, (_, place) => paintHue(place));
   const others = places.size - NAMES;
   return {
     ...dresser("names"),
-    hueOf: (row) => hues[places.get(nameIn(row, name) ?? "") ?? NAMES] ?? null,
+    hueOf: (row) => hues[places.get(nameIn(view, row, name) ?? "") ?? NAMES] ?? null,
     legend: [
       ...[...places].slice(0, NAMES).map(([words, place]) => ({ place, words })),
       ...(others > 0 ? [{ place: null, words: pluralize(others, `other ${name}`) }] : []),
@@ -63,12 +73,9 @@ function paintNames({ store }: View, name: "agent" | "model"): Painting {
   };
 }
 
-function amountIn({ store }: View, row: Row, name: "cost" | "score"): number | null {
-  if (name === "cost") return isRequest(row) ? (row.cost ?? null) : null;
-  // A score is that of the row of a map, and stands for all that was done for it.
-  for (let at: Row | undefined = row, steps = 0; at && steps < 64; at = store.row(at.parent_id ?? ""), steps += 1) if (at.score != null) return at.score;
-  return null;
-}
+/** A score is that of the row of a map, and stands for all that was done for it. */
+const amountIn = (view: View, row: Row, name: "cost" | "score"): number | null =>
+  name === "score" ? nearest(view, row, ({ score }) => score) : isRequest(row) ? (row.cost ?? null) : null;
 
 /** In steps from little to much, each with as many as another one. */
 function paintAmounts(view: View, name: "cost" | "score"): Painting {

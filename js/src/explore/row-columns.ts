@@ -8,6 +8,7 @@ import type { Row, Run } from "../wire/rows";
 import { UNKNOWN } from "../wire/words";
 import { formatCount, formatDuration, formatExactCount, formatGrowingDuration, formatMoney } from "../wording/numbers";
 import { formatScore } from "../wording/scores";
+import { settled } from "./kept-values";
 import type { ColumnName, Look } from "./look";
 
 export interface Column {
@@ -58,14 +59,14 @@ const meanOf = (scores: readonly number[]): string =>
   scores.length > 0 ? `⌀ ${formatScore(Number((scores.reduce((sum, score) => sum + score, 0) / scores.length).toPrecision(3)))}` : UNKNOWN;
 
 /** The columns that a run has something for. */
-export function columnsFor({ store }: View): Column[] {
-  const tasks = [...store.rows()].filter((row) => row.kind === "task");
+export const columnsFor = (view: View): Column[] => settled(view, "columns", "", () => {
+  const tasks = [...view.store.rows()].filter((row) => row.kind === "task");
   return COLUMNS.filter((column) => tasks.some((row) => column.textOf(row) !== ""));
-}
+});
 
-/** Those that are wanted, in the order of the table; time alone stands there without a head. */
-export function wantedColumns({ columns }: Look): Column[] {
-  const wanted = COLUMNS.filter(({ name }) => columns.includes(name));
+/** Those of them that are wanted; time alone stands there without a head. */
+export function wantedColumns(offered: readonly Column[], { columns }: Look): Column[] {
+  const wanted = offered.filter(({ name }) => columns.includes(name));
   return wanted.some(isCell) ? wanted : [];
 }
 
@@ -73,7 +74,8 @@ export function wantedColumns({ columns }: Look): Column[] {
 const isCell = ({ name }: Column): boolean => name !== "time";
 
 /** The one that stays where there is no room for more: what was wanted last. Times stand there only as long as there is room. */
-export const keptColumn = ({ columns }: Look): ColumnName | undefined => columns.filter((name) => name !== "time").at(-1);
+export const keptColumn = (wanted: readonly Column[], { columns }: Look): ColumnName | undefined =>
+  columns.filter((each) => wanted.some((column) => isCell(column) && column.name === each)).at(-1);
 
 /** What the columns say of a row. */
 export const cellsOf = (columns: readonly Column[], kept: ColumnName | undefined, { row, kind, isWorker }: Track): Cell[] =>
