@@ -32,6 +32,7 @@ _FLAGS: Final = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 _EMPTY: Final = (1, 0)
+_DRESSED: Final = {"columns": ["input", "output", "calls", "time"], "lane": "work", "paint": "agent"}
 _ALL: Final = frozenset({"ThreadControllerImpl::RunTask"})
 _SCRIPTS: Final = frozenset(
     {"FunctionCall", "FireAnimationFrame", "TimerFire", "EventDispatch", "RunMicrotasks", "HandlePostMessage", "v8.run"}
@@ -63,6 +64,8 @@ def measure(*, quick: bool) -> list[Row]:
         ]
         bare_first = max(_list_costs(page, "first", *_EMPTY, "task", "pan"))
         rest = ask("callbacksAtRest", *some, 1 if quick else 3)
+        page.evaluate("look => sessionStorage.setItem('ensemble-timeline-look', look)", json.dumps(_DRESSED))
+        dressed, dressed_live = _frames(page, "pan", *many), _frames(page, "live", *some)
     cell_count = f"{cells[0] * (cells[1] + 1):,}"  # a cell for the row itself, too
     n, all_spans = f"{_count(some):,}", f"{_count(many):,}"
     return [
@@ -70,6 +73,13 @@ def measure(*, quick: bool) -> list[Row]:
         _row(f"a frame, panning {all_spans} spans, p50, CPU", panning[50], bare_panning[50], most=8),
         _row(f"a frame, panning {all_spans} spans, p95, CPU", panning[95], bare_panning[95], most=16),
         _row(f"a frame, {n} spans come live, p95, CPU", live[95], bare_panning[95], most=33),
+        _row(
+            f"the same with columns, lane and colours, panning {all_spans} spans",
+            dressed[95],
+            bare_panning[95],
+            most=16,
+        ),
+        _row(f"the same, {n} spans come live", dressed_live[95], bare_panning[95], most=33),
         _row(f"a batch of 200 in {n}, {some[0]} tasks, CPU", batch[50], bare_batch[50], most=4),
         _row(f"a batch of 200 in {_count(one):,}, one task, CPU", alone[50], bare_batch[50], most=4),
         _row(f"grid of {cell_count} cells, opened", grid, bare_grid, beside="a grid of one cell", most=250),

@@ -158,7 +158,7 @@ export function detailsOf(id, t = END) {
 export function crowd(tasks, calls) {
   const rows = [];
   for (let k = 0; k < tasks; k += 1) {
-    rows.push({ span_id: `t${k}`, parent_id: null, kind: "task", name: `task ${k}`, agent: "Ana", status: "ok", start_ms: 0, end_ms: calls * 100 });
+    rows.push({ span_id: `t${k}`, parent_id: null, kind: "task", name: `task ${k}`, agent: "Ana", status: "ok", start_ms: 0, end_ms: calls * 100, input_tokens: 600 * calls, output_tokens: 53 * calls, llm_call_count: calls });
     for (let c = 0; c < calls; c += 1) {
       const kind = c % 3 === 2 ? "tool" : "llm";
       rows.push({ span_id: `t${k}.${c}`, parent_id: `t${k}`, kind, name: "x", model: "gpt-4o-mini", tool: "search", status: c % 97 === 96 ? "error" : "ok", start_ms: c * 100, end_ms: c * 100 + 40 + ((c * 37) % 60), input_tokens: 900, output_tokens: 80 });

@@ -155,7 +155,7 @@ def test_w33_bars_have_the_colours_of_the_legend_in_the_panel(page: Page) -> Non
     with served_view() as address:
         view = open_saved(page, run_limited(), address)
         legend = view.get_by_role("list", name="Colours").get_by_role("listitem")
-        for by, words in (("Agent", ["Planner", "Writer", "Critic"]), ("Cost", ["up to $0.0060", "up to $0.0090"])):
+        for by, words in (("Agent", ["Planner", "Writer", "Critic"]), ("Cost", ["≤ $0.0060", "≤ $0.0090"])):
             switch(view, "Bars by", by)
             expect(legend).to_have_text(words)
             for place in range(len(words)):

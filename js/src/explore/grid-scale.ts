@@ -7,6 +7,7 @@ import type { Row } from "../wire/rows";
 import { STATUS_NAMES } from "../wire/words";
 import { formatDuration, formatExactCount, formatMoney } from "../wording/numbers";
 import { formatScore } from "../wording/scores";
+import { boundsOf, lookOfStep, placeIn } from "./amount-steps";
 import { type GridLine, scoreOf } from "./grid-lines";
 
 /** How a cell looks: its state, or a step from 0 to 4 of those that the legend has; `failed` is a score. */
@@ -49,14 +50,13 @@ export function makeScale(store: Store, lines: readonly GridLine[], colour: stri
       if (look !== null) counts.set(look, (counts.get(look) ?? 0) + 1);
     }
   }
-  values.sort((a, b) => a - b);
-  const bounds = [...new Set(Array.from({ length: STEPS }, (_, k) => values[Math.ceil(((k + 1) * values.length) / STEPS) - 1]))].filter((each) => each !== undefined);
+  const bounds = boundsOf(values, STEPS);
   const common = [...words].sort((a, b) => b[1] - a[1]).slice(0, STEPS).map(([word]) => word);
-  const step = (place: number, of: number): number => (of === 1 ? STEPS - 1 : Math.round((place * (STEPS - 1)) / (of - 1)));
+  const step = (place: number, of: number): number => lookOfStep(place, of, STEPS);
   const stepOf = (value: number | string): number => {
-    const steps: readonly unknown[] = typeof value === "number" ? bounds : common;
-    const place = typeof value === "number" ? bounds.findIndex((bound) => value <= bound) : common.indexOf(value);
-    return step(place < 0 ? steps.length - 1 : place, steps.length);
+    if (typeof value === "number") return step(placeIn(bounds, value), bounds.length);
+    const place = common.indexOf(value);
+    return step(place < 0 ? common.length - 1 : place, common.length);
   };
   const currency = store.run.value?.currency;
   const format = (value: number): string => (colour === "time" ? formatDuration(value) : colour === "cost" ? formatMoney(value, currency) : formatScore(value));

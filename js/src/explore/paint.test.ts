@@ -8,7 +8,8 @@ import { paint, silenceCanvas } from "../testing/painting";
 import { row, run, stored } from "../testing/runs";
 import { View } from "../view/view";
 import type { Row } from "../wire/rows";
-import { canPaint, paintingOf, stepsOf } from "./paint";
+import { boundsOf } from "./amount-steps";
+import { canPaint, paintingOf } from "./paint";
 
 beforeAll(silenceCanvas);
 
@@ -31,19 +32,19 @@ it("colours models by their own names, and tools not at all (W33)", () => {
 });
 
 it("parts costs into steps with as many calls each, and few values far apart (W33)", () => {
-  expect(stepsOf([1, 2, 3, 4, 5, 6, 7, 100])).toEqual([2, 4, 6, 100]);
-  expect(stepsOf([5, 5, 1])).toEqual([1, 5]);
-  expect(stepsOf([])).toEqual([]);
+  expect(boundsOf([100, 2, 3, 4, 5, 6, 7, 1], 4)).toEqual([2, 4, 6, 100]);
+  expect(boundsOf([5, 5, 1], 4)).toEqual([1, 5]);
+  expect(boundsOf([], 4)).toEqual([]);
   const rows = [0.01, 0.02].map((cost, k) => call(`c${k}`, { cost, currency: "USD" }));
   const { legend, hueOf } = paintingOf(viewOf(rows), "cost");
-  expect(legend).toEqual([{ place: 0, words: "up to $0.010" }, { place: 3, words: "up to $0.020" }]);
+  expect(legend).toEqual([{ place: 0, words: "≤ $0.010" }, { place: 3, words: "≤ $0.020" }]);
   expect(rows.map(hueOf)).toEqual(["paint0", "paint3"]);
 });
 
 it("colours all that was done for a row of a map by its score (W33)", () => {
   const rows = [row({ span_id: "r", kind: "task", score: 0, start_ms: 0 }), row({ span_id: "n", kind: "nested", parent_id: "r" }), call("c", { parent_id: "n" }), row({ span_id: "s", kind: "task", score: 1 })];
   const { legend, hueOf } = paintingOf(viewOf(rows), "score");
-  expect(legend.map(({ words }) => words)).toEqual(["up to 0", "up to 1"]);
+  expect(legend.map(({ words }) => words)).toEqual(["≤ 0", "≤ 1"]);
   expect(rows.map(hueOf)).toEqual(["paint0", "paint0", "paint0", "paint3"]);
 });
 

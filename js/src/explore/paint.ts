@@ -10,6 +10,7 @@ import { traitsOf } from "../wire/traits";
 import { modelNameOf } from "../wording/labels";
 import { formatMoney, pluralize } from "../wording/numbers";
 import { formatScore } from "../wording/scores";
+import { boundsOf, lookOfStep, placeIn } from "./amount-steps";
 import type { PaintName } from "./look";
 import { settled } from "./kept-values";
 
@@ -80,29 +81,18 @@ const amountIn = (view: View, row: Row, name: "cost" | "score"): number | null =
 /** In steps from little to much, each with as many as another one. */
 function paintAmounts(view: View, name: "cost" | "score"): Painting {
   const amounts = [...view.store.rows()].filter((row) => (name === "cost" ? row.kind === "llm" : row.score != null)).flatMap((row) => amountIn(view, row, name) ?? []);
-  const most = stepsOf(amounts);
+  const bounds = boundsOf(amounts, STEPS);
   const write = (amount: number): string => (name === "cost" ? formatMoney(amount, view.store.run.value?.currency) : formatScore(amount));
-  // Where there are fewer steps, they are further apart.
-  const placeOf = (step: number): number => (most.length < 2 ? STEPS - 1 : Math.round((step * (STEPS - 1)) / (most.length - 1)));
-  const hues = most.map((_, step) => paintHue(placeOf(step)));
+  const places = bounds.map((_, step) => lookOfStep(step, bounds.length, STEPS));
+  const hues = places.map(paintHue);
   return {
     ...dresser("steps"),
     hueOf: (row) => {
       const amount = amountIn(view, row, name);
-      if (amount === null) return null;
-      const step = most.findIndex((each) => amount <= each);
-      return hues[step < 0 ? hues.length - 1 : step] ?? null;
+      return amount === null ? null : (hues[placeIn(bounds, amount)] ?? null);
     },
-    legend: most.map((each, step) => ({ place: placeOf(step), words: `up to ${write(each)}` })),
+    legend: bounds.map((bound, step) => ({ place: places[step] as number, words: `≤ ${write(bound)}` })),
   };
-}
-
-/** The largest amount of each step. */
-export function stepsOf(amounts: readonly number[]): number[] {
-  const sorted = [...amounts].sort((one, other) => one - other);
-  const distinct = [...new Set(sorted)];
-  if (distinct.length <= STEPS) return distinct;
-  return [...new Set(Array.from({ length: STEPS }, (_, k) => sorted[Math.ceil(((k + 1) * sorted.length) / STEPS) - 1] as number))];
 }
 
 /** Adds colours to a theme, before those it has: what failed is drawn over all others. */
