@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import pytest
 
+from ensemble_notebook.domain.events.operation_events import DelegationStarted
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
+from ensemble_notebook.notebook.picture.chart import make_chart
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.managed_work import cut_words, find_title, find_told
 from ensemble_notebook.trace.timeline.run_sentence import describe_run
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
@@ -86,3 +90,15 @@ def test_w27_written_tasks_come_first_then_delegations_by_worker_and_a_refusal_i
         ("Poet", None, "refused: There is no agent 'Poet'. Available: 'Researcher', 'Writer'"),
         ("Write a brief from these facts…", "Writer", None),
     ]
+
+
+def test_w27_a_picture_calls_a_written_task_pending_while_its_manager_works_and_nobody_was_given_it() -> None:
+    events = list(run_hier().events)
+    begun = next(place for place, event in enumerate(events) if isinstance(event, DelegationStarted))
+    messages = TimelineMessages(TraceFold.from_events(events[: begun + 3]))
+    chart = make_chart(messages.make_outline(), messages.make_rows)
+    lines = {line.name: line.status for line in chart.lines}
+    assert lines["Write a brief from them"] == "pending"
+    messages = TimelineMessages(copy(run_hier().fold))
+    chart = make_chart(messages.make_outline(), messages.make_rows)
+    assert {line.name: line.status for line in chart.lines}["Write a brief from them"] == "ok"

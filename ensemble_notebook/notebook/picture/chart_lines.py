@@ -330,7 +330,8 @@ def _sort_work(manager: Row | None, inside: Sequence[Row], known: Mapping[str, R
     for number, item in enumerate(manager["work"]):
         row = known.get(item.get("span_id") or "")
         if row is None or row["kind"] not in _LINES:
-            made_up = {"span_id": f"{manager['span_id']}:{number}", "kind": WRITTEN, "status": manager["status"]}
+            status = "pending" if manager.get("end_ms") is None else manager["status"]
+            made_up = {"span_id": f"{manager['span_id']}:{number}", "kind": WRITTEN, "status": status}
             row = {**(row or made_up), "name": item["title"], "note": item.get("note") or ""}
         rows.append(row)
     shown = {row["span_id"] for row in rows}

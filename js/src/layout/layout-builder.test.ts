@@ -46,6 +46,13 @@ describe("rows", () => {
   });
 });
 
+it("a written task that its manager has given nobody is pending while the manager works, and ends with it (W27)", () => {
+  const statusOf = (more: Partial<Row>): unknown =>
+    arrange([row({ span_id: "m", kind: "task", agent: "Manager", start_ms: 0, work: [{ title: "Write a brief" }], ...more })]).tracks.map((track) => track.row.status);
+  expect(statusOf({ status: "running" })).toEqual(["running", "pending"]);
+  expect(statusOf({ status: "ok", end_ms: 900 })).toEqual(["ok", "ok"]);
+});
+
 describe("bands", () => {
   const rounds = [{ start_ms: 0, end_ms: 400, verdict: 'sent back: "shorter"' }, { start_ms: 400, end_ms: 900, verdict: "approved" }];
   const bandsOf = (...sentBack: string[]): readonly unknown[] =>

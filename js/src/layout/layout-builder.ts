@@ -245,7 +245,9 @@ export class LayoutBuilder {
         if (this.#isLeft(row)) this.#addTask(store, row, depth, manager.span_id, giverOf(store, row) ?? manager.span_id);
       } else if (this.#left === null || (row && this.#isLeft(row))) {
         const id = span_id ?? `work:${manager.span_id}:${k}`;
-        const told: Row = { ...(row ?? { kind: "group", status: manager.status, start_ms: manager.start_ms ?? null }), span_id: id, name: title, reason: note ?? "", agent: null };
+        // As long as the manager is at work, nobody knows more of it than that nobody was asked for it.
+        const status = manager.end_ms == null ? "pending" : manager.status;
+        const told: Row = { ...(row ?? { kind: "group", status, start_ms: manager.start_ms ?? null }), span_id: id, name: title, reason: note ?? "", agent: null };
         const from = told.start_ms ?? NaN;
         told.start_ms = told.end_ms = null;
         this.#add({
