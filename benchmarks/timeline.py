@@ -21,6 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.row import Row
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -63,10 +66,15 @@ def measure(*, quick: bool) -> list[Row]:
             *(max(_list_costs(page, "first", *mapped, "row", what)) for what in ("rows", "drawer")),
         ]
         bare_first = max(_list_costs(page, "first", *_EMPTY, "task", "pan"))
+        graphs = [_make_graph(count) for count in ((30, 1) if quick else (300, 1))]
+        ask("graphOpened", *graphs[0])  # to warm up
+        graph, bare_graph = (ask("graphOpened", *each) for each in graphs)
+        lit, bare_lit = (_frames(page, "graphLive", *each) for each in graphs)
         rest = ask("callbacksAtRest", *some, 1 if quick else 3)
         page.evaluate("look => sessionStorage.setItem('ensemble-timeline-look', look)", json.dumps(_DRESSED))
         dressed, dressed_live = _frames(page, "pan", *many), _frames(page, "live", *some)
     cell_count = f"{cells[0] * (cells[1] + 1):,}"  # a cell for the row itself, too
+    nodes = 30 if quick else 300
     n, all_spans = f"{_count(some):,}", f"{_count(many):,}"
     return [
         _row(f"first paint of {n} spans", first, bare, most=150),
@@ -93,8 +101,26 @@ def measure(*, quick: bool) -> list[Row]:
         _row(f"PageDown through {one[1]:,} rows, p95, CPU", rows, few, beside="five rows", most=25),
         _row(f"the longest frame of a first pan of {n} spans, CPU", max(pan), bare_first, most=100),
         _row(f"the longest frame of a first opening in {n}, CPU", max(opened), bare_first, most=100),
+        _row(f"graph of {nodes} nodes, opened", graph, bare_graph, beside="a graph of one node", most=250),
+        _row(
+            f"a frame, a graph of {nodes} nodes live, p95, CPU",
+            lit[95],
+            bare_lit[95],
+            beside="a graph of one node",
+            most=16,
+        ),
         _row("callbacks of a finished run at rest", rest, 0.0, unit="", most=0),
     ]
+
+
+def _make_graph(count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A run of so many tasks, each of which reads two others, as views are told of it, and its graph."""
+    reads = {
+        f"task {number}": [f"task {number - back}" for back in (9, 17) if number >= back] for number in range(count)
+    }
+    build = EventBuilder(reads)
+    messages = TimelineMessages(TraceFold.from_events(build.events), lambda: build.now)
+    return messages.make_snapshot(), messages.make_graph()
 
 
 def _count(shape: tuple[int, int]) -> int:
@@ -106,17 +132,17 @@ def _row(what: str, ours: float, floor: float, *, unit: str = "ms", beside: str 
     return Row(what=what, ours=ours, floor=floor, beside=beside, unit=unit, ratio=ratio, most=most)
 
 
-def _ask(page: Page, name: str, *values: float | str) -> Any:
+def _ask(page: Page, name: str, *values: Any) -> Any:
     return page.evaluate(f"values => measure.{name}({{ widget, FakeModel, place }}, ...values)", list(values))
 
 
-def _frames(page: Page, name: str, *values: float, names: frozenset[str] = _ALL) -> dict[int, float]:
+def _frames(page: Page, name: str, *values: Any, names: frozenset[str] = _ALL) -> dict[int, float]:
     """The 50th and 95th percentile of main-thread CPU from mark to mark, in ms, while the page does this."""
     costs = sorted(_list_costs(page, name, *values, names=names))
     return {share: costs[min(len(costs) - 1, len(costs) * share // 100)] for share in (50, 95)}
 
 
-def _list_costs(page: Page, name: str, *values: float | str, names: frozenset[str] = _ALL) -> list[float]:
+def _list_costs(page: Page, name: str, *values: Any, names: frozenset[str] = _ALL) -> list[float]:
     """What each frame but the first ones, in which the chart is made, cost the main thread, in ms of CPU.
 
     `names` are those of the recorded parts that count; of one inside another, the outer.

@@ -6,6 +6,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -573,10 +574,10 @@ class Ensemble(RunnableEnsemble):
         graph, values = check_ensemble(self)[0], merge_inputs(self, inputs, variables)
         written, items = self._write_inputs(values), list_known_items(graph, values)
         plan = make_plan(graph, written, items)
-        try:
-            likely = self._estimate(graph, written, items)
-        except Exception:  # noqa: BLE001 - without a key, say: a plan needs none
-            likely = None
+        likely = None
+        if any(node.agent is not None or node.nested is not None for node in graph.tasks):
+            with suppress(Exception):  # without a key, say: a plan needs none
+                likely = self._estimate(graph, written, items)
         return replace(plan, preview=PlanPreview(tools=list_tools(plan, graph), estimate=likely))
 
     def estimate(

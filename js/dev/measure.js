@@ -222,6 +222,47 @@ async function showGrid(parts, rows, tasks) {
   return { end, canvas: parts.place.querySelector(".et-matrix-canvas"), took: await frameEnd() - began };
 }
 
+/** Shows a run that Python has made, and its graph in place of the bars; how long that took from the click to the picture. */
+async function showGraph(parts, snapshot, graph) {
+  // As another run, since a view takes over what the one before it had.
+  const run = { ...snapshot.run, run_id: crypto.randomUUID() };
+  const { model, end } = await show(parts.widget, parts.FakeModel, parts.place, { ...snapshot, run });
+  const send = model.send.bind(model);
+  model.send = (content) => (content.kind === "graph" ? model.post(graph) : send(content));
+  await settle();
+  const count = graph.graphs.aggregated.nodes.count;
+  const began = performance.now();
+  [...parts.place.querySelectorAll("button")].find((button) => button.textContent === "Graph")?.click();
+  for (let k = 0; k < 200 && parts.place.querySelectorAll(".et-node").length < count; k += 1) await frame();
+  const shown = parts.place.querySelectorAll(".et-node").length;
+  if (shown !== count) throw new Error(`the graph has ${shown} nodes of ${count}`);
+  return { model, run, end, took: (await frameEnd()) - began };
+}
+
+/** Milliseconds from the click on `Graph` to the first frame with all nodes. */
+export async function graphOpened(parts, snapshot, graph) {
+  const { end, took } = await showGraph(parts, snapshot, graph);
+  end.abort();
+  return took;
+}
+
+/** Marked frames, in each of which another task of a graph begins, and one ends. */
+export async function graphLive(parts, snapshot, graph) {
+  const { model, run, end } = await showGraph(parts, snapshot, graph);
+  const tasks = snapshot.rows.filter((row) => row.kind === "task");
+  let n = snapshot.n;
+  for (let k = 0; k < FRAMES; k += 1) {
+    const [old, next] = [tasks[k % tasks.length], tasks[(k + 1) % tasks.length]];
+    const rows = [{ ...old, status: "ok", start_ms: k, end_ms: k + 900 + k, input_tokens: k, output_tokens: k }, { ...next, status: "running", start_ms: k, end_ms: null }];
+    const message = { kind: "delta", version: snapshot.version, from: n, n: (n += 1), run: { ...run, elapsed_ms: 100 * k }, rows, text: [] };
+    await markedFrame(() => model.post(message));
+  }
+  performance.mark("frame");
+  const done = parts.place.querySelectorAll('.et-node[data-status="ok"]').length;
+  if (done < Math.min(FRAMES, tasks.length) - 10) throw new Error(`only ${done} nodes have changed`);
+  end.abort();
+}
+
 /** Milliseconds from the click on `Grid` to the first frame with all cells. */
 export async function gridOpened(parts, rows, tasks) {
   const { end, took } = await showGrid(parts, rows, tasks);

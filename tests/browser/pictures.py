@@ -86,6 +86,7 @@ def main() -> None:
         for theme in ("light", "dark"):
             draw_parts(browser, theme)
             draw_grid(browser, theme)
+            draw_graph(browser, theme)
             draw_comparison(browser, theme)
             draw_columns(browser, theme)
             draw(lab, browser, theme)
@@ -121,6 +122,20 @@ def draw_grid(browser: Browser, theme: str) -> None:
         view.locator(".et-matrix-canvas").hover(position={"x": 220, "y": 90})
         view.locator(".et-matrix-tip q").wait_for()
         page.screenshot(path=PICTURES / f"grid-{theme}.png", full_page=True, clip=_crop(view, 560))
+        page.close()
+
+
+def draw_graph(browser: Browser, theme: str) -> None:
+    """Photograph a run as a graph, one of its nodes selected."""
+    with served_view() as address:
+        page = browser.new_page(viewport={"width": 1240, "height": 700}, device_scale_factor=1.1)
+        open_view(page, address, f"theme={theme}", width=1240)
+        view = show_saved(page, run_report())
+        view.get_by_role("button", name="Graph", exact=True).click()
+        view.locator(".et-node", has_text="check").last.click()
+        page.mouse.move(2, 2)
+        page.wait_for_timeout(700)
+        page.screenshot(path=PICTURES / f"graph-{theme}.png", full_page=True, clip=_crop(view, 660))
         page.close()
 
 

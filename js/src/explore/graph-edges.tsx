@@ -1,7 +1,8 @@
 // The lines of the graph: as wide as what was handed over is long, dashed where something only has to be done before.
 
 import type { VNode } from "preact";
-import type { GraphEdge } from "../wire/rows";
+import { useRef } from "preact/hooks";
+import type { GraphEdge, Row } from "../wire/rows";
 import type { GraphModel, Node } from "./graph-model";
 import { loopWords, type RowsThen, widthOfEdge } from "./graph-state";
 
@@ -16,11 +17,21 @@ interface Props {
 }
 
 export function GraphEdges({ model, then }: Props): VNode {
+  // A line that looks as before is the same element, which is not looked at again.
+  const known = useRef(new WeakMap<GraphEdge, { look: string; line: VNode }>());
   const ends = (edge: GraphEdge): [Node, Node] => [model.nodes[edge.source] as Node, model.nodes[edge.target] as Node];
   return (
     <>
       <svg class="et-graph-lines" width={model.width} height={model.height} aria-hidden="true">
-        {model.edges.map((edge) => <Line key={`${edge.source} ${edge.target}`} edge={edge} source={ends(edge)[0]} then={then} />)}
+        {model.edges.map((edge) => {
+          const row = rowOf(ends(edge)[0], then);
+          const look = `${row?.output_characters} ${row?.status}`;
+          const kept = known.current.get(edge);
+          if (kept?.look === look) return kept.line;
+          const line = <Line key={`${edge.source} ${edge.target}`} edge={edge} row={row} />;
+          known.current.set(edge, { look, line });
+          return line;
+        })}
       </svg>
       {model.edges.map((edge) => {
         const [, target] = ends(edge);
@@ -31,8 +42,10 @@ export function GraphEdges({ model, then }: Props): VNode {
   );
 }
 
-function Line({ edge, source, then }: { edge: GraphEdge; source: Node; then: RowsThen }): VNode {
-  const row = source.members.length === 1 ? then.row(source.members[0]?.span ?? "") : undefined;
+/** The row of a node that stands for one. */
+const rowOf = ({ members }: Node, then: RowsThen): Row | undefined => (members.length === 1 ? then.row(members[0]?.span ?? "") : undefined);
+
+function Line({ edge, row }: { edge: GraphEdge; row: Row | undefined }): VNode {
   const isHandedOver = edge.kind === "context" || edge.kind === "items";
   const width = isHandedOver ? widthOfEdge(row?.output_characters) : 1.5;
   const [x = 0, y = 0] = edge.way.slice(-2);

@@ -95,7 +95,7 @@ export function step({ nodes, edges }: GraphModel, from: Node, to: Direction): N
   const sign = to === "down" ? 1 : -1;
   const [first, last] = [from.inside[0], from.parent == null ? undefined : nodes[from.parent]];
   const beside = nodes.filter((node) => node.parent === from.parent && node !== from && sign * (node.y - from.y) > 0 && node.x < from.x + from.width && from.x < node.x + node.width);
-  if (to === "down" && first) return [...from.inside].sort((a, b) => a.y - b.y || a.x - b.x)[0] as Node;
+  if (to === "down" && first) return [...from.inside].sort((a, b) => a.x - b.x || a.y - b.y)[0] as Node;
   if (beside.length) return nearest(beside, from);
   return to === "up" ? (last ?? null) : besideOfOuter(nodes, last);
 }

@@ -52,9 +52,9 @@ function Card({ view, node, state, isSelected, isCurrent, id, choose }: CardProp
   const look = isBox(node) ? "box" : node.inside.length > 0 ? "around" : "card";
   const said = [state.title, state.name, state.about, state.figures, state.said].filter(Boolean).join(", ");
   return (
-    <div id={id} class="et-node" role="treeitem" aria-level={node.level} aria-selected={isSelected} aria-label={said} title={said} data-look={look} data-status={state.status}
+    <div id={id} class="et-node" role="treeitem" aria-level={node.level} aria-selected={isSelected} title={said} data-look={look} data-status={state.status}
       data-kind={node.kind} data-current={isCurrent} style={place} onClick={(event) => choose(node, event.ctrlKey || event.metaKey)} onDblClick={() => (view.isDrawerOpen.value = view.selected.value !== null)}>
-      <div class="et-node-head"><span class="et-sign" data-status={state.status}><Icon name={iconOf(state.status)} size={13} /></span><b>{state.title}</b>
+      <div class="et-node-head"><span class="et-sign" data-status={state.status}><Icon name={iconOf(state.status)} size={13} /></span><b>{state.title}</b><span class="et-hidden">, {state.name}, </span>
         {isBox(node) && <span class="et-node-figures">{state.figures}</span>}</div>
       {!isBox(node) && (
         <>

@@ -117,6 +117,7 @@ function rowsNow({ store, layout, now }: View): RowsThen {
     row: (span) => store.row(span),
     children: (span) => store.children(span),
     now,
+    isOver: store.isOver,
     words: (task) => (isLive && calls.has(task) ? store.textTail(calls.get(task) as string, TAIL).replace(/\*\*|`+|#+ /g, "").replace(/\s+/g, " ").trim() : ""),
     wait: (task) => {
       const track = isLive ? layout.value.track(task) : undefined;

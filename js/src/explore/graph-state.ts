@@ -18,6 +18,8 @@ export interface RowsThen {
   words(task: string): string;
   /** What a task waits for; empty where it does not. */
   wait(task: string): string;
+  /** The run has ended: what has not begun never will. */
+  readonly isOver: boolean;
 }
 
 export interface NodeState {
@@ -37,6 +39,7 @@ export interface NodeState {
   readonly rounds: number;
 }
 
+const NOT_TOLD_APART = "not told apart";
 const FINAL = new Set<Status>(["ok", "error", "cancelled", "interrupted", "skipped"]);
 
 /** A row as it was in one of the goes at its work. */
@@ -70,7 +73,7 @@ export function stateOf(node: Node, then: RowsThen): NodeState {
     name: worst?.name ?? (node.members.length || node.inside.length ? STATUS_NAMES[status] : STATUS_NAMES.pending),
     title: `${(shown.length === 1 && first && node.members[0]?.go === null && first.title) || node.title}${timesOf(node, total, items.length > 0)}`,
     about: agentOf(shown) || node.agent || "",
-    figures: figuresOf(shown, then),
+    figures: first?.kind === "delegation" ? "" : figuresOf(shown, then, node.kind === "review"),
     ...saidOf(node, shown, then, items.length ? `${formatExactCount(ended.length)} of ${formatExactCount(total)}` : ""),
     done: total > 1 ? ended.length / total : null,
     failed: total > 1 ? failed / total : 0,
@@ -80,6 +83,7 @@ export function stateOf(node: Node, then: RowsThen): NodeState {
 
 /** Who did it, where that is always the same one. */
 function agentOf(rows: readonly Row[]): string {
+  if (rows[0]?.kind === "delegation") return "refused";
   const [agent] = rows.map((row) => row.agent);
   return agent && rows.every((row) => row.agent === agent) ? agent : "";
 }
@@ -97,14 +101,14 @@ function timesOf(node: Node, total: number, hasItems: boolean): string {
   return count != null && count > 1 ? ` x ${formatExactCount(count)}` : node.is_many && count == null ? " x ?" : "";
 }
 
-/** Time, tokens and cost; of many the sums, and the time from the first start to the last end. */
-function figuresOf(rows: readonly Row[], then: RowsThen): string {
+/** Time, tokens and cost; of many the sums, and the time from the first start to the last end, or how long they took one by one. */
+function figuresOf(rows: readonly Row[], then: RowsThen, isOneByOne: boolean): string {
   const begun = rows.filter((row) => row.start_ms != null);
   if (begun.length === 0) return "";
   const isOpen = begun.some((row) => row.end_ms == null);
   const from = Math.min(...begun.map((row) => row.start_ms as number));
   const to = isOpen ? then.now : Math.max(...begun.map((row) => row.end_ms as number));
-  const own = begun.length === 1 ? (begun[0] as Row).duration_ms : null;
+  const own = begun.length === 1 || isOneByOne ? sum(begun, (row) => row.duration_ms ?? null) : null;
   const tokens = sum(begun, (row) => (row.input_tokens == null && row.output_tokens == null ? null : (row.input_tokens ?? 0) + (row.output_tokens ?? 0)));
   const cost = sum(begun, (row) => row.cost ?? null);
   const currency = begun.find((row) => row.currency)?.currency;
@@ -136,8 +140,10 @@ function saidOf(node: Node, rows: readonly Row[], then: RowsThen, progress: stri
   if (row?.reason && row.kind === "delegation") return { said: row.reason, isSaid: "error" };
   if (row?.reused) return { said: "reused", isSaid: "note" };
   if (row?.retry_reason && (row.attempt ?? 1) > 1) return { said: `again: ${causeOf(row)}`, isSaid: "note" };
+  if (node.kind === "written" && rows.length === 0 && then.isOver) return { said: NOT_TOLD_APART, isSaid: "note" };
   const planned = rows.length === 0 || row?.start_ms == null;
-  return planned && node.settings ? { said: node.settings, isSaid: "note" } : { said: "", isSaid: "" };
+  const said = (planned && node.settings) || (planned || node.inside.length ? "" : node.model) || "";
+  return { said, isSaid: said ? "note" : "" };
 }
 
 /** What stands on a loop: how often it was gone through, and the last verdict, or how it was declared. */
