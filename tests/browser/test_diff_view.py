@@ -15,7 +15,7 @@ from tests.browser.lab import photograph, wait_for
 PAIRS = ["plan", "facts", "risks", "brief"]
 
 
-@pytest.mark.parametrize("width", [480, 1400])
+@pytest.mark.parametrize("width", [480, 940, 1400])
 def test_two_runs_stand_one_above_the_other_with_their_differences(page: Page, width: int) -> None:
     with served_view() as address:
         open_view(page, address, "", width=width)

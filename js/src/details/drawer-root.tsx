@@ -55,7 +55,7 @@ export const mountReview = (place: HTMLElement, view: View, connection: KernelCo
 
 /** What lies over the chart: differences of two runs, the edges of a marked range, and where the bars are. */
 export const mountOverlay = (place: HTMLElement, view: View): LateRoot =>
-  mount(place, (change) => <><DeltaChips view={view} change={change} /><RangeHandles view={view} change={change} /><SightHint view={view} change={change} /></>);
+  mount(place, (change) => <><DeltaChips view={view} place={place} change={change} /><RangeHandles view={view} change={change} /><SightHint view={view} change={change} /></>);
 
 /** The few words beside what is pointed at. */
 export const mountTooltip = (place: HTMLElement, hover: Signal<Hover | null>, view: View): LateRoot =>
