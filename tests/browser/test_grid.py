@@ -159,12 +159,10 @@ def test_w37_each_colour_has_steps_of_another_size_and_a_legend(page: Page, addr
     shown.select_option(label="share")
     expect(view.get_by_label("Legend: share")).to_contain_text("≤ 0.16")
     wait_for(lambda: len(cells_of(canvas)) == 40, 30)
-    steps = {each["look"]: (each["line"], each["words"]) for each in cells_of(canvas) if each["look"] != "error"}
-    assert sorted(steps) == [0, 1, 2, 3, 4]
+    assert {each["look"] for each in cells_of(canvas)} == {0, 1, 2, 3, 4, "error"}
     first = [each for each in cells_of(canvas) if 24 < each["y"] < 350]
     sizes = {each["look"]: look_at(canvas, each["line"], 0)["share"] for each in first}
-    assert len(sizes) >= 4
-    ordered = [sizes[look] for look in range(5) if look in sizes]
+    ordered = [sizes[look] for look in range(5)]
     assert ordered == sorted(ordered)
     assert ordered[-1] > 2 * ordered[0]
     shown.select_option(label="is_right")

@@ -3,7 +3,6 @@
 import type { Store } from "../store/store";
 import type { Row, Run } from "../wire/rows";
 import { nameOf } from "../wording/labels";
-import { scoresOf, type ScoreValue } from "../wording/scores";
 
 export interface GridLine {
   readonly name: string;
@@ -90,6 +89,3 @@ function describe(row: Row): string {
   const about = row.description?.split("\n")[0] ?? "";
   return about === "" || about === row.name ? nameOf(row) : `${nameOf(row)} · ${about}`;
 }
-
-/** The score of this name that a cell has. */
-export const scoreOf = (row: Row, run: Run | null, name: string): ScoreValue | undefined => scoresOf(row, run).find(([each]) => each === name)?.[1];

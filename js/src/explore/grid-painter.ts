@@ -1,11 +1,9 @@
 // Draws the cells of the grid. Each look has a shape of its own beside its colour, in the cells as in the legend. Pixels only.
 
+import type { Hue } from "../theme/palette";
 import type { Theme } from "../theme/theme";
 import { boxOf, type Places } from "./grid-places";
-import type { Look } from "./grid-scale";
-
-const STEP_SIZES = [0.42, 0.56, 0.7, 0.85, 1];
-const STEP_STRENGTHS = [0.5, 0.62, 0.75, 0.88, 1];
+import { type Look, STEPS } from "./grid-scale";
 
 export interface GridScene {
   readonly places: Places;
@@ -44,14 +42,13 @@ export function paintGrid(ctx: CanvasRenderingContext2D, scene: GridScene, width
     const y = start.y - scrollTop;
     ctx.globalAlpha = scene.isDimmed(line) ? 0.25 : 1;
     if (scene.isSelected(line)) {
+      const [left, wide] = isNamed ? [0, width] : [start.x - 1, columns * cell.w + 1];
       ctx.fillStyle = theme.accent;
-      const alpha = ctx.globalAlpha;
-      ctx.globalAlpha = alpha * 0.28;
-      if (isNamed) ctx.fillRect(0, y, width, cell.h);
-      else ctx.fillRect(start.x - 1, y - 1, columns * cell.w + 1, cell.h);
-      ctx.globalAlpha = alpha;
       // A second sign beside the tint.
-      ctx.fillRect(isNamed ? 0 : start.x - 1, isNamed ? y : y + cell.h - 2, isNamed ? 3 : columns * cell.w + 1, isNamed ? cell.h : 1.5);
+      ctx.fillRect(left, y + cell.h - 2, wide, 1.5);
+      ctx.globalAlpha *= 0.28;
+      ctx.fillRect(left, y - 1, wide, cell.h);
+      ctx.globalAlpha /= 0.28;
     }
     if (isNamed) {
       ctx.fillStyle = theme.text;
@@ -87,59 +84,46 @@ function paintHead(ctx: CanvasRenderingContext2D, { places, columns, theme }: Gr
 
 /** A text, cut with an ellipsis where there is no room for all of it. */
 function fillCut(ctx: CanvasRenderingContext2D, text: string, x: number, y: number, room: number): void {
-  if (room < 8 || text === "") return;
-  let shown = text.slice(0, Math.ceil(room / 2));
-  if (shown !== text || ctx.measureText(shown).width > room) {
-    while (shown.length > 0 && ctx.measureText(`${shown}…`).width > room) shown = shown.slice(0, Math.min(shown.length - 1, Math.ceil((shown.length * room) / ctx.measureText(shown).width)));
-    shown = `${shown.trimEnd()}…`;
+  let shown = text;
+  for (let width = ctx.measureText(shown).width; width > room && shown.length > 1; width = ctx.measureText(shown).width) {
+    shown = `${shown.slice(0, Math.max(0, Math.min(shown.length - 2, Math.floor((shown.length * room) / width) - 1))).trimEnd()}…`;
   }
-  ctx.fillText(shown, x, y);
+  if (room > 8) ctx.fillText(shown, x, y);
 }
 
-/** One cell: what is done is full, what failed has a cross, what runs is half full, what has not begun is hollow. */
+type Stroke = readonly [x1: number, y1: number, x2: number, y2: number];
+
+/** The hue of a look, how much of it is full from the left on, whether it has an outline, and the lines in it: shares of its size. */
+const LOOKS: Readonly<Record<string, readonly [hue: Hue, full: number, hasOutline: boolean, ...strokes: Stroke[]]>> = {
+  ok: ["tool", 1, false], passed: ["tool", 1, false], reused: ["tool", 0, false, [0, 0.1, 1, 0.1], [0, 0.5, 1, 0.5], [0, 0.9, 1, 0.9]],
+  error: ["error", 1, false, [0.2, 0.2, 0.8, 0.8], [0.8, 0.2, 0.2, 0.8]], failed: ["wait", 0, true, [0.15, 0.85, 0.85, 0.15]],
+  running: ["llm", 0.5, true], waiting: ["wait", 0, true, [0.35, 0.25, 0.35, 0.75], [0.65, 0.25, 0.65, 0.75]],
+  cancelled: ["idle", 0, true, [0.1, 0.1, 0.9, 0.9]], interrupted: ["idle", 0, true, [0.1, 0.1, 0.9, 0.9]],
+  skipped: ["idle", 0, false, [0.1, 0.5, 0.9, 0.5]], pending: ["idle", 0, true], unknown: ["idle", 0, true, [0.5, 0.3, 0.5, 0.7]], none: ["idle", 0, false, [0.4, 0.5, 0.6, 0.5]],
+};
+
+/** One cell: what is done is full, what failed has a cross, what runs is half full, what has not begun is hollow; a step is as large as it is much. */
 export function drawSwatch(ctx: CanvasRenderingContext2D, x: number, y: number, size: number, look: Look, theme: Theme): void {
-  const { hues, muted } = theme;
-  const middle = size / 2;
   if (typeof look === "number") {
-    const side = size * (STEP_SIZES[look] ?? 1);
+    const share = 0.4 + (0.6 * look) / (STEPS - 1);
     const alpha = ctx.globalAlpha;
-    ctx.globalAlpha = alpha * (STEP_STRENGTHS[look] ?? 1);
-    ctx.fillStyle = hues.llm;
-    ctx.fillRect(x + (size - side) / 2, y + (size - side) / 2, side, side);
+    ctx.globalAlpha = alpha * (0.5 + share / 2);
+    ctx.fillStyle = theme.hues.llm;
+    ctx.fillRect(x + (size * (1 - share)) / 2, y + (size * (1 - share)) / 2, size * share, size * share);
     ctx.globalAlpha = alpha;
     return;
   }
-  const line = Math.max(1, size / 10);
-  const outline = (color: string): void => {
-    ctx.strokeStyle = color;
-    ctx.lineWidth = line;
-    ctx.strokeRect(x + line / 2, y + line / 2, size - line, size - line);
-  };
-  const fill = (color: string, left = 0, top = 0, w = size, h = size): void => {
-    ctx.fillStyle = color;
-    ctx.fillRect(x + left, y + top, w, h);
-  };
-  const stroke = (color: string, ...points: readonly (readonly [number, number, number, number])[]): void => {
-    ctx.strokeStyle = color;
-    ctx.lineWidth = Math.max(1.2, size / 7);
-    ctx.beginPath();
-    for (const [x1, y1, x2, y2] of points) {
-      ctx.moveTo(x + x1 * size, y + y1 * size);
-      ctx.lineTo(x + x2 * size, y + y2 * size);
-    }
-    ctx.stroke();
-  };
-  switch (look) {
-    case "ok": case "passed": return fill(hues.tool);
-    case "reused": fill(hues.tool, 0, 0, size, line * 2); fill(hues.tool, 0, size - line * 2, size, line * 2); return fill(hues.tool, 0, middle - line / 2, size, line);
-    case "error": fill(hues.error); return stroke(theme.labelColors.error, [0.2, 0.2, 0.8, 0.8], [0.8, 0.2, 0.2, 0.8]);
-    case "failed": outline(hues.wait); return stroke(hues.wait, [0.15, 0.85, 0.85, 0.15]);
-    case "running": outline(hues.llm); return fill(hues.llm, 0, 0, middle);
-    case "waiting": outline(hues.wait); return stroke(hues.wait, [0.35, 0.25, 0.35, 0.75], [0.65, 0.25, 0.65, 0.75]);
-    case "cancelled": case "interrupted": outline(hues.idle); return stroke(hues.idle, [0.1, 0.1, 0.9, 0.9]);
-    case "skipped": return stroke(hues.idle, [0.1, 0.5, 0.9, 0.5]);
-    case "pending": return outline(hues.idle);
-    case "unknown": ctx.setLineDash([2, 2]); outline(hues.idle); return ctx.setLineDash([]);
-    default: return fill(muted, middle - 1, middle - 1, 2, 2);
+  const [hue, full, hasOutline, ...strokes] = LOOKS[look] ?? (LOOKS.none as (typeof LOOKS)[string]);
+  ctx.fillStyle = ctx.strokeStyle = theme.hues[hue];
+  ctx.fillRect(x, y, size * full, size);
+  ctx.lineWidth = Math.max(1, size / 10);
+  if (hasOutline) ctx.strokeRect(x + ctx.lineWidth / 2, y + ctx.lineWidth / 2, size - ctx.lineWidth, size - ctx.lineWidth);
+  if (full === 1) ctx.strokeStyle = theme.labelColors[hue];
+  ctx.lineWidth = Math.max(1.2, size / 7);
+  ctx.beginPath();
+  for (const [x1, y1, x2, y2] of strokes) {
+    ctx.moveTo(x + x1 * size, y + y1 * size);
+    ctx.lineTo(x + x2 * size, y + y2 * size);
   }
+  ctx.stroke();
 }

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { row, run, stored } from "../testing/runs";
 import type { Row } from "../wire/rows";
 import { tabulate } from "./grid-lines";
-import { coloursOf, makeScale, sayValue } from "./grid-scale";
+import { coloursOf, makeScale, sayValue, valueOf } from "./grid-scale";
 
 const task = (span_id: string, more: Partial<Row> = {}): Row => row({ span_id, kind: "task", start_ms: 0, end_ms: 10, ...more });
 
@@ -26,10 +26,10 @@ it("puts times into five steps of as many cells, and says of a failed cell that 
   expect(legend.map(([, words]) => words)).toEqual(["≤ 100 ms", "≤ 200 ms", "≤ 300 ms", "≤ 900 ms", "≤ 5.0 s", "failed 1"]);
 });
 
-it("has as many steps as there are values, and of one value that value", () => {
+it("has as many steps as there are values, and of one value one", () => {
   const cost = { currency: "EUR", input_tokens: 1 };
   expect(scaled([task("a", { cost: 0.5, ...cost }), task("b", { cost: 0.25, ...cost })], "cost").legend).toEqual([[0, "≤ $0.250"], [4, "≤ $0.500"]]);
-  expect(scaled([task("a", { cost: 0.5, ...cost }), task("b")], "cost").legend).toEqual([[4, "$0.500"], ["none", "no value 1"]]);
+  expect(scaled([task("a", { cost: 0.5, ...cost }), task("b")], "cost").legend).toEqual([[4, "≤ $0.500"], ["none", "no value 1"]]);
 });
 
 it("tells what passed from what did not, and words by how common they are", () => {
@@ -44,5 +44,11 @@ it("offers cost and scores where there are any", () => {
   expect(coloursOf(store, tabulate(store).lines).map(([, name]) => name)).toEqual(["Status", "Time"]);
   const scored = scaled([task("a", { cost: 1, scores: [0.5] })], "status", ["share"]).store;
   expect(coloursOf(scored, tabulate(scored).lines)).toEqual([["status", "Status"], ["time", "Time"], ["cost", "Cost"], ["score share", "share"]]);
-  expect(["status", "cost", "score share"].map((colour) => sayValue(scored, scored.row("a") as Row, colour))).toEqual(["10 ms", "1.00", "0.5"]);
+  expect(["status", "cost", "score share"].map((colour) => sayValue(scored, valueOf(scored, scored.row("a") as Row, colour), colour))).toEqual(["10 ms", "$1.00", "0.5"]);
+});
+
+it("has one look for all words that are rare", () => {
+  const { looks, legend } = scaled(["a", "a", "b", "b", "c", "c", "d", "d", "e", "e", "f"].map((word, k) => task(`t${k}`, { scores: [word] })), "score tone", ["tone"]);
+  expect(looks.at(-1)).toBe(looks[8]);
+  expect(legend.map(([, words]) => words)).toEqual(["a", "b", "c", "d", "e and others"]);
 });

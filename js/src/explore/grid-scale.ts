@@ -6,11 +6,11 @@ import { durationOf, hasCost } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { STATUS_NAMES } from "../wire/words";
 import { formatDuration, formatExactCount, formatMoney } from "../wording/numbers";
-import { formatScore } from "../wording/scores";
+import { formatScore, type ScoreValue, scoresOf } from "../wording/scores";
 import { boundsOf, lookOfStep, placeIn } from "./amount-steps";
-import { type GridLine, scoreOf } from "./grid-lines";
+import type { GridLine } from "./grid-lines";
 
-/** How a cell looks: its state, or a step from 0 to 4 of those that the legend has; `failed` is a score. */
+/** How a cell looks: its state, `passed` or `failed` of a score, `none`, or a step from 0 on, of which the last is the most. */
 export type Look = string | number;
 
 export interface Key {
@@ -23,82 +23,57 @@ export interface GridScale {
   readonly legend: readonly Key[];
 }
 
-const STEPS = 5;
-/** Never a step: a cell of these says more by its state. */
-const STATES = new Set(["error", "running", "waiting", "pending", "skipped", "cancelled", "interrupted", "unknown"]);
+export const STEPS = 5;
 
 /** What a person can choose: the states, time, cost where there is any, and each score by its name. */
 export function coloursOf(store: Store, lines: readonly GridLine[]): [key: string, name: string][] {
-  const colours: [string, string][] = [["status", "Status"], ["time", "Time"]];
-  if (lines.some(({ cells }) => cells.some((row) => row && hasCost(row)))) colours.push(["cost", "Cost"]);
-  return [...colours, ...(store.run.value?.score_names ?? []).map((name): [string, string] => [`score ${name}`, name])];
+  const hasAny = lines.some(({ cells }) => cells.some((row) => row && hasCost(row)));
+  const scores = (store.run.value?.score_names ?? []).map((name): [string, string] => [`score ${name}`, name]);
+  return [["status", "Status"], ["time", "Time"], ...(hasAny ? [["cost", "Cost"] as [string, string]] : []), ...scores];
+}
+
+/** What a cell is measured by; undefined where that is not known. */
+export function valueOf(store: Store, row: Row, colour: string): ScoreValue | undefined {
+  if (colour === "cost") return hasCost(row) ? (row.cost ?? undefined) : undefined;
+  if (colour === "time" || colour === "status") return durationOf(row) ?? undefined;
+  return scoresOf(row, store.run.value).find(([name]) => `score ${name}` === colour)?.[1];
+}
+
+/** The same in words. */
+export function sayValue(store: Store, value: ScoreValue | undefined, colour: string): string {
+  if (value === undefined) return "";
+  if (colour === "cost") return formatMoney(value as number, store.run.value?.currency);
+  return colour.startsWith("score ") ? formatScore(value) : formatDuration(value as number);
 }
 
 export function makeScale(store: Store, lines: readonly GridLine[], colour: string): GridScale {
-  const stateOf = (row: Row): string => (row.reused && row.status === "ok" ? "reused" : stateOfRow(store, row).key);
-  const valueOf = readerOf(store, colour);
-  const counts = new Map<Look, number>();
-  const values: number[] = [];
-  const words = new Map<string, number>();
-  for (const { cells } of lines) {
-    for (const row of cells) {
-      if (!row) continue;
-      const value = valueOf(row);
-      if (typeof value === "number") values.push(value);
-      else if (typeof value === "string") words.set(value, (words.get(value) ?? 0) + 1);
-      const look = value === undefined || typeof value === "boolean" || STATES.has(stateOf(row)) ? lookOfState(value, stateOf(row), colour) : null;
-      if (look !== null) counts.set(look, (counts.get(look) ?? 0) + 1);
-    }
-  }
-  const bounds = boundsOf(values, STEPS);
-  const common = [...words].sort((a, b) => b[1] - a[1]).slice(0, STEPS).map(([word]) => word);
-  const step = (place: number, of: number): number => lookOfStep(place, of, STEPS);
-  const stepOf = (value: number | string): number => {
-    if (typeof value === "number") return step(placeIn(bounds, value), bounds.length);
-    const place = common.indexOf(value);
-    return step(place < 0 ? common.length - 1 : place, common.length);
+  /** A number, or a word behind `=`, where a cell is measured; else what its look is. */
+  const readCell = (row: Row): string | number => {
+    const state = row.reused && row.status === "ok" ? "reused" : stateOfRow(store, row).key;
+    if (colour === "status" || row.status !== "ok") return state;
+    const value = valueOf(store, row, colour) ?? "none";
+    return typeof value === "boolean" ? (value ? "passed" : "failed") : typeof value === "number" || value === "none" ? value : `=${value}`;
   };
-  const currency = store.run.value?.currency;
-  const format = (value: number): string => (colour === "time" ? formatDuration(value) : colour === "cost" ? formatMoney(value, currency) : formatScore(value));
-  const known = bounds.length > 1 ? bounds.map((bound, k): Key => ({ look: step(k, bounds.length), words: `≤ ${format(bound)}` }))
-    : bounds.map((bound): Key => ({ look: STEPS - 1, words: format(bound) }));
-  const named = common.map((word, k): Key => ({ look: step(k, common.length), words: k === STEPS - 1 && words.size > STEPS ? `${word}, others` : word }));
-  const states = [...counts].map(([look, count]): Key => ({ look, words: `${wordsOf(look)} ${formatExactCount(count)}` }));
+  const counts = new Map<string | number, number>();
+  for (const { cells } of lines) for (const row of cells) if (row) counts.set(readCell(row), (counts.get(readCell(row)) ?? 0) + 1);
+  const found = [...counts];
+  const isWord = (read: string | number): boolean => typeof read === "string" && read.startsWith("=");
+  const isOfMany = found.filter(([read]) => isWord(read)).length > STEPS;
+  const words = found.filter(([read]) => isWord(read)).sort((a, b) => b[1] - a[1]).slice(0, STEPS).map(([read]) => read);
+  const bounds = boundsOf(found.flatMap(([read, count]) => (typeof read === "number" ? new Array<number>(count).fill(read) : [])), STEPS);
+  const steps = bounds.length > 0 ? bounds : words;
+  const lookAt = (place: number): number => lookOfStep(place, steps.length, STEPS);
   return {
-    legend: [...known, ...named, ...states],
     lookOf: (row) => {
-      if (!row) return "none";
-      const value = valueOf(row);
-      const state = stateOf(row);
-      return value === undefined || typeof value === "boolean" || STATES.has(state) ? lookOfState(value, state, colour) : stepOf(value);
+      const read = row ? readCell(row) : "none";
+      if (typeof read === "number") return lookAt(placeIn(bounds, read));
+      return isWord(read) ? lookAt(words.includes(read) ? words.indexOf(read) : words.length - 1) : read;
     },
+    legend: [
+      ...steps.map((step, k) => ({ look: lookAt(k), words: typeof step === "number" ? `≤ ${sayValue(store, step, colour)}` : `${step.slice(1)}${isOfMany && k === STEPS - 1 ? " and others" : ""}` })),
+      ...found.flatMap(([look, count]) => (typeof look === "number" || isWord(look) ? [] : [{ look, words: `${NAMES[look] ?? look} ${formatExactCount(count)}` }])),
+    ],
   };
 }
 
-function lookOfState(value: unknown, state: string, colour: string): Look {
-  if (colour === "status" || STATES.has(state)) return state;
-  return value === true ? "passed" : value === false ? "failed" : "none";
-}
-
-function wordsOf(look: Look): string {
-  if (look === "none" || look === "failed") return look === "none" ? "no value" : "not passed";
-  return (STATUS_NAMES as Readonly<Record<string, string>>)[look] ?? String(look);
-}
-
-type Value = number | string | boolean | undefined;
-
-function readerOf(store: Store, colour: string): (row: Row) => Value {
-  if (colour === "status") return () => undefined;
-  if (colour === "time") return (row) => durationOf(row) ?? undefined;
-  if (colour === "cost") return (row) => (hasCost(row) ? (row.cost as number) : undefined);
-  const name = colour.slice("score ".length);
-  return (row) => scoreOf(row, store.run.value, name);
-}
-
-/** What a cell says of itself in words, where there is room. */
-export function sayValue(store: Store, row: Row, colour: string): string {
-  const value = readerOf(store, colour)(row);
-  if (colour === "cost") return value === undefined ? "" : formatMoney(value as number, row.currency);
-  if (colour === "time" || colour === "status") return row.end_ms != null ? formatDuration(durationOf(row)) : "";
-  return value === undefined ? "" : formatScore(value);
-}
+const NAMES: Readonly<Record<string, string>> = { ...STATUS_NAMES, none: "no value", failed: "not passed" };

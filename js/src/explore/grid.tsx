@@ -11,15 +11,17 @@ import type { Row } from "../wire/rows";
 import { nameOf } from "../wording/labels";
 import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
 import { formatScore, scoresOf } from "../wording/scores";
-import { type GridLine, scoreOf, tabulate } from "./grid-lines";
+import { type GridLine, type GridTable, tabulate } from "./grid-lines";
 import { drawSwatch, type GridScene, paintGrid, prepare } from "./grid-painter";
-import { boxOf, type Cell, cellAt, placeCells, stepFrom } from "./grid-places";
-import { coloursOf, type Key, makeScale, sayValue } from "./grid-scale";
+import { type Box, boxOf, type Cell, cellAt, placeCells, stepFrom } from "./grid-places";
+import { coloursOf, type Key, makeScale, sayValue, valueOf } from "./grid-scale";
 
 /** More lines than these have no names beside them, unless a person wants them. */
 const MOST_NAMED = 120;
 const CLICK_PX = 4;
 const LONGEST_REPLY = 240;
+/** Pixels that a tooltip is wide at most. */
+const TIP = 300;
 const REST_MS = 60;
 /** Lines that a reader of the screen has before and after the one where it is. */
 const AROUND = 12;
@@ -53,7 +55,7 @@ export function Grid({ view, connection, theme, prefix }: Props) {
   const all = useMemo(() => tabulate(store), [store, store.position, run]);
   const bright = view.highlightedRows.value;
   const hides = search.shownRows.value !== null;
-  const table = useMemo(() => narrow(all, hides && bright ? (line) => isAny(line, bright) : null, colour, (row) => scoreOf(row, run, colour.slice(6)) !== undefined), [all, hides, bright, colour]);
+  const table = useMemo(() => narrow(all, hides ? bright : null, (row) => !colour.startsWith("score ") || valueOf(store, row, colour) !== undefined), [all, hides, bright, colour]);
   const { lines, columns, noun } = table;
   const scale = useMemo(() => makeScale(store, lines, colour), [lines, colour, lost]);
   const colours = useMemo(() => coloursOf(store, all.lines), [all]);
@@ -64,6 +66,11 @@ export function Grid({ view, connection, theme, prefix }: Props) {
   const spans = view.selectedSpans.value;
   const page = Math.max(1, Math.floor((size.height - places.head) / places.cell.h) - 1);
 
+  /** Where a cell is by now. */
+  const seen = (cell: Cell): Box => {
+    const box = boxOf(places, cell);
+    return { ...box, y: box.y - scrolled };
+  };
   const rowAt = (cell: Cell | null): Row | undefined => (cell ? lines[cell.line]?.cells[cell.column] : undefined);
   const isSelected = (line: number): boolean => {
     if (dragged) return line >= Math.min(...dragged) && line <= Math.max(...dragged);
@@ -75,10 +82,10 @@ export function Grid({ view, connection, theme, prefix }: Props) {
     if (bar.current) bar.current.scrollTop = next;
   };
   const show = (cell: Cell): void => {
-    const box = boxOf(places, cell);
-    const head = isNamed ? places.head : 0;
-    if (box.y - head < scrolled) scroll(box.y - head);
-    else if (box.y + box.h > scrolled + size.height) scroll(box.y + box.h - size.height);
+    const { y, h } = seen(cell);
+    const above = y - (isNamed ? places.head : 0);
+    const below = y + h - size.height;
+    if (above < 0 || below > 0) scroll(scrolled + (above < 0 ? above : below));
   };
   const selectLines = (one: number, other: number): void => {
     const chosen = lines.slice(Math.min(one, other), Math.max(one, other) + 1).flatMap(({ cells }) => cells.find(Boolean)?.span_id ?? []);
@@ -88,8 +95,8 @@ export function Grid({ view, connection, theme, prefix }: Props) {
   const selected = view.selected.value;
   useEffect(() => {
     if (selected === null || rowAt(cursor)?.span_id === selected) return;
-    const found = findCell(lines, aroundOf(view, selected));
-    if (!found || spans.size > 1) return;
+    const found = spans.size > 1 ? null : findCell(view, lines, selected);
+    if (!found) return;
     setCursor(found);
     show(found);
   }, [selected, lines]);
@@ -130,22 +137,17 @@ export function Grid({ view, connection, theme, prefix }: Props) {
     return () => clearTimeout(timer);
   }, [pointed?.span_id, connection]);
 
-  const at = (event: PointerEvent): [number, number] => {
-    const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  };
   const under = (event: PointerEvent): Cell | null => {
-    const [x, y] = at(event);
-    return isNamed && y < places.head ? null : cellAt(places, x, y + scrolled);
+    const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
+    const y = event.clientY - box.top;
+    return isNamed && y < places.head ? null : cellAt(places, event.clientX - box.left, y + scrolled);
   };
   const onMove = (event: PointerEvent): void => {
     const cell = under(event);
     const from = press.current;
-    if (!from) return hovered?.line === cell?.line && hovered?.column === cell?.column ? undefined : setHovered(cell);
-    if (!dragged && Math.hypot(event.clientX - from.x, event.clientY - from.y) < CLICK_PX) return undefined;
-    setHovered(null);
-    if (cell) setDragged([from.line, cell.line]);
-    return undefined;
+    if (from && !dragged && Math.hypot(event.clientX - from.x, event.clientY - from.y) < CLICK_PX) return;
+    if (from && cell) setDragged([from.line, cell.line]);
+    if (from || hovered?.line !== cell?.line || hovered?.column !== cell?.column) setHovered(from ? null : cell);
   };
   const onUp = (event: PointerEvent): void => {
     const from = press.current;
@@ -216,12 +218,10 @@ export function Grid({ view, connection, theme, prefix }: Props) {
             press.current = null;
             setDragged(null);
           }} />
-        {[[hovered, "pointer"], [cursor, "keys"]].map(([cell, by]) => {
-          const box = cell && (cell as Cell).line < lines.length ? boxOf(places, cell as Cell) : null;
-          return box && <i class="et-matrix-ring" data-by={by as string} style={{ left: `${box.x - 1}px`, top: `${box.y - 1 - scrolled}px`, width: `${box.w + 1}px`, height: `${box.h + 1}px` }} />;
-        })}
-        {hovered && !dragged && lines[hovered.line] && (
-          <Tip line={lines[hovered.line] as GridLine} row={pointed} column={columns[hovered.column] ?? ""} view={view} connection={connection} box={boxOf(places, hovered)} top={scrolled} size={size} />
+        {cursor && <Ring box={seen(cursor)} by="keys" />}
+        {hovered && <Ring box={seen(hovered)} by="pointer" />}
+        {hovered && lines[hovered.line] && (
+          <Tip line={lines[hovered.line] as GridLine} row={pointed} column={columns[hovered.column] ?? ""} view={view} connection={connection} box={seen(hovered)} size={size} />
         )}
         <div class="et-hidden" role="row" aria-rowindex={1}>
           <span role="columnheader">{noun}</span>{columns.map((name) => <span role="columnheader">{name}</span>)}
@@ -239,30 +239,21 @@ export function Grid({ view, connection, theme, prefix }: Props) {
   );
 }
 
-type Table = ReturnType<typeof tabulate>;
-
-/** The lines that a search leaves, and of a score the columns that have any. */
-function narrow(all: Table, fits: ((line: GridLine) => boolean) | null, colour: string, hasScore: (row: Row) => boolean): Table {
-  const lines = fits ? all.lines.filter(fits) : all.lines;
-  if (!colour.startsWith("score ")) return { ...all, lines };
-  const kept = all.columns.flatMap((_, k) => (all.lines.some(({ cells }) => cells[k] && hasScore(cells[k] as Row)) ? [k] : []));
-  if (kept.length === 0) return { ...all, lines };
-  return { ...all, columns: kept.map((k) => all.columns[k] as string), lines: lines.map(({ name, cells }) => ({ name, cells: kept.map((k) => cells[k]) })) };
+/** The lines that a search leaves, and the columns in which anything is measured. */
+function narrow(all: GridTable, found: ReadonlySet<string> | null, isMeasured: (row: Row) => boolean): GridTable {
+  const kept = all.columns.flatMap((_, k) => (all.lines.some(({ cells }) => cells[k] && isMeasured(cells[k])) ? [k] : []));
+  const pick = <T,>(from: readonly T[]): T[] => (kept.length > 0 ? kept.map((k) => from[k] as T) : [...from]);
+  const lines = all.lines.filter((line) => !found || isAny(line, found));
+  return { ...all, columns: pick(all.columns), lines: lines.map(({ name, cells }) => ({ name, cells: pick(cells) })) };
 }
 
 const isAny = ({ cells }: GridLine, spans: ReadonlySet<string>): boolean => cells.some((row) => row && spans.has(row.span_id));
 
-/** A span, and all that it is in, innermost first. */
-function aroundOf(view: View, span: string): string[] {
-  const found = [];
-  for (let at: string | null | undefined = span; at && found.length < 64; at = view.store.row(at)?.parent_id) found.push(at);
-  return found;
-}
-
-function findCell(lines: readonly GridLine[], spans: readonly string[]): Cell | null {
-  for (const span of spans) {
+/** The cell that a span is, or is in. */
+function findCell(view: View, lines: readonly GridLine[], span: string): Cell | null {
+  for (let at: string | null | undefined = span, steps = 0; at && steps < 64; at = view.store.row(at)?.parent_id, steps += 1) {
     for (let line = 0; line < lines.length; line += 1) {
-      const column = lines[line]?.cells.findIndex((row) => row?.span_id === span) ?? -1;
+      const column = lines[line]?.cells.findIndex((row) => row?.span_id === at) ?? -1;
       if (column >= 0) return { line, column };
     }
   }
@@ -272,7 +263,7 @@ function findCell(lines: readonly GridLine[], spans: readonly string[]): Cell | 
 function wordsOf(row: Row | undefined, view: View, colour: string): string {
   if (!row) return "";
   const state = stateOfRow(view.store, row);
-  return colour === "status" && state.key !== "ok" ? state.name : sayValue(view.store, row, colour);
+  return row.status === "ok" ? sayValue(view.store, valueOf(view.store, row, colour), colour) : state.name;
 }
 
 /** How it stands, how long it took, what it cost, what it was scored. */
@@ -281,14 +272,16 @@ function factsOf(row: Row, view: View): string[] {
   return [stateOfRow(view.store, row).name, row.end_ms != null ? formatDuration(durationOf(row)) : "", hasCost(row) ? formatMoney(row.cost, row.currency) : "", ...scores].filter(Boolean);
 }
 
-/** Every cell in sight as it is drawn. */
-function listCells({ places, lookAt, wordsAt, nameOf: nameAt, columns, isSelected, scrollTop }: GridScene): object[] {
-  return Array.from({ length: places.lines * places.columns }, (_, k) => {
-    const cell = { line: Math.floor(k / places.columns), column: k % places.columns };
-    const box = boxOf(places, cell);
-    return { ...cell, name: nameAt(cell.line), of: columns[cell.column], look: lookAt(cell.line, cell.column), words: wordsAt(cell.line, cell.column), isSelected: isSelected(cell.line), x: box.x, y: box.y - scrollTop, w: box.w, h: box.h };
+/** Every cell as it is drawn. */
+const listCells = ({ places, lookAt, columns, isSelected, scrollTop }: GridScene): object[] =>
+  Array.from({ length: places.lines * places.columns }, (_, k) => {
+    const [line, column] = [Math.floor(k / places.columns), k % places.columns];
+    const box = boxOf(places, { line, column });
+    return { line, column, of: columns[column], look: lookAt(line, column), isSelected: isSelected(line), ...box, y: box.y - scrollTop };
   });
-}
+
+const Ring = ({ box, by }: { box: Box; by: string }) =>
+  <i class="et-matrix-ring" data-by={by} style={{ left: `${box.x - 1}px`, top: `${box.y - 1}px`, width: `${box.w + 1}px`, height: `${box.h + 1}px` }} />;
 
 const Legend = ({ keys, theme, name }: { keys: readonly Key[]; theme: Theme; name: string }) => (
   <ul class="et-matrix-legend" aria-label={`Legend: ${name}`}>
@@ -311,29 +304,23 @@ interface TipProps {
   column: string;
   view: View;
   connection: KernelConnection | null;
-  box: { x: number; y: number; w: number; h: number };
-  top: number;
+  /** Of the cell, in the field as it is scrolled. */
+  box: Box;
   size: { width: number; height: number };
 }
 
 /** What stands beside the pointer: the name, the task, how it stands, and the first words of the reply. */
-function Tip({ line, row, column, view, connection, box, top, size }: TipProps) {
-  const place = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => {
-    const element = place.current as HTMLDivElement;
-    const [w, h] = [element.offsetWidth, element.offsetHeight];
-    const y = box.y - top;
-    const x = Math.max(4, Math.min(box.x + box.w / 2 - w / 2, size.width - w - 4));
-    element.style.transform = `translate(${Math.round(x)}px, ${Math.round(y + box.h + 6 + h > size.height && y > h + 6 ? y - h - 6 : Math.min(y + box.h + 6, size.height - h))}px)`;
-  });
+function Tip({ line, row, column, view, connection, box, size }: TipProps) {
   const reply = row && (view.store.text(row.span_id) || view.store.details(row.span_id)?.output);
-  const missing = row?.status === "ok" && !reply && row.output_characters !== 0 && (!connection || connection.isUnreachable.value) && "Its reply is not in this copy.";
+  const isMissing = row?.status === "ok" && !reply && row.output_characters !== 0 && (!connection || connection.isUnreachable.value);
+  // On the side of the cell where there is more room.
+  const place = { left: `${Math.max(4, Math.min(box.x, size.width - TIP))}px`, ...(box.y > size.height / 2 ? { bottom: `${size.height - box.y + 6}px` } : { top: `${box.y + box.h + 6}px` }) };
   return (
-    <div ref={place} class="et-tooltip et-matrix-tip" aria-hidden="true" data-by="pointer">
+    <div class="et-tooltip et-matrix-tip" aria-hidden="true" data-by="pointer" style={place}>
       <b>{line.name}</b>
       <span>{[row && row !== line.cells[0] ? nameOf(row) : column, ...(row ? factsOf(row, view) : ["nothing yet"])].join(" · ")}</span>
       {row?.error_message && <span class="et-tooltip-error">{row.error_message}</span>}
-      {reply ? <q>{reply.length > LONGEST_REPLY ? `${reply.slice(0, LONGEST_REPLY)}…` : reply}</q> : missing && <span>{missing}</span>}
+      {reply ? <q>{reply.slice(0, LONGEST_REPLY)}{reply.length > LONGEST_REPLY && "…"}</q> : isMissing && <span>Its reply is not in this copy.</span>}
     </div>
   );
 }
