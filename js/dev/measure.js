@@ -72,10 +72,43 @@ const placeOf = (canvas) => {
 /** The bars in the picture, without the frames of tasks: those grow by the clock alone, whether or not anything is painted. */
 const listSpans = (canvas) => JSON.stringify(canvas.listBars().filter(({ shape }) => shape !== "task"));
 
-/** Marked frames while a pointer drags the chart to and fro, zoomed in a little, so that most of the run is in the picture. */
-export async function pan(parts, tasks, calls) {
+/** Opens what `View` opens, and gives its buttons by name. */
+async function openView(place) {
+  [...place.querySelectorAll("button")].find((button) => button.textContent === "View").click();
+  for (let k = 0; k < 100 && !place.querySelector(".et-choice"); k += 1) await frame();
+  return new Map([...place.querySelectorAll(".et-choice")].map((button) => [button.textContent, button]));
+}
+
+/** Marked frames, each of which brings the rows together by something else. */
+export async function group(parts, tasks, calls) {
+  const { end } = await show(parts.widget, parts.FakeModel, parts.place, crowd(tasks, calls));
+  await settle();
+  const buttons = await openView(parts.place);
+  let where = "";
+  const names = ["Agent", "Tool", "Status", "Model", "Phase and task"];
+  for (let k = 0; k < 5 * names.length; k += 1) {
+    await markedFrame(() => buttons.get(names[k % names.length]).click());
+    const now = parts.place.querySelector(".et-row").textContent;
+    if (calls > 0 && now === where) throw new Error(`the rows stayed as they were by ${names[k % names.length]}`);
+    where = now;
+  }
+  performance.mark("frame");
+  end.abort();
+}
+
+/**
+ * Marked frames while a pointer drags the chart to and fro, zoomed in a little, so that most of the run is in the picture;
+ * with rows that are grouped by what this button says, the first group of them open.
+ */
+export async function pan(parts, tasks, calls, grouping = null) {
   const { end, canvas } = await show(parts.widget, parts.FakeModel, parts.place, crowd(tasks, calls));
   await settle();
+  if (grouping) {
+    (await openView(parts.place)).get(grouping).click();
+    await settle();
+    parts.place.querySelector(".et-fold").click();
+    await settle();
+  }
   const box = canvas.getBoundingClientRect();
   const send = (type, x) => canvas.dispatchEvent(new PointerEvent(type, { clientX: x, clientY: box.top + 100, button: 0, pointerId: 1, bubbles: true }));
   canvas.setPointerCapture = () => {};

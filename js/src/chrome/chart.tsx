@@ -11,7 +11,7 @@ import { listenToPointer } from "../input/pointer";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { Gutter } from "./gutter";
-import { LookPlace, OverlayPlace, ShapePlace, type ShapeProps, TooltipPlace } from "./late-places";
+import { LookPlace, MinimapPlace, OverlayPlace, ShapePlace, type ShapeProps, TooltipPlace } from "./late-places";
 import { widthOfNames } from "./names-width";
 
 /** Room for two rows; more only where there is more to see. */
@@ -50,6 +50,9 @@ export function Chart(shown: ShapeProps) {
   const least = isChart ? head + LEAST_ROWS : shape === "table" ? LEAST_TABLE : shape === "graph" ? MOST_HEIGHT : LEAST_ELSE;
   const height = Math.min(Math.max(wantedHeight ?? rows + head + 1, least), MOST_HEIGHT);
   const isScrolling = rows + head > height;
+  useLayoutEffect(() => {
+    view.isScrolling.value = isScrolling;
+  }, [view, isScrolling]);
   useEffect(() => effect(() => {
     const top = view.scrollTop.value;
     if (scrollbar.current) scrollbar.current.scrollTop = top;
@@ -62,6 +65,7 @@ export function Chart(shown: ShapeProps) {
   const gutter = wantedGutter === null ? ownGutter : Math.min(wantedGutter, mostGutter);
   return (
     <>
+      <MinimapPlace view={view} />
       <div ref={chart} class="et-chart" style={{ height: `${height}px`, "--et-own": wantedGutter === null ? undefined : `${gutter}px`, "--et-names": `${names}px`, "--et-head": `${head}px` }}
         data-scrolls={isScrolling} data-shape={shape}>
         <Corner view={view} />

@@ -17,17 +17,16 @@ import { monogram } from "../wording/text";
 export function Gutter({ view, prefix }: { view: View; prefix: string }) {
   const layout = view.layout.value;
   const { tracks, height } = layout;
-  const top = view.scrollTop.value;
-  const shown = layout.between(top, top + view.viewport.value);
-  const first = shown[0] ? tracks.indexOf(shown[0], layout.indexAt(top)) : 0;
+  const [top, fixed] = [view.scrollTop.value, view.fixed.value];
   const current = view.selectedTrack;
   const bright = view.highlightedRows.value;
   return (
-    <div class="et-gutter" role="treegrid" tabIndex={0} aria-multiselectable="true" aria-label="Rows of the timeline" aria-rowcount={tracks.length}
+    <div class="et-gutter" role="treegrid" tabIndex={0} aria-multiselectable="true" aria-label="Rows of the timeline" onPointerEnter={() => (view.isVisited.value = true)} aria-rowcount={tracks.length}
       aria-owns={view.cells.value ? `${prefix}columns` : undefined} aria-activedescendant={current ? `${prefix}${current.id}` : undefined}>
       <div class="et-rows" role="presentation" style={{ height: `${height}px`, transform: `translateY(${-top}px)` }}>
-        {shown.map((track, k) => (
-          <TrackRow key={track.id} view={view} track={track} index={first + k} isCurrent={track === current} isDimmed={bright !== null && !bright.has(track.id)} prefix={prefix} />
+        {view.shownTracks.map((track) => (
+          <TrackRow key={track.id} view={view} track={track} index={layout.indexAt(track.y)} down={track.y < fixed ? top : 0} isPinned={track.y < layout.pinnedHeight}
+            isCurrent={track === current} isDimmed={bright !== null && ![track.id, ...track.members].some((id) => bright.has(id))} prefix={prefix} />
         ))}
       </div>
     </div>
@@ -38,13 +37,16 @@ interface RowProps {
   view: View;
   track: Track;
   index: number;
+  /** How far it has to be moved to stay on top. */
+  down: number;
+  isPinned: boolean;
   isCurrent: boolean;
   /** Other rows stand out. */
   isDimmed: boolean;
   prefix: string;
 }
 
-function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps) {
+function TrackRow({ view, track, index, down, isPinned, isCurrent, isDimmed, prefix }: RowProps) {
   const { row } = track;
   const state = stateOfRow(view.store, row);
   // A row that folds has its arrow in the margin, unless that would take it for a neighbour of the row it is in.
@@ -61,7 +63,7 @@ function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps)
     <div id={`${prefix}${track.id}`} role="row" class={`et-row et-row-${track.kind}`} data-status={state.key} data-dimmed={isDimmed}
       aria-level={track.depth + 1} aria-rowindex={index + 1} aria-selected={isCurrent || view.selectedSpans.value.has(track.id)}
       aria-expanded={track.hasChildren ? track.isExpanded : undefined}
-      style={{ top: `${track.y}px`, height: `${track.height}px` }}
+      data-pinned={isPinned} style={{ top: `${track.y + down}px`, height: `${track.height}px` }}
       onClick={select} onDblClick={() => view.focus(row, view.age.value)}>
       <span role="gridcell" class="et-label" title={row.description ?? row.name}>
         {inset > 0 && <span class="et-indent" style={{ "--depth": inset }} />}
@@ -85,7 +87,8 @@ function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps)
           <span class="et-inner-errors"><Icon name="error" size={11} />{track.errors}<span class="et-hidden"> {track.errors === 1 ? "error" : "errors"} inside</span></span>
         )}
       </span>
-      <span role="gridcell" class="et-hidden">{[state.name, row.delta, ...describeRounds(row, track.rounds)].filter(Boolean).join(", ")}</span>
+      {track.id === row.span_id && track.kind !== "group" && !track.members.length && <Pin view={view} row={row} isCurrent={isCurrent} />}
+      <span role="gridcell" class="et-hidden">{[state.name, track.toldInWords, row.delta, ...describeRounds(row, track.rounds)].filter(Boolean).join(", ")}</span>
       {view.cells.value?.(track).map((cell) => <span role="gridcell" {...cell} />)}
       <TimeCell track={track} view={view} state={state} />
     </div>
@@ -99,12 +102,30 @@ function Title({ name }: { name: string }) {
   return <span class="et-parted"><span class="et-stem">{name.slice(0, name.length - end.length)}</span><span class="et-end">{end}</span></span>;
 }
 
+/** Keeps a row on top. It is there for the row under the pointer, the one that the keys are at, and for those that are pinned. */
+function Pin({ view, row, isCurrent }: { view: View; row: Row; isCurrent: boolean }) {
+  const isOn = view.pinned.value.has(row.span_id);
+  return (
+    <span role="gridcell">
+      <button class="et-pin" aria-label={`Pin ${nameOf(row)}`} aria-pressed={isOn} title={isOn ? "Let it scroll again" : "Keep it on top"} tabIndex={isCurrent ? 0 : -1}
+        onDblClick={(event) => event.stopPropagation()}
+        onClick={(event) => {
+          event.stopPropagation();
+          // Its row moves, and with it would go the focus.
+          event.currentTarget.closest<HTMLElement>(".et-gutter")?.focus({ preventScroll: true });
+          view.togglePin(row.span_id);
+        }}><Icon name="pin" size={13} /></button>
+    </span>
+  );
+}
+
 /** How long a row takes, or has waited: what for stands in its bar. */
 function TimeCell({ track, view, state }: { track: Track; view: View; state: RowState }) {
   const { row } = track;
   const isGoing = row.kind !== "wait" && row.start_ms != null && row.end_ms == null;
   // Another arrangement has other marks, though the row may be the same.
   if (isGoing) view.layout.value;
+  if (track.told) return <span role="gridcell" class="et-time" title={track.toldInWords}>{track.told}</span>;
   if (state.key === "unknown") return <span role="gridcell" class="et-time" title={state.name}>unknown</span>;
   const wait = isGoing ? waitAt(track.marks, view.age.value) : null;
   if (!wait) return <span role="gridcell" class="et-time" title={explainTime(row, view)}>{timeOf(row, view)}</span>;

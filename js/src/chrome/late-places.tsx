@@ -67,6 +67,10 @@ export const FiltersPlace = ({ view }: { view: View }): VNode =>
 export const PanelPlace = ({ view }: { view: View }): VNode =>
   <ExplorerPlace of={view} isWanted={() => view.panel.value !== null} mount={(explorer, place) => explorer.mountPanel(place, view)} />;
 
+/** Above the chart: the whole run, once there is more of it than fits. With it comes what groups rows, and how pins look. */
+export const MinimapPlace = ({ view }: { view: View }): VNode =>
+  <ExplorerPlace of={view} isWanted={() => view.isVisited.value || view.selected.value !== null || view.grouping.value !== null || view.isScrolling.value || view.follow.value !== "fit"} mount={(explorer, place) => explorer.mountMinimap(place, view)} className="et-minimap-place" />;
+
 const always = (): boolean => true;
 
 interface Props<Part> {

@@ -39,12 +39,12 @@ export function placeDelta({ delta, start_ms: from, end_ms: to }: Row, window: T
 
 export function DeltaChips({ view, place }: { view: View; place: HTMLElement; change: number }) {
   if (view.shape.value !== "chart") return null;
-  const top = view.scrollTop.value;
+  const [top, fixed] = [view.scrollTop.value, view.fixed.value];
   const [{ value: window }, { value: width }] = [view.window, view.width];
   const measure = makeMeasure(place);
-  const chips = view.layout.value.between(top, top + view.viewport.value).flatMap(({ row, y, height }) => {
+  const chips = view.shownTracks.flatMap(({ row, y, height }) => {
     const chip = placeDelta(row, window, width, measure);
-    return chip ? [<span key={row.span_id} class="et-delta" style={{ left: `${chip.left}px`, top: `${y - top + height / 2}px` }}>{chip.text}</span>] : [];
+    return chip ? [<span key={row.span_id} class="et-delta" style={{ left: `${chip.left}px`, top: `${y - (y < fixed ? 0 : top) + height / 2}px` }}>{chip.text}</span>] : [];
   });
   // The treegrid says the same to readers.
   return chips.length > 0 ? <div class="et-deltas" aria-hidden="true" style={{ top: `${view.head.value}px` }}>{chips}</div> : null;

@@ -8,10 +8,9 @@ import { formatDuration } from "../wording/numbers";
 /** The mark nearest to the window among the rows on screen, and where it is; null where one is in sight, or none is anywhere. */
 export function nearestOutside(view: View, now: number): { mark: Mark; side: "left" | "right" } | null {
   const { from, to } = view.window.value;
-  const [top, bottom] = [view.scrollTop.value, view.scrollTop.value + view.viewport.value];
   let nearest: { mark: Mark; side: "left" | "right" } | null = null;
   let least = Infinity;
-  for (const track of view.layout.value.between(top, bottom)) {
+  for (const track of view.shownTracks) {
     for (const mark of track.marks) {
       if (mark.shape === "ghost" || Number.isNaN(mark.from)) continue;
       const end = mark.to ?? Math.max(now, mark.from);

@@ -34,7 +34,7 @@ interface Target {
 function targetOf(hover: Hover | null, view: View): Target | null {
   if (hover) {
     const layout = view.layout.value;
-    const track = layout.tracks[layout.indexAt(hover.y - view.head.value + view.scrollTop.value)];
+    const track = layout.tracks[layout.indexAt(view.downAt(hover.y))];
     return track ? { row: view.store.row(hover.row.span_id) ?? hover.row, track, x: hover.x } : null;
   }
   // What is marked has a panel of its own, and bars that a person looks at.

@@ -2,7 +2,7 @@
 
 import { LANE_HEIGHT } from "../layout/sizes";
 import type { WorkArrow } from "../layout/tracks";
-import { boxOf, type Scene, topOf, visibleTracks } from "./scene";
+import { boxOf, fixedTracks, type Scene, topOf, visibleTracks } from "./scene";
 import type { Box, Surface } from "./strokes";
 
 const MOST_ARROWS = 60;
@@ -11,7 +11,7 @@ const MOST_OF_ONE = 12;
 
 /** Work on its way from row to row: faint, but strong for the span that is selected or under the pointer (W3). */
 export function drawArrows(surface: Surface, scene: Scene): void {
-  const seen = scene.layout.arrowsTo(visibleTracks(scene));
+  const seen = scene.layout.arrowsTo([...fixedTracks(scene), ...visibleTracks(scene)]);
   const counts = new Map<string, number>();
   for (const { by } of seen) counts.set(by.row.span_id, (counts.get(by.row.span_id) ?? 0) + 1);
   const isCrowded = ({ by }: WorkArrow): boolean => (counts.get(by.row.span_id) ?? 0) > MOST_OF_ONE;

@@ -3,7 +3,7 @@
 
 import type { Mark } from "../layout/marks";
 import { toPixel } from "../layout/time-scale";
-import type { Scene } from "./scene";
+import { type Scene, topOf } from "./scene";
 import { type Box, labelFont, measure, shorten, stroke, type Surface, visiblePart } from "./strokes";
 
 const MIDDLE = 9;
@@ -16,8 +16,9 @@ const LEAST_VERDICT = 54;
 export function drawBands({ ctx, theme }: Surface, scene: Scene): void {
   const xOf = (ms: number): number => Math.min(Math.max(toPixel(scene.window, scene.width, ms), -4), scene.width + 4);
   for (const { rounds, top, bottom } of scene.layout.bands) {
-    const y = Math.max(scene.head + top - scene.scrollTop, scene.head);
-    const height = Math.min(scene.head + bottom - scene.scrollTop, scene.height) - y;
+    const start = topOf(scene, { y: top });
+    const y = Math.max(start, scene.head);
+    const height = Math.min(start + bottom - top, scene.height) - y;
     if (height <= 0) continue;
     rounds.forEach(({ start_ms, end_ms }, k) => {
       const [left, right] = [xOf(start_ms), xOf(end_ms ?? scene.now)];

@@ -127,6 +127,7 @@ export class ChartCanvas {
       height: this.#height,
       scrollTop: view.scrollTop.value,
       head: view.head.value,
+      fixed: view.fixed.value,
       now,
       isRunning: status === "running",
       lostAt: store.lostAt.value,

@@ -27,8 +27,8 @@ export function drawLinks(surface: Surface, scene: Scene): void {
 }
 
 function isOnScreen(scene: Scene, { from, to }: TaskLink): boolean {
-  const [top, bottom] = [Math.min(from.y, to.y), Math.max(from.y + from.height, to.y + to.height)];
-  return bottom > scene.scrollTop && top < scene.scrollTop + scene.height;
+  const [one, other] = [topOf(scene, from), topOf(scene, to)];
+  return Math.max(one + from.height, other + to.height) > scene.head && Math.min(one, other) < scene.height;
 }
 
 const middleOf = (scene: Scene, track: Track): number => topOf(scene, track) + Math.min(track.height, 28) / 2;

@@ -16,7 +16,7 @@ import { placeBars, placeBeads } from "./placement";
 import { PlainBars } from "./plain-bars";
 import { drawRings } from "./rings";
 import { drawBands } from "./bands";
-import { boxOf, type Scene, topOf, visibleTracks } from "./scene";
+import { boxOf, fixedTracks, type Scene, topOf, visibleTracks } from "./scene";
 import type { Surface } from "./strokes";
 import { drawTail, tailOf } from "./tails";
 import { ThinBars } from "./thin-bars";
@@ -37,19 +37,25 @@ export class ChartPainter {
     const surface: Surface = { ctx, theme, paint, patterns: this.#patterns, ratio, shift: scene.shift, now: scene.now, isLost: scene.lostAt !== null, width };
     const marks = ticks(scene.window, width, TICK_APART);
     const columns = marks.map((tick) => Math.round(toPixel(scene.window, width, tick.at)));
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(0, scene.head, width, height - scene.head);
-    ctx.clip();
-    const tracks = visibleTracks(scene);
-    drawRows(surface, scene, tracks);
-    drawBands(surface, scene);
-    drawGrid(surface, columns, height);
-    for (const track of tracks) drawUnderVeil(surface, scene, track, (part) => drawTrack(surface, scene, part, this.#line));
-    drawArrows(surface, scene);
-    drawLinks(surface, scene);
-    if (scene.range) drawRange(surface, scene, scene.range);
-    ctx.restore();
+    const paintRows = (tracks: readonly Track[], top: number, bottom: number): void => {
+      if (tracks.length === 0) return;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(0, top, width, bottom - top);
+      ctx.clip();
+      drawRows(surface, scene, tracks);
+      drawBands(surface, scene);
+      drawGrid(surface, columns, height);
+      for (const track of tracks) drawUnderVeil(surface, scene, track, (part) => drawTrack(surface, scene, part, this.#line));
+      drawArrows(surface, scene);
+      drawLinks(surface, scene);
+      if (scene.range) drawRange(surface, scene, scene.range);
+      ctx.restore();
+    };
+    const bottom = scene.head + scene.fixed;
+    paintRows(visibleTracks(scene), bottom, height);
+    paintRows(fixedTracks(scene), scene.head, bottom);
+    if (scene.fixed > 0) drawEdge(surface, scene, bottom);
     drawAxis(surface, scene, marks.map((tick, k) => ({ x: columns[k] as number, label: tick.label })));
     if (scene.isRunning) drawNow(surface, scene);
   }
@@ -73,6 +79,14 @@ function drawRows({ ctx, theme }: Surface, scene: Scene, tracks: readonly Track[
       ctx.fillStyle = theme.text;
     }
   }
+  ctx.globalAlpha = 1;
+}
+
+/** Where the rows that stay end, and the others scroll under them. */
+function drawEdge({ ctx, theme }: Surface, { width }: Scene, y: number): void {
+  ctx.fillStyle = theme.text;
+  ctx.globalAlpha = 0.3;
+  ctx.fillRect(0, y - 1, width, 1);
   ctx.globalAlpha = 1;
 }
 

@@ -7,7 +7,7 @@ import { firstAtLeast, type Strip, stripsOf } from "../layout/strips";
 import { toTime } from "../layout/time-scale";
 import type { Track } from "../layout/tracks";
 import type { View } from "../view/view";
-import { boxOf, isPointedAt, type Scene, topOf, visibleTracks } from "./scene";
+import { boxOf, fixedTracks, isPointedAt, type Scene, topOf, visibleTracks } from "./scene";
 import type { Box, GrowingBox } from "./strokes";
 
 /** Narrower bars have no room for a shape, and are drawn as strips of pixels. */
@@ -73,7 +73,7 @@ export function placeBeads(scene: Scene, track: Track, visit: Visit): void {
 
 /** Where a row shows a span: around all of its marks there that are on screen; null where none is. */
 export function boxOfSpan(view: View, track: Track, span: string): Box | null {
-  const scene = { window: view.window.value, width: view.width.value, now: view.now, scrollTop: view.scrollTop.value, head: view.head.value };
+  const scene = { window: view.window.value, width: view.width.value, now: view.now, scrollTop: view.scrollTop.value, head: view.head.value, fixed: view.fixed.value };
   const marks = track.marks.filter((mark) => mark.shape !== "ghost" && isPointedAt(mark, span));
   const boxes = marks.map((mark) => boxOf(scene, mark, topOf(scene, track))).filter((box) => box !== null);
   if (boxes.length === 0) return null;
@@ -92,7 +92,7 @@ export interface DrawnBar extends Box {
 export function listBars(scene: Scene): DrawnBar[] {
   const found: DrawnBar[] = [];
   const add: Visit = (mark, box, isThin) => found.push({ span: mark.row.span_id, shape: mark.shape, isThin, ...box });
-  for (const track of visibleTracks(scene)) {
+  for (const track of [...fixedTracks(scene), ...visibleTracks(scene)]) {
     for (const mark of stripsOf(track.marks).frames) {
       const box = mark.shape === "ghost" ? null : boxOf(scene, mark, topOf(scene, track));
       if (box) add(mark, box, false);

@@ -16,6 +16,8 @@ export interface Scene {
   readonly scrollTop: number;
   /** Pixels above the rows. */
   readonly head: number;
+  /** The height of the first rows, which do not scroll. */
+  readonly fixed: number;
   /** The run's age in milliseconds. */
   readonly now: number;
   readonly isRunning: boolean;
@@ -52,9 +54,12 @@ export interface Scene {
 const REUSED_PX = 16;
 
 export const visibleTracks = (scene: Scene): Track[] =>
-  scene.layout.between(scene.scrollTop, scene.scrollTop + scene.height - scene.head);
+  scene.layout.between(scene.scrollTop + scene.fixed, scene.scrollTop + scene.height - scene.head);
 
-export const topOf = (scene: Pick<Scene, "scrollTop" | "head">, track: Track): number => scene.head + track.y - scene.scrollTop;
+export const fixedTracks = (scene: Scene): Track[] => scene.layout.between(0, scene.fixed);
+
+export const topOf = (scene: Pick<Scene, "scrollTop" | "head" | "fixed">, { y }: { readonly y: number }): number =>
+  scene.head + y - (y < scene.fixed ? 0 : scene.scrollTop);
 
 export const isPointedAt = (mark: Mark, span: string | null): boolean =>
   span !== null && (mark.row.span_id === span || (mark.shape === "attempt" && mark.row.parent_id === span));

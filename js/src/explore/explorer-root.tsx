@@ -1,8 +1,9 @@
-// What explores a run beyond its bars, each part as a tree of its own: the panels below the toolbar, and the filters beside the
-// search. They are loaded when one of them is opened for the first time, since a run can be shown without them.
+// What explores a run beyond its bars, each part as a tree of its own: the panels below the toolbar, the filters beside the
+// search, and the whole run above the chart. They are loaded when one of them is opened for the first time, since a run can be shown without them.
 
 import { type LateRoot, mountLate } from "../elements/late-root";
 import type { KernelConnection } from "../kernel/connection";
+import { arrangeBy, type Grouping } from "../layout/groups";
 import style from "../theme/explore-late.css";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
@@ -11,6 +12,7 @@ import { Grid } from "./grid";
 import { GraphAsker } from "./graph-asker";
 import { GraphPane } from "./graph-pane";
 import { LookView } from "./look-view";
+import { Minimap } from "./minimap";
 import { Panels } from "./panels";
 
 /** What narrows a search by kinds of spans and by how they ended. */
@@ -47,3 +49,18 @@ export const mountPanel = (place: HTMLElement, view: View): LateRoot => mountLat
 /** Columns, lane and colours. */
 export const mountLook = (place: HTMLElement, view: View, theme: { readonly value: Theme }, prefix: string): LateRoot =>
   mountLate(place, style, (change) => <LookView view={view} theme={theme.value} prefix={prefix} change={change} />);
+
+/** The whole run above the chart; and what a person groups the rows by. */
+export function mountMinimap(place: HTMLElement, view: View): LateRoot {
+  const root = mountLate(place, style, (change) => <Minimap view={view} change={change} />);
+  let arranged: Grouping | null = null;
+  return {
+    update: () => {
+      const grouping = view.grouping.value;
+      if (grouping !== arranged) view.arrange.value = grouping && arrangeBy(grouping);
+      arranged = grouping;
+      root.update();
+    },
+    end: root.end,
+  };
+}

@@ -1,6 +1,7 @@
 // What the buttons `View` and `…` open below the toolbar: how the run is shown, and what is needed now and then.
 
 import type { View } from "../view/view";
+import { GROUPINGS, groupingsOf } from "../layout/groups";
 import { Choice, Choices } from "./choices";
 import { hasGrid } from "./grid-lines";
 import { LookChoices } from "./look-choices";
@@ -21,6 +22,7 @@ const ViewPanel = ({ view, change }: { view: View; change: number }) => (
       <Choice name="Table" icon="table" keys="t" isOn={view.shape.value === "table"} act={() => (view.shape.value = "table")} />
       {hasGrid(view.store) && <Choice name="Grid" icon="grid" title="Rows or items, and their tasks, as coloured cells" isOn={view.shape.value === "grid"} act={() => (view.shape.value = "grid")} />}
     </Choices>
+    <GroupChoices view={view} />
     <Choices name="Mark">
       <Choice name="Critical path" icon="critical" keys="c" isOn={view.isCriticalShown.value} act={() => (view.isCriticalShown.value = !view.isCriticalShown.value)} />
       <Choice name="Arrows" icon="arrows" keys="r" title="Who waits for whom" isOn={view.areArrowsShown.value} act={() => (view.areArrowsShown.value = !view.areArrowsShown.value)} />
@@ -28,6 +30,21 @@ const ViewPanel = ({ view, change }: { view: View; change: number }) => (
     <LookChoices view={view} change={change} />
   </>
 );
+
+/** Only what the run has is offered. */
+function GroupChoices({ view }: { view: View }) {
+  const { grouping, pinned, store } = view;
+  store.version.value;
+  return (
+    <Choices name="Rows by">
+      <Choice name="Phase and task" isOn={grouping.value === null} act={() => (grouping.value = null)} />
+      {groupingsOf(store).map((each) => (
+        <Choice key={each} name={GROUPINGS[each]} isOn={grouping.value === each} act={() => (grouping.value = each)} />
+      ))}
+      {pinned.value.size > 0 && <Choice name="Unpin all" icon="pin" title="Let all rows scroll again" act={() => (pinned.value = new Set())} />}
+    </Choices>
+  );
+}
 
 const MorePanel = ({ view }: { view: View }) => (
   <>

@@ -18,7 +18,7 @@ export interface Hit {
 
 export function hitAt(view: View, x: number, y: number, now: number): Hit | undefined {
   if (y < view.head.value) return undefined;
-  const down = y - view.head.value + view.scrollTop.value;
+  const down = view.downAt(y);
   const track = trackAt(view.layout.value, down);
   if (!track) return undefined;
   const { from, to } = view.window.value;

@@ -7,6 +7,7 @@ import { durationOf, isError, isStartup, isTask } from "../wire/predicates";
 import type { Row, Work } from "../wire/rows";
 import { stateOfMany } from "../wording/labels";
 import { isAnswer, Together } from "./answers";
+import { giverOf, phaseAround, rowAbove } from "./handed-on";
 import { heatOf } from "./heat";
 import { isOfAny, type Mark, markOf } from "./marks";
 import { phaseMarks } from "./phase-marks";
@@ -23,7 +24,6 @@ const MOST_PRESSED = 40;
 const MANY_SIBLINGS = 100;
 /** The items of a task that runs for more of them than these are folded away, until a person opens their row. */
 const MOST_ITEMS = 12;
-const GIVERS: ReadonlySet<string> = new Set(["delegation", "review", "nested"]);
 
 /** The id of the row that stands for all rows of a map, where they are many. */
 export const ALL_ROWS = "rows:";
@@ -45,6 +45,24 @@ export interface Left {
   readonly spans: ReadonlySet<string>;
 }
 
+/** What arranges the rows of tasks in another way than below their phases has to do with. */
+export interface Arranging {
+  readonly store: Store;
+  /** What a person has closed, or opened. */
+  readonly toggled: ReadonlySet<string>;
+  readonly left: Left | null;
+  /** The rows that stand on top. */
+  readonly pinned: ReadonlySet<string>;
+  task(span: string): TaskMarks;
+  /** Adds a row below the last one. */
+  add(made: Made, whole: Track["source"]): void;
+}
+
+export type Arrange = (rows: Arranging) => void;
+
+type Made = Omit<Track, "y" | "marks" | "source">;
+const NONE: ReadonlySet<string> = new Set();
+
 /** Whether what is below a row is shown; `toggled` are the rows that a person has closed, or opened where many items are. */
 export const isOpen = (row: Row, toggled: ReadonlySet<string>): boolean => toggled.has(row.span_id) === hasManyItems(row);
 
@@ -62,10 +80,15 @@ export class LayoutBuilder {
   readonly #together = new Map<string, Together>();
   #collapsed: ReadonlySet<string> = new Set();
   #left: Left | null = null;
+  #pinned = NONE;
   #y = 0;
 
-  /** @param left What alone is shown, with all that is around it; everything is where it is null. */
-  build(store: Store, collapsed: ReadonlySet<string>, left: Left | null = null): Layout {
+  /**
+   * @param left What alone is shown, with all that is around it; everything is where it is null.
+   * @param pinned The rows that stand on top, each with what is open below it.
+   * @param arrange What adds the rows of the tasks; null: they stand below their phases.
+   */
+  build(store: Store, collapsed: ReadonlySet<string>, left: Left | null = null, pinned = NONE, arrange: Arrange | null = null): Layout {
     this.#catchUp(store);
     const kept = new Map<string, Track>();
     if (left === null && this.#left === null) for (const track of this.#tracks) kept.set(track.id, track);
@@ -73,13 +96,24 @@ export class LayoutBuilder {
     this.#kept = kept;
     this.#tracks = [];
     this.#collapsed = collapsed;
+    this.#pinned = pinned;
     this.#y = 0;
+    for (const span of pinned) {
+      const row = store.row(span);
+      if (!row || (left && !left.rows.has(span))) continue;
+      if (row.kind === "phase") this.#addPhase(store, row, 0, null, null);
+      else this.#addTask(store, row, 0, rowAbove(store, row), giverOf(store, row));
+    }
+    const pinnedHeight = this.#y;
     const roots = this.#listRoots(store);
     const add = (row: Row, depth: number): void =>
       row.kind === "phase" ? this.#addPhase(store, row, depth, null, null) : this.#addTask(store, row, depth, null);
-    if (isMapOfMany(store) && left === null) this.#addMap(store, roots, add);
+    if (arrange) {
+      arrange({ store, toggled: collapsed, left, pinned, task: (span) => this.#task(store, span), add: (made, whole) => this.#add(made, whole) });
+      for (const row of roots) if (row.kind !== "phase" && !isTask(row) && this.#isLeft(row)) add(row, 0);
+    } else if (isMapOfMany(store) && left === null) this.#addMap(store, roots, add);
     else this.#addSiblings(null, roots, 0, add);
-    return new Layout(this.#tracks, this.#y, this.#done, this.#named);
+    return new Layout(this.#tracks, this.#y, this.#done, this.#named, pinnedHeight);
   }
 
   // --- What changed ---------------------------------------------------------------------------------------------------
@@ -277,8 +311,9 @@ export class LayoutBuilder {
     for (const each of rows) if (isExpanded || each.status !== "ok") add(each, depth);
   }
 
+  /** Whether a search leaves a row, and in its place. */
   #isLeft(row: Row): boolean {
-    return this.#left === null || this.#left.rows.has(row.span_id);
+    return !this.#pinned.has(row.span_id) && (this.#left === null || this.#left.rows.has(row.span_id));
   }
 
   /** What a search leaves is open, however many rows it is. */
@@ -287,7 +322,7 @@ export class LayoutBuilder {
   }
 
   /** Adds a row below the last one; the very row of last time where it would be the same. */
-  #add(made: Omit<Track, "y" | "marks" | "source">, whole: Track["source"]): void {
+  #add(made: Made, whole: Track["source"]): void {
     const source = this.#left === null ? whole : leftOf(whole, this.#left.spans);
     const kept = this.#kept.get(made.id);
     const track: Track = { ...made, y: this.#y, source, get marks() { return source.marks; } };
@@ -351,31 +386,4 @@ function compress(mark: Mark): Mark[] {
   const { height } = COLLAPSED;
   const { collapsed } = SHAPES[mark.shape];
   return collapsed === null ? [] : [{ ...mark, top: collapsed === "upper" ? COLLAPSED.llm : COLLAPSED.tool, height }];
-}
-
-/** The row of a task below which another one stands: of the task around it, or as far up as is known. */
-function rowAbove(store: Store, task: Row): string {
-  let above = task;
-  do above = store.row(above.parent_id ?? "") ?? above;
-  while (!isTask(above) && store.row(above.parent_id ?? ""));
-  return above.span_id;
-}
-
-/** The outermost phase between a task and the row below which it stands: of the task that began its run. */
-function phaseAround(store: Store, task: Row, top: string): Row | undefined {
-  let found: Row | undefined;
-  for (let at = store.row(task.parent_id ?? ""); at && at.kind !== "task" && at.span_id !== top; at = store.row(at.parent_id ?? "")) {
-    if (at.kind === "phase") found = at;
-  }
-  return found;
-}
-
-/** By what a worker's row was handed on, or a phase of a nested run: between the two may be that run. */
-function giverOf(store: Store, worker: Row): string | null {
-  for (let at = worker.parent_id; at; at = store.row(at)?.parent_id) {
-    const kind = store.row(at)?.kind;
-    if (kind === undefined || kind === "task") return null;
-    if (GIVERS.has(kind)) return at;
-  }
-  return null;
 }

@@ -37,6 +37,9 @@ export interface Track {
   readonly members: readonly string[];
   /** The span in that row by which the work was handed on to this one. */
   readonly giver: string | null;
+  /** Of a row that brings others together: what it says in place of its time, and the same in whole words. */
+  readonly told?: string;
+  readonly toldInWords?: string;
 }
 
 /** Work handed from one row to another, and back. */
@@ -87,6 +90,8 @@ export class Layout {
     /** The names of the tasks and phases that are done: what the others no longer wait for. */
     readonly done: ReadonlySet<string>,
     readonly named: Named,
+    /** Of the first rows, which a person has pinned. */
+    readonly pinnedHeight = 0,
   ) {}
 
   /** The row of a task, phase or group; undefined where it is folded away, or has none. */

@@ -20,7 +20,7 @@ export class Selection {
 }
 
 /** False for the id of a row that stands for many others, which is known on this page alone. */
-export const isOfSpan = (id: string): boolean => !/^(?:rows|done|work):/.test(id);
+export const isOfSpan = (id: string): boolean => !/^(?:rows|done|work|by):/.test(id);
 
 export const areSameSpans = (one: readonly string[], other: readonly string[]): boolean =>
   one.length === other.length && one.every((span, k) => span === other[k]);

@@ -3,7 +3,8 @@
 
 import { computed, effect, type Signal, signal, untracked } from "@preact/signals";
 import * as scale from "../layout/time-scale";
-import { ALL_ROWS, isMapOfMany, isOpen, LayoutBuilder } from "../layout/layout-builder";
+import { ALL_ROWS, type Arrange, isMapOfMany, isOpen, LayoutBuilder } from "../layout/layout-builder";
+import type { Grouping } from "../layout/groups";
 import { AXIS_HEIGHT } from "../layout/sizes";
 import { EMPTY, type Layout, type Track } from "../layout/tracks";
 import type { Store } from "../store/store";
@@ -44,6 +45,12 @@ export class View {
   /** The tab of the drawer that a person chose last. */
   readonly tab = signal("summary");
   readonly collapsed = signal<ReadonlySet<string>>(new Set());
+  /** What the rows are grouped by; null: by phase and task. */
+  readonly grouping = signal<Grouping | null>(null);
+  /** What arranges them so, which is loaded late. */
+  readonly arrange = signal<Arrange | null>(null);
+  /** The rows that stay on top. */
+  readonly pinned = signal<ReadonlySet<string>>(new Set());
   /** The rows that a person has closed among those that a search leaves: at first they are all open. */
   readonly #closedFound = signal<ReadonlySet<string>>(new Set());
   readonly follow = signal<scale.FollowMode>("fit");
@@ -73,6 +80,15 @@ export class View {
   /** Pixels of the chart: its width, and the height that rows have below its head. */
   readonly width = signal(600);
   readonly viewport = signal(0);
+  /** The pointer has been at the names of the rows. */
+  readonly isVisited = signal(false);
+  /** There are more rows than the chart is high. */
+  readonly isScrolling = signal(false);
+  /** The height of the rows on top that do not scroll: of those that are pinned, as many as leave room for others. */
+  readonly fixed = computed(() => {
+    const [{ value: layout }, most] = [this.layout, this.viewport.value * 0.6];
+    return layout.pinnedHeight > most ? (layout.tracks[layout.indexAt(most)]?.y ?? 0) : layout.pinnedHeight;
+  });
   /** The run's age as shown, a few times a second while it runs. */
   readonly age = signal(0);
   readonly window = signal<scale.TimeWindow>({ from: 0, to: 1000 });
@@ -112,7 +128,7 @@ export class View {
       const rows = this.search.shownRows.value;
       const spans = this.search.spans.value;
       const found = rows && spans ? { rows, spans } : null;
-      this.layout.value = this.#layoutBuilder.build(store, this.#folds.value, found);
+      this.layout.value = this.#layoutBuilder.build(store, this.#folds.value, found, this.pinned.value, this.arrange.value);
       untracked(() => this.keepScroll());
     });
     const stopOpening = effect(() => {
@@ -139,7 +155,7 @@ export class View {
     if (this.follow.value === "fit") this.#show(scale.fitRun(this.#extent(now)));
     else if (this.follow.value === "now") this.#show(scale.followEnd(this.window.value, this.#extent(now)));
     if (this.isFollowingRows.value && this.store.isTicking) {
-      this.#scrollTo(scrollToRunning(this.layout.value, this.scrollTop.value, this.viewport.value));
+      this.#scrollTo(scrollToRunning(this.layout.value, this.scrollTop.value, this.viewport.value, this.fixed.value));
     }
   }
 
@@ -199,7 +215,19 @@ export class View {
 
   /** Fits the marked range. */
   fitRange(now: number): void {
-    if (this.range.value) this.#take(scale.within(this.range.value, this.#extent(now)));
+    if (this.range.value) this.show(this.range.value, now);
+  }
+
+  /** Shows a stretch of time, as far as the run goes; all of it as `fit` does. */
+  show(window: scale.TimeWindow, now: number): void {
+    const [next, all] = [scale.within(window, this.#extent(now)), this.whole(now)];
+    if (next.to - next.from < all.to) this.#take(next);
+    else this.fit();
+  }
+
+  /** What is shown of the whole run. */
+  whole(now: number): scale.TimeWindow {
+    return scale.fitRun(this.#extent(now));
   }
 
   /** Selects a span in place of what was selected; null: nothing. */
@@ -287,6 +315,25 @@ export class View {
     this.keepScroll();
   }
 
+  /** Keeps a row on top, or no more. */
+  togglePin(row: string): void {
+    const pinned = new Set(this.pinned.value);
+    if (!pinned.delete(row)) pinned.add(row);
+    this.pinned.value = pinned;
+  }
+
+  /** The rows of which something is on screen. */
+  get shownTracks(): Track[] {
+    const [layout, top, fixed] = [this.layout.value, this.scrollTop.value, this.fixed.value];
+    return [...layout.between(0, fixed), ...layout.between(top + fixed, top + this.viewport.value)];
+  }
+
+  /** The height in the layout of what stands `y` pixels below the upper edge of the chart. */
+  downAt(y: number): number {
+    const down = y - this.head.value;
+    return down < this.fixed.value ? down : down + this.scrollTop.value;
+  }
+
   /** Scrolls as a person does: from then on the rows stay where they are. */
   scroll(top: number): void {
     if (Math.abs(top - this.scrollTop.value) < 1) return;
@@ -308,8 +355,11 @@ export class View {
   reveal(): void {
     const track = this.selectedTrack;
     if (!track) return;
-    const [top, bottom] = [this.scrollTop.value, this.scrollTop.value + this.viewport.value];
-    if (track.y < top) this.#scrollTo(track.y);
+    const { value: fixed } = this.fixed;
+    const [top, bottom] = [this.scrollTop.value + fixed, this.scrollTop.value + this.viewport.value];
+    if (track.y < fixed) {
+      // It is always in sight.
+    } else if (track.y < top) this.#scrollTo(track.y - fixed);
     else if (track.y + track.height > bottom) this.#scrollTo(Math.min(track.y, track.y + track.height - this.viewport.value));
     const row = this.selectedRow.value;
     if (row?.start_ms == null || this.follow.value === "fit") return;
@@ -353,7 +403,7 @@ export class View {
     const { tracks } = this.layout.value;
     const from = this.selectedTrack ?? tracks.find((track) => track.y >= this.scrollTop.value);
     if (!from) return;
-    const y = from.y + step * Math.max(this.viewport.value - from.height, from.height);
+    const y = from.y + step * Math.max(this.viewport.value - this.fixed.value - from.height, from.height);
     const there = tracks.findIndex((track) => track.y + track.height > y);
     const to = there < 0 ? tracks.length - 1 : there;
     this.moveRow(to - (this.selectedTrack ? tracks.indexOf(this.selectedTrack) : -1));

@@ -33,7 +33,7 @@ export function nextSlowest(layout: Layout, span: string | null): string | undef
   return order[(order.indexOf(span ?? "") + 1) % Math.max(order.length, 1)];
 }
 
-const isAtWork = (track: Track): boolean => track.kind === "task" && (track.row.status === "running" || track.row.status === "waiting");
+const isAtWork = (track: Track): boolean => (track.kind === "task" || track.told !== undefined) && (track.row.status === "running" || track.row.status === "waiting");
 
 /** The next row at work after the one that holds the selection, around to the first. */
 export function nextRunning(layout: Layout, current: Track | undefined): Track | undefined {
@@ -43,21 +43,21 @@ export function nextRunning(layout: Layout, current: Track | undefined): Track |
 
 /**
  * How far to scroll so that what runs now is in sight: as far as now where that shows as many running rows as any place
- * could, else so that the first of the best stretch stands under the row above it.
+ * could, else so that the first of the best stretch stands under the row above it. The rows of the first `fixed` pixels do not scroll.
  */
-export function scrollToRunning(layout: Layout, scrollTop: number, viewport: number): number {
-  const running = layout.tracks.filter(isAtWork);
+export function scrollToRunning(layout: Layout, scrollTop: number, viewport: number, fixed = 0): number {
+  const running = layout.tracks.filter((track) => track.y >= fixed && isAtWork(track));
   if (running.length === 0) return scrollTop;
-  const bottomOf = (track: Track): number => track.y + Math.min(track.height, viewport);
-  const seen = running.filter((track) => track.y >= scrollTop && bottomOf(track) <= scrollTop + viewport).length;
+  const bottomOf = (track: Track): number => track.y + Math.min(track.height, viewport - fixed);
+  const seen = running.filter((track) => track.y >= scrollTop + fixed && bottomOf(track) <= scrollTop + viewport).length;
   let [best, most] = [running[0] as Track, 0];
   for (let first = 0, end = 0; first < running.length; first += 1) {
     const track = running[first] as Track;
-    while (end < running.length && bottomOf(running[end] as Track) <= track.y + viewport) end += 1;
+    while (end < running.length && bottomOf(running[end] as Track) <= track.y + viewport - fixed) end += 1;
     if (end - first > most) [best, most] = [track, end - first];
   }
   if (seen >= most) return scrollTop;
   const above = layout.tracks[layout.tracks.indexOf(best) - 1];
   const last = running[running.indexOf(best) + most - 1] ?? best;
-  return above && bottomOf(last) <= above.y + viewport ? above.y : best.y;
+  return (above && bottomOf(last) <= above.y + viewport - fixed ? above.y : best.y) - fixed;
 }
