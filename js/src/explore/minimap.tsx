@@ -104,7 +104,7 @@ export function Minimap({ view }: { view: View; change: number }) {
         <i class="et-minimap-rest" style={{ left: 0, width: `${left}px` }} />
         <i class="et-minimap-rest" style={{ left: `${right}px`, right: 0 }} />
         <div class="et-minimap-window" role="slider" tabIndex={0} aria-label="Time on screen" aria-valuemin={0}
-          aria-valuemax={Math.round(Math.max(whole.to - (window.to - window.from), window.from))} aria-valuenow={Math.round(window.from)}
+          aria-valuemax={Math.round(Math.max(end * (1 - (window.to - window.from) / whole.to), window.from))} aria-valuenow={Math.round(window.from)}
           aria-valuetext={isWhole ? `the whole run, ${formatDuration(end)}` : `${formatDuration(window.from)} to ${formatDuration(Math.min(window.to, end))} of ${formatDuration(end)}`}
           title="Time on screen: drag it, or its edges; a double-click shows the whole run" style={{ left: `${left}px`, width: `${Math.max(right - left, 2)}px` }} onKeyDown={onKey} />
       </div>

@@ -153,3 +153,26 @@ it("tells of some rows what they wait for and what waits for them, each once, as
   expect(ways(layout.linksOf(["t", "g"]))).toEqual(["t g", "g h"]);
   expect(ways(layout.linksOf([null, "p"]))).toEqual([]);
 });
+
+describe("a pinned row", () => {
+  const pinned = (ids: string[], closed: string[] = []) => new LayoutBuilder().build(stored({ rows: ROWS }), new Set(closed), null, new Set(ids));
+
+  it("stands on top, with what is open below it, and nowhere else (W36)", () => {
+    const task = pinned(["g"]);
+    expect(task.tracks.map((track) => [track.id, track.depth])).toEqual([["g", 0], ["p", 0], ["t", 1]]);
+    expect(task.pinnedHeight).toBe(task.tracks[0]?.height);
+    const both = pinned(["p", "g"]);
+    expect(both.tracks.map((track) => track.id)).toEqual(["p", "t", "g"]);
+    expect(both.pinnedHeight).toBe(both.height);
+  });
+
+  it("stays where what it was in is closed, and where it is unknown it is nowhere (W36)", () => {
+    expect(pinned(["g", "lost"], ["p"]).tracks.map((track) => track.id)).toEqual(["g", "p"]);
+  });
+
+  it("knows who handed the work on (W36)", () => {
+    const rows = [...ROWS, row({ span_id: "d", kind: "delegation", parent_id: "u", start_ms: 500 }), row({ span_id: "w", kind: "task", parent_id: "d", start_ms: 500 })];
+    const [worker] = new LayoutBuilder().build(stored({ rows }), new Set(), null, new Set(["w"])).tracks;
+    expect([worker?.id, worker?.isWorker, worker?.parent, worker?.giver]).toEqual(["w", true, "t", "d"]);
+  });
+});

@@ -18,12 +18,15 @@ it("hands on selection, drawer, window, scroll, search and focus", () => {
   old.zoom(100, 0.5, 1000);
   old.toggle("p");
   old.search.words.value = "fetch";
+  old.grouping.value = "agent";
+  old.togglePin("g");
   keepView(old, true);
   const next = viewOf("one");
   expect(takeOverView(next)).toBe(true);
   expect([next.selected.value, next.isDrawerOpen.value, next.follow.value, next.search.words.value]).toEqual(["x", true, "off", "fetch"]);
   expect(next.window.value).toEqual(old.window.value);
-  expect(next.layout.value.tracks.map((track) => track.id)).toEqual(["p"]);
+  expect(next.layout.value.tracks.map((track) => track.id)).toEqual(["g", "p"]);
+  expect([next.grouping.value, [...next.pinned.value]]).toEqual(["agent", ["g"]]);
 });
 
 it("hands on nothing to another run, to a second view, or after a while", () => {

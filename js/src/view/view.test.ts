@@ -111,3 +111,40 @@ describe("a worker", () => {
     expect([view.selectedTrack?.id, view.collapsed.value.size]).toEqual(["w", 0]);
   });
 });
+
+describe("pinned rows", () => {
+  beforeEach(() => {
+    view.viewport.value = 100;
+    store.fold(delta(1, 2, { rows: Array.from({ length: 20 }, (_, k) => row({ span_id: `t${k}`, kind: "task", parent_id: "p", start_ms: k })) }), 0);
+    view.togglePin("t5");
+  });
+
+  it("stay while the others scroll, which end below them (W36)", () => {
+    expect([view.fixed.value, view.layout.value.tracks[0]?.id]).toEqual([28, "t5"]);
+    view.scroll(200);
+    const shown = view.shownTracks;
+    expect(shown[0]?.id).toBe("t5");
+    expect((shown[1]?.y ?? 0) - 200 + (shown[1]?.height ?? 0)).toBeGreaterThan(28);
+    // The same place of the chart is the pinned row above, and below it one that has scrolled.
+    expect([view.downAt(view.head.value + 10), view.downAt(view.head.value + 40)]).toEqual([10, 240]);
+    view.togglePin("t5");
+    expect([view.fixed.value, view.layout.value.tracks[0]?.id]).toEqual([0, "p"]);
+  });
+
+  it("cover no row that a step leads to, and need no scrolling themselves (W36)", () => {
+    view.scroll(300);
+    view.select("t0");
+    view.reveal();
+    const track = view.selectedTrack;
+    expect((track?.y ?? 0) - view.scrollTop.value).toBe(view.fixed.value);
+    view.scroll(300);
+    view.select("t5");
+    view.reveal();
+    expect(view.scrollTop.value).toBe(300);
+  });
+
+  it("leave room for others: what is too much scrolls with them (W36)", () => {
+    for (const id of ["t6", "t7", "t8"]) view.togglePin(id);
+    expect([view.layout.value.pinnedHeight, view.fixed.value]).toEqual([112, 56]);
+  });
+});
