@@ -51,6 +51,7 @@ def measure(*, quick: bool) -> list[Row]:
         ask("firstPaint", *some)  # to warm up
         first, bare = ask("firstPaint", *some), ask("firstPaint", *_EMPTY)
         panning, bare_panning = _frames(page, "pan", *many), _frames(page, "pan", *_EMPTY)
+        by_agent, anew = _frames(page, "pan", *some, "Agent"), _frames(page, "group", *some)
         live = _frames(page, "live", *some)
         batch, alone, bare_batch = (_frames(page, "batch", *shape, names=_SCRIPTS) for shape in (some, one, (1, 1)))
         cells = (5, 3) if quick else (2_500, 3)
@@ -80,6 +81,8 @@ def measure(*, quick: bool) -> list[Row]:
         _row(f"first paint of {n} spans", first, bare, most=150),
         _row(f"a frame, panning {all_spans} spans, p50, CPU", panning[50], bare_panning[50], most=8),
         _row(f"a frame, panning {all_spans} spans, p95, CPU", panning[95], bare_panning[95], most=16),
+        _row(f"a frame, panning {n} spans by agent, p95, CPU", by_agent[95], bare_panning[95], most=16),
+        _row(f"a frame, {n} spans grouped anew, p95, CPU", anew[95], bare_panning[95], most=100),
         _row(f"a frame, {n} spans come live, p95, CPU", live[95], bare_panning[95], most=33),
         _row(
             f"the same with columns, lane and colours, panning {all_spans} spans",

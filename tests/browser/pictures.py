@@ -87,6 +87,7 @@ def main() -> None:
             draw_parts(browser, theme)
             draw_grid(browser, theme)
             draw_graph(browser, theme)
+            draw_agents(browser, theme)
             draw_comparison(browser, theme)
             draw_columns(browser, theme)
             draw(lab, browser, theme)
@@ -136,6 +137,21 @@ def draw_graph(browser: Browser, theme: str) -> None:
         page.mouse.move(2, 2)
         page.wait_for_timeout(700)
         page.screenshot(path=PICTURES / f"graph-{theme}.png", full_page=True, clip=_crop(view, 660))
+        page.close()
+
+
+def draw_agents(browser: Browser, theme: str) -> None:
+    """Photograph a made-up run by agent, with the part of it that the chart shows."""
+    with served_view() as address:
+        page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=1.1)
+        view = open_view(page, address, f"at=99999&theme={theme}", width=WIDTH)
+        for name in ("View", "Agent", "View"):
+            view.get_by_role("button", name=name, exact=True).click()
+        view.locator(".et-gutter").press("w")
+        view.locator(".et-minimap").wait_for()
+        page.mouse.move(2, 2)
+        page.wait_for_timeout(700)
+        page.screenshot(path=PICTURES / f"agents-{theme}.png", full_page=True, clip=_crop(view, 560))
         page.close()
 
 
