@@ -128,6 +128,8 @@ describe("rows by status", () => {
     const names = (layout: ReturnType<typeof build>) => layout.tracks.map(({ row, told }) => [row.name, told]);
     expect(names(build("status", { rows: [task("a", "Ana", 0, null)], is: run() }))).toEqual([["pending", "0 tasks"], ["running", "1 task"], ["done", "0 tasks"]]);
     expect(names(build("status"))).toEqual([["done", "4 tasks"], ["failed", "1 task"]]);
+    const inside = [task("row", null, 0, 100), task("one", "Ana", 0, 50, { parent_id: "row" }), task("two", "Ana", 50, 100, { parent_id: "row", status: "error" })];
+    expect(names(build("status", { rows: inside }))).toEqual([["done", "1 task"]]);
   });
 });
 

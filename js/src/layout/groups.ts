@@ -100,8 +100,8 @@ function collect(rows: Arranging, grouping: Grouping): Group[] {
     const isReview = row.kind === "review" && store.row(row.parent_id ?? "")?.kind === "phase";
     if (isByCall || !(isTask(row) || isReview)) continue;
     const task = isReview ? null : rows.task(row.span_id);
-    // What only frames the work of others is none of its own.
-    if (task?.workers.length && (row.item_count != null || row.agent == null)) continue;
+    // What only frames the work of others is none of its own; of states, those are told that the run counts.
+    if (grouping === "status" ? isInTask(store, row) : task?.workers.length && (row.item_count != null || row.agent == null)) continue;
     const group = groupOf(nameOfWhole(row));
     wholes.set(row.span_id, group);
     if (left && !left.rows.has(row.span_id)) continue;
@@ -131,6 +131,11 @@ function collect(rows: Arranging, grouping: Grouping): Group[] {
   return grouping === "status" ? found.sort((a, b) => rank(a) - rank(b)) : found;
 }
 
+function isInTask(store: Store, row: Row): boolean {
+  const above = rowAbove(store, row);
+  return above !== row.span_id && store.row(above)?.kind === "task";
+}
+
 /** A tool by which work is handed on is no work of its own. */
 const isHandOver = (store: Store, { kind, span_id }: Row): boolean => kind === "tool" && store.children(span_id).some((child) => child.kind === "delegation");
 
@@ -154,7 +159,7 @@ function addGroup(rows: Arranging, grouping: Grouping, group: Group, marksOf: Ma
   const isExpanded = parts.length > 0 && rows.toggled.has(id) === (left === null);
   const own = parts.filter((part) => part.calls !== null || !pinned.has(part.row.span_id));
   // A task with calls of several models stands in the first row of these.
-  const spans = own.flatMap((part) => (part.calls && !shown.has(part.row.span_id) ? [...part.spans, part.row.span_id] : part.spans));
+  const spans = own.flatMap((part) => (part.calls && !shown.has(part.row.span_id) && !pinned.has(part.row.span_id) ? [...part.spans, part.row.span_id] : part.spans));
   for (const span of spans) shown.add(span);
   const items = parts.flatMap(({ row, source, lanes, calls }): Item[] =>
     calls ? calls.map((call) => ({ row: call, source, lanes: 1 })) : [{ row, source, lanes }]).filter(({ row }) => row.start_ms != null);

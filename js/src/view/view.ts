@@ -275,8 +275,7 @@ export class View {
 
   /** Selects a span from elsewhere (a chip, a link): opens what it is in, scrolls and pans it into sight, opens the drawer. */
   goTo(span: string): void {
-    const row = this.store.row(span);
-    if (!row) return;
+    if (!this.store.row(span)) return this.layout.value.track(span) && this.#step(span);
     const owner = this.store.ownerOf(span);
     if (this.search.shownRows.value?.has(owner) === false) this.search.isDimming.value = true;
     for (const around of this.#around(span)) if (around !== owner && !this.#isOpen(around)) this.toggle(around);
