@@ -49,6 +49,7 @@ interface RowProps {
 function TrackRow({ view, track, index, down, isPinned, isCurrent, isDimmed, prefix }: RowProps) {
   const { row } = track;
   const state = stateOfRow(view.store, row);
+  const pin = view.pin.value?.(track, isCurrent);
   // A row that folds has its arrow in the margin, unless that would take it for a neighbour of the row it is in.
   const inset = track.depth - (track.hasChildren && track.giver === null ? 1 : 0);
   const hasMonogram = track.kind === "task" && !!row.agent && !isHandler(row) && !track.isWorker;
@@ -87,7 +88,7 @@ function TrackRow({ view, track, index, down, isPinned, isCurrent, isDimmed, pre
           <span class="et-inner-errors"><Icon name="error" size={11} />{track.errors}<span class="et-hidden"> {track.errors === 1 ? "error" : "errors"} inside</span></span>
         )}
       </span>
-      {track.id === row.span_id && track.kind !== "group" && !track.members.length && <Pin view={view} row={row} isCurrent={isCurrent} />}
+      {pin && <span role="gridcell"><button {...pin} /></span>}
       <span role="gridcell" class="et-hidden">{[state.name, track.toldInWords, row.delta, ...describeRounds(row, track.rounds)].filter(Boolean).join(", ")}</span>
       {view.cells.value?.(track).map((cell) => <span role="gridcell" {...cell} />)}
       <TimeCell track={track} view={view} state={state} />
@@ -100,23 +101,6 @@ function Title({ name }: { name: string }) {
   const end = distinctiveEnd(name);
   if (end === "") return <>{name}</>;
   return <span class="et-parted"><span class="et-stem">{name.slice(0, name.length - end.length)}</span><span class="et-end">{end}</span></span>;
-}
-
-/** Keeps a row on top. It is there for the row under the pointer, the one that the keys are at, and for those that are pinned. */
-function Pin({ view, row, isCurrent }: { view: View; row: Row; isCurrent: boolean }) {
-  const isOn = view.pinned.value.has(row.span_id);
-  return (
-    <span role="gridcell">
-      <button class="et-pin" aria-label={`Pin ${nameOf(row)}`} aria-pressed={isOn} title={isOn ? "Let it scroll again" : "Keep it on top"} tabIndex={isCurrent ? 0 : -1}
-        onDblClick={(event) => event.stopPropagation()}
-        onClick={(event) => {
-          event.stopPropagation();
-          // Its row moves, and with it would go the focus.
-          event.currentTarget.closest<HTMLElement>(".et-gutter")?.focus({ preventScroll: true });
-          view.togglePin(row.span_id);
-        }}><Icon name="pin" size={13} /></button>
-    </span>
-  );
 }
 
 /** How long a row takes, or has waited: what for stands in its bar. */

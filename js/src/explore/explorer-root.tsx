@@ -14,6 +14,7 @@ import { GraphPane } from "./graph-pane";
 import { LookView } from "./look-view";
 import { Minimap } from "./minimap";
 import { Panels } from "./panels";
+import { pinButton } from "./pins";
 
 /** What narrows a search by kinds of spans and by how they ended. */
 export const mountFilters = (place: HTMLElement, view: View): LateRoot => mountLate(place, style, (change) => <Filters view={view} change={change} />);
@@ -50,10 +51,11 @@ export const mountPanel = (place: HTMLElement, view: View): LateRoot => mountLat
 export const mountLook = (place: HTMLElement, view: View, theme: { readonly value: Theme }, prefix: string): LateRoot =>
   mountLate(place, style, (change) => <LookView view={view} theme={theme.value} prefix={prefix} change={change} />);
 
-/** The whole run above the chart; and what a person groups the rows by. */
+/** The whole run above the chart; and what a person groups the rows by, and keeps on top. */
 export function mountMinimap(place: HTMLElement, view: View): LateRoot {
   const root = mountLate(place, style, (change) => <Minimap view={view} change={change} />);
   let arranged: Grouping | null = null;
+  view.pin.value = (track, isCurrent) => pinButton(view, track, isCurrent);
   return {
     update: () => {
       const grouping = view.grouping.value;

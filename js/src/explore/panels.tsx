@@ -41,7 +41,7 @@ function GroupChoices({ view }: { view: View }) {
       {groupingsOf(store).map((each) => (
         <Choice key={each} name={GROUPINGS[each]} isOn={grouping.value === each} act={() => (grouping.value = each)} />
       ))}
-      {pinned.value.size > 0 && <Choice name="Unpin all" icon="pin" title="Let all rows scroll again" act={() => (pinned.value = new Set())} />}
+      {pinned.value.size > 0 && <Choice name="Unpin all" title="Let all rows scroll again" act={() => (pinned.value = new Set())} />}
     </Choices>
   );
 }

@@ -14,8 +14,6 @@ export interface PageAround {
 export interface Deed {
   /** The keys that do it, as `KeyboardEvent.key` names them. */
   readonly keys: readonly string[];
-  /** What it does, in a few words. */
-  readonly does: string;
   readonly act: (view: View, now: number, page: PageAround) => void;
 }
 
@@ -28,39 +26,39 @@ const pan = (share: number) => (view: View, now: number): void => view.pan(view.
 /** The table. Its groups and their order are those of the panel that `?` opens. */
 export const DEEDS: readonly (readonly [group: string, deeds: readonly Deed[]])[] = [
   ["Time", [
-    { keys: ["w", "+", "="], does: "zoom in", act: zoom(CLOSER) },
-    { keys: ["s", "-"], does: "zoom out", act: zoom(1 / CLOSER) },
-    { keys: ["a"], does: "earlier", act: pan(-STEP) },
-    { keys: ["d"], does: "later", act: pan(STEP) },
-    { keys: ["f"], does: "fit the selection, else the run", act: (view, now) => view.fitSelection(now) },
-    { keys: ["0"], does: "the whole run", act: (view) => view.fit() },
-    { keys: ["l"], does: "follow what runs now", act: (view) => view.goLive() },
-    { keys: ["["], does: "range: from the selection on", act: (view, now) => view.markSide("from", now) },
-    { keys: ["]"], does: "range: up to the selection", act: (view, now) => view.markSide("to", now) },
+    { keys: ["w", "+", "="], act: zoom(CLOSER) },
+    { keys: ["s", "-"], act: zoom(1 / CLOSER) },
+    { keys: ["a"], act: pan(-STEP) },
+    { keys: ["d"], act: pan(STEP) },
+    { keys: ["f"], act: (view, now) => view.fitSelection(now) },
+    { keys: ["0"], act: (view) => view.fit() },
+    { keys: ["l"], act: (view) => view.goLive() },
+    { keys: ["["], act: (view, now) => view.markSide("from", now) },
+    { keys: ["]"], act: (view, now) => view.markSide("to", now) },
   ]],
   ["Spans", [
-    { keys: ["ArrowDown"], does: "next row", act: (view) => view.moveRow(1) },
-    { keys: ["ArrowUp"], does: "previous row", act: (view) => view.moveRow(-1) },
-    { keys: ["ArrowRight"], does: "next span of the row; opens a row", act: (view) => moveSideways(view, 1) },
-    { keys: ["ArrowLeft"], does: "previous span of the row; closes a row", act: (view) => moveSideways(view, -1) },
-    { keys: ["."], does: "next span in time, in any row", act: (view) => view.moveInTime(1) },
-    { keys: [","], does: "previous span in time", act: (view) => view.moveInTime(-1) },
-    { keys: ["Home"], does: "first row", act: (view) => view.moveRow(-Infinity) },
-    { keys: ["End"], does: "last row", act: (view) => view.moveRow(Infinity) },
-    { keys: ["PageDown"], does: "a page of rows down", act: (view) => view.movePage(1) },
-    { keys: ["PageUp"], does: "a page of rows up", act: (view) => view.movePage(-1) },
+    { keys: ["ArrowDown"], act: (view) => view.moveRow(1) },
+    { keys: ["ArrowUp"], act: (view) => view.moveRow(-1) },
+    { keys: ["ArrowRight"], act: (view) => moveSideways(view, 1) },
+    { keys: ["ArrowLeft"], act: (view) => moveSideways(view, -1) },
+    { keys: ["."], act: (view) => view.moveInTime(1) },
+    { keys: [","], act: (view) => view.moveInTime(-1) },
+    { keys: ["Home"], act: (view) => view.moveRow(-Infinity) },
+    { keys: ["End"], act: (view) => view.moveRow(Infinity) },
+    { keys: ["PageDown"], act: (view) => view.movePage(1) },
+    { keys: ["PageUp"], act: (view) => view.movePage(-1) },
   ]],
   ["Find", [
-    { keys: ["/"], does: "search", act: (_view, _now, page) => page.focusSearch() },
-    { keys: ["n"], does: "next match, else next error", act: (view) => view.goToNext(1) },
-    { keys: ["N"], does: "previous match", act: (view) => view.goToNext(-1) },
-    { keys: ["c"], does: "critical path", act: (view) => (view.isCriticalShown.value = !view.isCriticalShown.value) },
-    { keys: ["r"], does: "arrows: who waits for whom", act: (view) => (view.areArrowsShown.value = !view.areArrowsShown.value) },
-    { keys: ["g"], does: "graph or chart", act: (view) => view.toggleShape("graph") },
-    { keys: ["t"], does: "table or chart", act: (view) => view.toggleShape("table") },
-    { keys: ["Enter", " "], does: "details", act: (view) => (view.isDrawerOpen.value = view.selected.value !== null) },
-    { keys: ["Escape"], does: "close, let go, leave", act: stepOut },
-    { keys: ["?"], does: "these keys", act: (view) => (view.areKeysShown.value = !view.areKeysShown.value) },
+    { keys: ["/"], act: (_view, _now, page) => page.focusSearch() },
+    { keys: ["n"], act: (view) => view.goToNext(1) },
+    { keys: ["N"], act: (view) => view.goToNext(-1) },
+    { keys: ["c"], act: (view) => (view.isCriticalShown.value = !view.isCriticalShown.value) },
+    { keys: ["r"], act: (view) => (view.areArrowsShown.value = !view.areArrowsShown.value) },
+    { keys: ["g"], act: (view) => view.toggleShape("graph") },
+    { keys: ["t"], act: (view) => view.toggleShape("table") },
+    { keys: ["Enter", " "], act: (view) => (view.isDrawerOpen.value = view.selected.value !== null) },
+    { keys: ["Escape"], act: stepOut },
+    { keys: ["?"], act: (view) => (view.areKeysShown.value = !view.areKeysShown.value) },
   ]],
 ];
 

@@ -1,6 +1,7 @@
 // Holds W5: a view that takes the place of another one of its run shows what that one showed.
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { togglePin } from "../explore/pins";
 import { run, stored } from "../testing/runs";
 import { keepView, takeOverView } from "./left-views";
 import { View } from "./view";
@@ -19,7 +20,7 @@ it("hands on selection, drawer, window, scroll, search and focus", () => {
   old.toggle("p");
   old.search.words.value = "fetch";
   old.grouping.value = "agent";
-  old.togglePin("g");
+  togglePin(old, "g");
   keepView(old, true);
   const next = viewOf("one");
   expect(takeOverView(next)).toBe(true);

@@ -2,6 +2,7 @@
 
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Store } from "../store/store";
+import { togglePin } from "../explore/pins";
 import { delta, row, ROWS, run, stored } from "../testing/runs";
 import { View } from "./view";
 
@@ -116,7 +117,7 @@ describe("pinned rows", () => {
   beforeEach(() => {
     view.viewport.value = 100;
     store.fold(delta(1, 2, { rows: Array.from({ length: 20 }, (_, k) => row({ span_id: `t${k}`, kind: "task", parent_id: "p", start_ms: k })) }), 0);
-    view.togglePin("t5");
+    togglePin(view, "t5");
   });
 
   it("stay while the others scroll, which end below them (W36)", () => {
@@ -127,7 +128,7 @@ describe("pinned rows", () => {
     expect((shown[1]?.y ?? 0) - 200 + (shown[1]?.height ?? 0)).toBeGreaterThan(28);
     // The same place of the chart is the pinned row above, and below it one that has scrolled.
     expect([view.downAt(view.head.value + 10), view.downAt(view.head.value + 40)]).toEqual([10, 240]);
-    view.togglePin("t5");
+    togglePin(view, "t5");
     expect([view.fixed.value, view.layout.value.tracks[0]?.id]).toEqual([0, "p"]);
   });
 
@@ -144,7 +145,7 @@ describe("pinned rows", () => {
   });
 
   it("leave room for others: what is too much scrolls with them (W36)", () => {
-    for (const id of ["t6", "t7", "t8"]) view.togglePin(id);
+    for (const id of ["t6", "t7", "t8"]) togglePin(view, id);
     expect([view.layout.value.pinnedHeight, view.fixed.value]).toEqual([112, 56]);
   });
 });

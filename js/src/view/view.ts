@@ -34,6 +34,9 @@ export interface Cell {
 /** Where a page keeps the columns, lane and colours that a person wants, as long as it is open. */
 export const LOOK_KEY = "ensemble-timeline-look";
 
+/** What the button beside the name of a row is made of. */
+export type PinButton = Readonly<Record<string, unknown>>;
+
 export class View {
   readonly layout = signal<Layout>(EMPTY);
   /** The span that was selected last: its details are shown, and steps begin at it. */
@@ -51,6 +54,8 @@ export class View {
   readonly arrange = signal<Arrange | null>(null);
   /** The rows that stay on top. */
   readonly pinned = signal<ReadonlySet<string>>(new Set());
+  /** The button that keeps a row there, which is loaded late; null for rows that have none. */
+  readonly pin = signal<((track: Track, isCurrent: boolean) => PinButton | null) | null>(null);
   /** The rows that a person has closed among those that a search leaves: at first they are all open. */
   readonly #closedFound = signal<ReadonlySet<string>>(new Set());
   readonly follow = signal<scale.FollowMode>("fit");
@@ -312,13 +317,6 @@ export class View {
     if (!folds.delete(row)) folds.add(row);
     this.#folds.value = folds;
     this.keepScroll();
-  }
-
-  /** Keeps a row on top, or no more. */
-  togglePin(row: string): void {
-    const pinned = new Set(this.pinned.value);
-    if (!pinned.delete(row)) pinned.add(row);
-    this.pinned.value = pinned;
   }
 
   /** The rows of which something is on screen. */
