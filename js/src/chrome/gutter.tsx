@@ -109,7 +109,7 @@ function TimeCell({ track, view, state }: { track: Track; view: View; state: Row
   const isGoing = row.kind !== "wait" && row.start_ms != null && row.end_ms == null;
   // Another arrangement has other marks, though the row may be the same.
   if (isGoing) view.layout.value;
-  if (track.told) return <span role="gridcell" class="et-time" title={track.toldInWords}>{track.told}</span>;
+  if (track.told) return <span role="gridcell" class="et-time et-told" title={track.toldInWords}>{track.told}</span>;
   if (state.key === "unknown") return <span role="gridcell" class="et-time" title={state.name}>unknown</span>;
   const wait = isGoing ? waitAt(track.marks, view.age.value) : null;
   if (!wait) return <span role="gridcell" class="et-time" title={explainTime(row, view)}>{timeOf(row, view)}</span>;
