@@ -320,6 +320,7 @@ def test_table_of_a_map_has_rows_of_all_variants_alike_w25(shell, failed, shown)
     filled = [next(filter(None, reversed(variants[: place + 1]))) for place in range(len(found))]
     assert [(variant, int(number)) for variant, (_, number) in zip(filled, found, strict=True)] == shown
     assert "88 more rows; all of them: res.frame" in answer["text/plain"]
+    assert "variantrowstatus" in Elements(answer["text/html"]).text  # the heads of the first columns
 
 
 def test_work_on_many_is_counted_while_it_goes_on_w25(shell):

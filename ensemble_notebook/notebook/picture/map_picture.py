@@ -138,7 +138,7 @@ def _align_texts(frame: pd.DataFrame) -> pd.DataFrame:
 def _write_html(frame: pd.DataFrame) -> Html:
     """The table for a page: numbers from the right, texts from the left and whole, in lines that wrap."""
     texts = frozenset(_list_texts(frame))
-    columns = [Column("") for _ in range(frame.index.nlevels)]
+    columns = [Column("" if name is None else str(name)) for name in frame.index.names]
     for name in frame.columns:
         longest = max(map(len, frame[name]))
         style = f"{BREAKS};min-width:{min(longest, _LEAST_WRAPPED)}ch" if name in texts else ""
