@@ -15,7 +15,7 @@ from ensemble_notebook.trace.timeline.row_columns import read_rows
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.browser.built_view import open_view, served_view
 from tests.browser.cell import LOAD, NIGHT, SLEEPER
-from tests.browser.lab import find_axe_faults, photograph
+from tests.browser.lab import find_axe_faults, photograph, wait_for
 from tests.browser.scenes import run_hier, run_report, show_saved
 
 if TYPE_CHECKING:
@@ -55,6 +55,18 @@ def measure(part: Locator) -> tuple[float, float]:
     return box["x"], box["y"]
 
 
+def place_in(sheet: Locator, part: Locator) -> tuple[float, float]:
+    """Where a part stands in a sheet, by its own scale."""
+    scale = sheet.evaluate("each => each.getBoundingClientRect().width / each.offsetWidth")
+    (left, top), (x, y) = measure(sheet), measure(part)
+    return (x - left) / scale, (y - top) / scale
+
+
+def approx(x: float, y: float) -> Any:
+    """To the pixel."""
+    return pytest.approx((x, y), abs=1)
+
+
 @pytest.mark.parametrize("theme, width", [("light", 1400), ("dark", 1400), ("light", 480), ("dark", 480)])
 def test_w32_a_saved_run_is_a_graph_where_python_has_put_everything(page: Page, theme: str, width: int) -> None:
     with served_view() as address:
@@ -65,18 +77,16 @@ def test_w32_a_saved_run_is_a_graph_where_python_has_put_everything(page: Page, 
         rows = read_rows(saved["graphs"]["aggregated"]["nodes"])
         expect(view.locator(".et-node")).to_have_count(len(rows))
         sheet = view.locator(".et-graph-sheet")
-        scale = sheet.evaluate("each => each.getBoundingClientRect().width / each.offsetWidth")
-        left, top = measure(sheet)
         for row in rows:
             if row["kind"] == "task":
-                x, y = measure(node(view, row["title"]))
-                assert (x - left) / scale == pytest.approx(row["x"], abs=1)
-                assert (y - top) / scale == pytest.approx(row["y"], abs=1)
+                place = node(view, row["title"])
+                wait_for(lambda place=place, row=row: place_in(sheet, place) == approx(row["x"], row["y"]), 30)
         expect(node(view, "market")).to_contain_text("3.5 s · 154 tok · $0.00056")
         expect(node(view, "market")).to_have_attribute("data-status", "ok")
         expect(view.locator(".et-graph-words")).to_have_text(["3 rounds · kept: no retry left"])
         lines = view.locator(".et-graph-line")
-        assert {lines.nth(k).get_attribute("data-kind") for k in range(lines.count())} == {
+        kinds = lines.evaluate_all("all => all.map((line) => line.dataset.kind)")
+        assert {*kinds} == {
             "context",
             "order",
             "loop",
@@ -151,8 +161,7 @@ def test_w32_the_graph_is_zoomed_dragged_and_fitted(page: Page) -> None:
         page.mouse.down()
         page.mouse.move(pane["x"] + 120, pane["y"] + pane["height"] - 50, steps=4)
         page.mouse.up()
-        after = measure(draft)
-        assert (after[0] - before[0], after[1] - before[1]) == pytest.approx((100, -30), abs=1)
+        wait_for(lambda: measure(draft) == approx(before[0] + 100, before[1] - 30), 30)
         width = draft.evaluate("each => each.getBoundingClientRect().width")
         page.keyboard.press("+")
         page.wait_for_function(f"() => document.querySelector('.et-node').getBoundingClientRect().width > {width}")
@@ -202,8 +211,8 @@ def test_w32_a_live_run_fills_the_graph_and_grows_without_moving_the_rest(page: 
             expect(node(view, "Look it up")).to_have_attribute("data-status", "ok")
         tell()
         expect(node(view, "lead")).to_have_attribute("data-status", "ok")
-        assert measure(node(view, "lead")) == pytest.approx(places["lead"], abs=1)
-        assert measure(node(view, "sum")) == pytest.approx(places["sum"], abs=1)
+        wait_for(lambda: measure(node(view, "lead")) == approx(*places["lead"]), 30)
+        wait_for(lambda: measure(node(view, "sum")) == approx(*places["sum"]), 30)
 
 
 def test_w32_three_hundred_tasks_and_more_are_shown(page: Page) -> None:

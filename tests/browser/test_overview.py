@@ -65,6 +65,13 @@ def titles(view: Locator) -> list[str]:
     return view.locator(".et-row .et-title").all_inner_texts()
 
 
+def lies_over(over: dict[str, float], stage: dict[str, float]) -> bool:
+    """Whether a strip of 24 pixels lies over all of a stage, and above it."""
+    is_as_wide = (over["x"], over["width"]) == pytest.approx((stage["x"], stage["width"]), abs=1)
+    is_above = over["y"] + over["height"] <= stage["y"] + 1.5
+    return bool(is_as_wide and is_above and over["height"] == pytest.approx(24, abs=0.5))
+
+
 @pytest.mark.parametrize("width, theme", [(1400, "light"), (480, "dark")])
 def test_w36_the_whole_run_is_shown_once_there_is_more_than_fits_over_the_bars_and_gone_otherwise(
     page: Page, address: str, width: int, theme: str
@@ -76,12 +83,10 @@ def test_w36_the_whole_run_is_shown_once_there_is_more_than_fits_over_the_bars_a
     minimap = view.locator(".et-minimap")
     expect(minimap).to_be_visible()
     page.wait_for_function(_IS_DRAWN)
-    over, stage = box_of(minimap), box_of(view.locator(".et-stage"))
-    assert (over["x"], over["width"]) == pytest.approx((stage["x"], stage["width"]), abs=1)
-    assert over["height"] == pytest.approx(24, abs=0.5)
-    assert over["y"] + over["height"] <= stage["y"] + 1.5
+    wait_for(lambda: lies_over(box_of(minimap), box_of(view.locator(".et-stage"))), 30)
     # What failed is red, where in the run it did: the last task, at its end.
-    assert view.locator(".et-minimap-errors").evaluate("path => path.getBBox().x") > over["width"] * 0.2
+    errors = view.locator(".et-minimap-errors")
+    wait_for(lambda: errors.evaluate("path => path.getBBox().x") > box_of(minimap)["width"] * 0.2, 30)
     assert find_axe_faults(view) == []
     photograph(f"minimap-{width}-{theme}", view)
     view.locator(".et-gutter").press("0")
@@ -101,13 +106,13 @@ def test_w36_its_window_is_dragged_by_its_middle_and_its_edges_and_goes_where_so
     before, inside = value(slider), box_of(slider)
     drag(page, inside["x"] + inside["width"] / 2, y, 60)
     wait_for(lambda: box_of(slider)["x"] == pytest.approx(inside["x"] + 60, abs=2), 30)
-    assert value(slider) > before
-    assert box_of(slider)["width"] == pytest.approx(inside["width"], abs=1)
+    wait_for(lambda: value(slider) > before, 30)
+    wait_for(lambda: box_of(slider)["width"] == pytest.approx(inside["width"], abs=1), 30)
     # Its right edge.
     moved = box_of(slider)
     drag(page, moved["x"] + moved["width"] - 1, y, -80)
     wait_for(lambda: box_of(slider)["width"] == pytest.approx(moved["width"] - 80, abs=3), 30)
-    assert box_of(slider)["x"] == pytest.approx(moved["x"], abs=2)
+    wait_for(lambda: box_of(slider)["x"] == pytest.approx(moved["x"], abs=2), 30)
     # A press beside it.
     page.mouse.click(whole["x"] + 40 + box_of(slider)["width"] / 2, y)
     wait_for(lambda: box_of(slider)["x"] == pytest.approx(whole["x"] + 40, abs=3), 30)
@@ -148,7 +153,7 @@ def test_w36_with_more_rows_than_fit_it_is_there_and_a_drag_chooses_a_time(page:
     whole = box_of(view.locator(".et-minimap"))
     drag(page, whole["x"] + whole["width"] * 0.3, whole["y"] + 10, whole["width"] * 0.2)
     wait_for(lambda: box_of(slider)["width"] == pytest.approx(whole["width"] * 0.2, abs=4), 30)
-    assert box_of(slider)["x"] == pytest.approx(whole["x"] + whole["width"] * 0.3, abs=4)
+    wait_for(lambda: box_of(slider)["x"] == pytest.approx(whole["x"] + whole["width"] * 0.3, abs=4), 30)
 
 
 def test_w36_a_finger_drags_the_window(browser: Browser, address: str) -> None:
@@ -225,8 +230,7 @@ def test_w36_rows_by_tool_and_status_have_what_the_run_has(page: Page, address: 
     choose(view, "Tool")
     expect(view.locator(".et-row .et-title")).to_have_text(["web_search", "fetch_page", "read_pdf", "lookup"])
     canvas = view.locator(".et-canvas")
-    shapes = {bar["shape"] for bar in canvas.evaluate("canvas => canvas.listBars()")}
-    assert shapes == {"tool"}
+    wait_for(lambda: {bar["shape"] for bar in canvas.evaluate("canvas => canvas.listBars()")} == {"tool"}, 30)
     photograph(f"rows-by-tool-{width}-{theme}", view)
     choose(view, "Status")
     expect(view.locator(".et-row .et-title")).to_have_text(["done", "failed", "skipped"])
@@ -265,7 +269,7 @@ def test_w36_a_pinned_row_stays_on_top_of_those_that_scroll_by_pointer_and_by_ke
     page.keyboard.press("End")
     wait_for(lambda: view.locator(".et-scrollbar").evaluate("bar => bar.scrollTop") > 500, 30)
     expect(view.locator(".et-row[aria-selected=true] .et-title")).to_have_text("task 59")
-    assert box_of(view.locator(".et-row[data-pinned=true]").first)["y"] == pytest.approx(top, abs=1)
+    wait_for(lambda: box_of(view.locator(".et-row[data-pinned=true]").first)["y"] == pytest.approx(top, abs=1), 30)
     # Its bars are drawn there, too, and a press on them is one on this row.
     canvas = view.locator(".et-canvas")
     wait_for_picture(page)
@@ -274,7 +278,7 @@ def test_w36_a_pinned_row_stays_on_top_of_those_that_scroll_by_pointer_and_by_ke
     place = box_of(canvas)
     page.mouse.click(place["x"] + bar["x"] + bar["w"] / 2, place["y"] + bar["y"] + bar["h"] / 2)
     expect(view.locator(".et-row[aria-selected=true] .et-title")).to_have_text("task 5")
-    assert view.locator(".et-scrollbar").evaluate("bar => bar.scrollTop") > 500
+    wait_for(lambda: view.locator(".et-scrollbar").evaluate("bar => bar.scrollTop") > 500, 30)
     page.keyboard.press("Escape")
     assert find_axe_faults(view) == []
     photograph("pinned", view)
