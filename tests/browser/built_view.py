@@ -105,6 +105,12 @@ def read_picture(page: Page, *, has: str, curves: int = 0, of: str = "et-canvas"
     return found
 
 
+def read_texts(page: Page) -> list[str]:
+    """What stands in the newest picture of the chart by now, for who looks again until it is right."""
+    found: list[str] = page.evaluate("() => window.pictures?.['et-canvas']?.texts ?? []")
+    return found
+
+
 def show_saved_view(page: Page, saved: dict[str, Any]) -> Locator:
     """Show a saved view in the page that `open_view` has opened, in place of the run there, which ends."""
     page.evaluate("(saved) => { end.abort(); renderSaved(place, saved); }", saved)

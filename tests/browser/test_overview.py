@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.built_view import open_view, read_picture, served_view, wait_for_picture, watch_canvas
+from tests.browser.built_view import open_view, read_texts, served_view, wait_for_picture, watch_canvas
 from tests.browser.lab import find_axe_faults, photograph, wait_for
 
 if TYPE_CHECKING:
@@ -63,6 +63,12 @@ def choose(view: Locator, name: str) -> None:
 
 def titles(view: Locator) -> list[str]:
     return view.locator(".et-row .et-title").all_inner_texts()
+
+
+def read_first_label(page: Page) -> float:
+    """The first time on the axis, in milliseconds; before all where there is none yet."""
+    labels = [text.split() for text in read_texts(page) if re.fullmatch(r"[\d.]+ m?s", text)]
+    return float(labels[0][0]) * (1 if labels[0][1] == "ms" else 1000) if labels else -1.0
 
 
 def lies_over(over: dict[str, float], stage: dict[str, float]) -> bool:
@@ -120,9 +126,7 @@ def test_w36_its_window_is_dragged_by_its_middle_and_its_edges_and_goes_where_so
     watch_canvas(page)
     slider.press("ArrowRight")
     start = value(slider)
-    labels = [text for text in read_picture(page)["texts"] if re.fullmatch(r"[\d.]+ m?s", text)]
-    first = labels[0].split()
-    assert float(first[0]) * (1 if first[1] == "ms" else 1000) >= start
+    wait_for(lambda: read_first_label(page) >= start, 30)
     page.mouse.dblclick(whole["x"] + whole["width"] - 30, y)
     expect(view.locator(".et-minimap")).to_have_count(0)
 
@@ -192,12 +196,7 @@ def test_w36_rows_by_agent_say_who_idles_and_open_onto_tasks_and_all_else_works_
     expect(dee).to_contain_text(re.compile(r"1 task, .+ of work, idle for \d+% of the run"))
     watch_canvas(page)
     view.locator(".et-gutter").press("ArrowDown")
-    wait_for(
-        lambda: (
-            "calls 3 tools  " in " ".join(read_picture(page)["texts"]) or "web_search" in read_picture(page)["texts"]
-        ),
-        30,
-    )
+    wait_for(lambda: any("web_search" in text or "calls 3 tools" in text for text in read_texts(page)), 30)
     # The bar of a call is selected in the row of its agent, and its details open.
     canvas = view.locator(".et-canvas")
     bar = next(each for each in canvas.evaluate("canvas => canvas.listBars()") if each["shape"] == "tool")
