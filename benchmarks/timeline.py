@@ -52,6 +52,7 @@ def measure(*, quick: bool) -> list[Row]:
         first, bare = ask("firstPaint", *some), ask("firstPaint", *_EMPTY)
         panning, bare_panning = _frames(page, "pan", *many), _frames(page, "pan", *_EMPTY)
         by_agent, anew = _frames(page, "pan", *some, "Agent"), _frames(page, "group", *some)
+        playhead, bare_playhead = _frames(page, "playhead", *some), _frames(page, "playhead", 1, 1)
         live = _frames(page, "live", *some)
         batch, alone, bare_batch = (_frames(page, "batch", *shape, names=_SCRIPTS) for shape in (some, one, (1, 1)))
         cells = (5, 3) if quick else (2_500, 3)
@@ -83,6 +84,7 @@ def measure(*, quick: bool) -> list[Row]:
         _row(f"a frame, panning {all_spans} spans, p95, CPU", panning[95], bare_panning[95], most=16),
         _row(f"a frame, panning {n} spans by agent, p95, CPU", by_agent[95], bare_panning[95], most=16),
         _row(f"a frame, {n} spans grouped anew, p95, CPU", anew[95], bare_panning[95], most=100),
+        _row(f"a frame, dragging the playhead of {n} spans, p95, CPU", playhead[95], bare_playhead[95], most=16),
         _row(f"a frame, {n} spans come live, p95, CPU", live[95], bare_panning[95], most=33),
         _row(
             f"the same with columns, lane and colours, panning {all_spans} spans",

@@ -193,6 +193,33 @@ export async function pageDown(parts, tasks, calls) {
   end.abort();
 }
 
+/** Marked frames while a pointer drags the playhead of a run that is over to and fro over all of it. */
+export async function playhead(parts, tasks, calls) {
+  const { end, canvas } = await show(parts.widget, parts.FakeModel, parts.place, crowd(tasks, calls));
+  await settle();
+  canvas.dispatchEvent(new KeyboardEvent("keydown", { key: " ", bubbles: true }));
+  let track = null;
+  for (let k = 0; k < 200 && track === null; k += 1) {
+    await frame();
+    track = parts.place.querySelector(".et-playhead-track");
+  }
+  track.setPointerCapture = () => {};
+  track.hasPointerCapture = () => true;
+  const { left, width } = track.getBoundingClientRect();
+  const send = (type, x) => track.dispatchEvent(new PointerEvent(type, { clientX: x, button: 0, pointerId: 1, bubbles: true }));
+  send("pointerdown", left + width / 2);
+  await settle();
+  const counts = new Set();
+  for (let k = 0; k < FRAMES; k += 1) {
+    const share = Math.abs(((k / 30) % 2) - 1);
+    await markedFrame(() => send("pointermove", left + 10 + (width - 40) * share));
+    if (k % 10 === 9) counts.add(canvas.listBars().length);
+  }
+  performance.mark("frame");
+  if (calls > 1 && counts.size < 3) throw new Error("the bars did not follow the playhead");
+  end.abort();
+}
+
 /** The snapshot of a crowd in which nothing but the tasks has begun, and the rest in batches in order of time. */
 function makeLive(tasks, calls) {
   const whole = crowd(tasks, calls);

@@ -89,6 +89,7 @@ def main() -> None:
             draw_graph(browser, theme)
             draw_agents(browser, theme)
             draw_comparison(browser, theme)
+            draw_playhead(browser, theme)
             draw_columns(browser, theme)
             draw(lab, browser, theme)
         browser.close()
@@ -181,6 +182,24 @@ def draw_columns(browser: Browser, theme: str) -> None:
         page.mouse.move(2, 2)
         page.wait_for_timeout(700)
         page.screenshot(path=PICTURES / f"columns-{theme}.png", full_page=True, clip=_crop(view, 660))
+        page.close()
+
+
+def draw_playhead(browser: Browser, theme: str) -> None:
+    """Photograph a run that is over as it was in its first third."""
+    with served_view() as address:
+        page = browser.new_page(viewport={"width": WIDTH, "height": 600}, device_scale_factor=1.1)
+        open_view(page, address, f"theme={theme}&lab=1", width=WIDTH + 24)
+        view = show_saved(page, run_report())
+        view.get_by_role("button", name="View", exact=True).click()
+        view.get_by_role("button", name="Playhead", exact=True).click()
+        view.get_by_role("button", name="View", exact=True).click()
+        track = view.locator(".et-playhead-track").bounding_box()
+        assert track is not None
+        page.mouse.click(track["x"] + 0.31 * track["width"], track["y"] + 10)
+        page.mouse.move(2, 2)
+        page.wait_for_timeout(700)
+        page.screenshot(path=PICTURES / f"playhead-{theme}.png", full_page=True, clip=_crop(view, 560))
         page.close()
 
 

@@ -46,7 +46,8 @@ FOLDER: Final = Path(__file__).parents[2] / "js" / "src" / "wire"
 def make_kinds() -> str:
     """The table of span kinds that views show."""
     shown = [kind for kind in SpanKind if kind.traits.is_shown]
-    rows = [f"  {kind.value}: {_object(_kind(kind))}," for kind in shown]
+    said = ({name: value for name, value in _kind(kind).items() if value} for kind in shown)
+    rows = [f"  {kind.value}: {{ ...UNKNOWN, {_object(each)[2:]}," for kind, each in zip(shown, said, strict=True)]
     return _KINDS.replace("ROWS", "\n".join(rows))
 
 
@@ -72,9 +73,12 @@ export interface KindTraits {
   readonly isWork: boolean;
 }
 
+/** Of a kind that nobody knows: what the others say besides. */
+export const UNKNOWN: KindTraits = { title: "", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false, isWork: false };
+
 const TRAITS = {
 ROWS
-} as const satisfies Record<string, KindTraits>;
+} satisfies Record<string, KindTraits>;
 
 export type KnownKind = keyof typeof TRAITS;
 
@@ -160,7 +164,8 @@ def make_playhead() -> str:
             "",
             "/** The columns of a row that say something before it begins, and as soon as it has. */",
             f"export const KNOWN_BEFORE = {_names([*KNOWN_BEFORE])};",
-            f"export const KNOWN_AT_START = {_names([*KNOWN_AT_START])};",
+            f"const MORE_AT_START = {_names([each for each in KNOWN_AT_START if each not in KNOWN_BEFORE])};",
+            "export const KNOWN_AT_START = [...KNOWN_BEFORE, ...MORE_AT_START] as const;",
             "",
             "/** The kinds of spans that wait as long as they are open. */",
             f"export const WAITS = {_names(waits)};",

@@ -88,7 +88,7 @@ function App({ view, connection, controls, theme, sentence, prefix }: Props) {
   return (
     <>
       <StatusLine view={view} connection={connection}>
-        {connection && controls && <controls.Stop connection={connection} run={view.store.run.value} />}
+        {connection && controls && <controls.Stop connection={connection} run={view.present.run.value} />}
       </StatusLine>
       {connection && controls && <controls.ReviewPlace view={view} connection={connection} />}
       <Toolbar view={view} />
@@ -123,9 +123,9 @@ function onKey(event: KeyboardEvent, view: View, around: PageAround, rows: () =>
 function announce(view: View, sentence: Signal<string>, end: AbortSignal): void {
   const announcer = new Announcer();
   const stop = effect(() => {
-    const run = view.store.run.value;
+    const run = view.present.run.value;
     view.age.value;
-    const next = run && announcer.next(run, performance.now(), activitiesOf(view.store, run, 3).shown.map(({ name }) => name));
+    const next = run && announcer.next(run, performance.now(), activitiesOf(view.present, run, 3).shown.map(({ name }) => name));
     if (next) sentence.value = next;
   });
   end.addEventListener("abort", stop);

@@ -11,7 +11,7 @@ import { listenToPointer } from "../input/pointer";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { Gutter } from "./gutter";
-import { LookPlace, MinimapPlace, OverlayPlace, ShapePlace, type ShapeProps, TooltipPlace } from "./late-places";
+import { LookPlace, MinimapPlace, OverlayPlace, ShapePlace, StagePlace, type ShapeProps, TooltipPlace } from "./late-places";
 import { widthOfNames } from "./names-width";
 
 /** Room for two rows; more only where there is more to see. */
@@ -74,6 +74,7 @@ export function Chart(shown: ShapeProps) {
           <canvas ref={canvas} class="et-canvas" aria-hidden="true" />
           <Emptiness view={view} />
           <OverlayPlace view={view} />
+          <StagePlace view={view} />
           <TooltipPlace hover={hover} view={view} />
         </div>
         {isScrolling && (

@@ -67,9 +67,15 @@ export const FiltersPlace = ({ view }: { view: View }): VNode =>
 export const PanelPlace = ({ view }: { view: View }): VNode =>
   <ExplorerPlace of={view} isWanted={() => view.panel.value !== null} mount={(explorer, place) => explorer.mountPanel(place, view)} />;
 
-/** Above the chart: the whole run, once there is more of it than fits. With it comes what groups rows, and how pins look. */
+/** Above the chart: the whole run, once there is more of it than fits, and what plays it once a person looks back. With it comes what groups rows, and how pins look. */
 export const MinimapPlace = ({ view }: { view: View }): VNode =>
-  <ExplorerPlace of={view} isWanted={() => view.isVisited.value || view.selected.value !== null || view.grouping.value !== null || view.isScrolling.value || view.follow.value !== "fit"} mount={(explorer, place) => explorer.mountMinimap(place, view)} className="et-minimap-place" />;
+  <ExplorerPlace of={view} isWanted={() => view.isVisited.value || view.selected.value !== null || view.grouping.value !== null || view.isScrolling.value || view.follow.value !== "fit" || isLookedBack(view)} mount={(explorer, place) => explorer.mountMinimap(place, view)} className="et-minimap-place" />;
+
+const isLookedBack = (view: View): boolean => view.hasPlayhead.value || view.time.value !== null;
+
+/** What stands over the chart once a person looks back: the playhead. */
+export const StagePlace = ({ view }: { view: View }): VNode =>
+  <ExplorerPlace of={view} isWanted={() => isLookedBack(view)} mount={(explorer, place) => explorer.mountStage(place, view)} />;
 
 const always = (): boolean => true;
 

@@ -3,7 +3,7 @@
 
 import type { IconName } from "../elements/icon";
 import type { Run, RunStatus } from "../wire/rows";
-import { EXIT_NAMES, RUN_STATUS_NAMES, WAITING_FOR_YOU, WHEN_SAVED } from "../wire/words";
+import { AS_IT_WAS, EXIT_NAMES, RUN_STATUS_NAMES, WAITING_FOR_YOU, WHEN_SAVED } from "../wire/words";
 
 export interface State {
   readonly key: string;
@@ -39,6 +39,8 @@ const WAITING: State = { key: "waiting", word: title(WAITING_FOR_YOU), icon: "wa
 const RUNNING: State = { key: "running", word: title(RUN_STATUS_NAMES.running), icon: "running", hint: "Stop ends the run, and keeps what is done." };
 const LATE: State = { key: "failed", word: title(EXIT_NAMES.timeout), icon: "clock", hint: `The run took longer than it was given. ${KEPT}; give it a longer timeout, or less to do.` };
 const NOBODY: State = { key: "early", word: title(EXIT_NAMES.nobody_to_ask), icon: "door", hint: `A review could not be answered, since nobody could be asked. ${KEPT}; give a review_handler, or resume the run where somebody can be asked.` };
+/** Of a run that is over and shown as it was at a time in it. */
+export const PAST: State = { key: "past", word: title(AS_IT_WAS), icon: "clock", hint: "At its end it is as it ended." };
 const BY_REASON: Partial<Record<string, State>> = { timeout: LATE, nobody_to_ask: NOBODY };
 
 const FINAL: Partial<Record<RunStatus, State>> = {

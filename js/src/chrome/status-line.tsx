@@ -16,7 +16,7 @@ import { formatClock, formatCount, formatDuration, formatExactCount, formatMoney
 import { formatTimeOfDay } from "../wording/text";
 import { BudgetShare, isCostBudget } from "./budget-meter";
 import { RunNotes } from "./run-notes";
-import { stateOf } from "./run-state";
+import { PAST, stateOf } from "./run-state";
 
 interface Props {
   view: View;
@@ -32,7 +32,7 @@ const MOST_MEANS = 2;
 export function StatusLine({ view, connection, children }: Props) {
   const { store } = view;
   const run = store.run.value;
-  const state = stateOf(run, {
+  const state = store !== view.present ? PAST : stateOf(run, {
     isLost: connection?.isLost.value ?? false,
     isRestarted: connection?.isRestarted.value ?? false,
     isStopping: connection?.isStopping.value ?? false,

@@ -108,7 +108,7 @@ export class ChartCanvas {
     const now = store.elapsed(performance.now());
     const age = store.isTicking ? Math.floor(now / AGE_STEP_MS) * AGE_STEP_MS : now;
     view.age.value = age;
-    view.followRun(now);
+    view.followRun(view.now);
     if (!this.#ctx || this.#height === 0) return;
     this.#painter.paint(this.#ctx, this.#makeScene(now, isCalm));
     // Following moved the window and so asked for a frame; this one has shown it already.

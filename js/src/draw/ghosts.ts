@@ -19,7 +19,7 @@ export function drawGhost(surface: Surface, scene: Scene, track: Track, mark: Ma
 }
 
 /** Why a row has no bar. */
-function ghostLabel(scene: Scene, { row, parent }: Track): string {
+function ghostLabel(scene: Scene, { row, parent, isWorker }: Track): string {
   if (row.kind === "group" || row.kind === "delegation") return row.reason ?? "";
   if (row.status === "skipped") return describeSkip(row.reason);
   if (row.status === "cancelled") return row.reason ? `cancelled before it began: ${row.reason}` : "cancelled before it began";
@@ -28,7 +28,7 @@ function ghostLabel(scene: Scene, { row, parent }: Track): string {
   const titles = waits.map((name) => nameOf(scene.layout.named.get(nameKey(row.kind, name)) ?? { ...row, name, title: null, description: null }));
   if (waits.length) return `after ${titles.join(", ")}`;
   // Nothing that it waits for is left, and the phase that it is in has begun: only places can be missing.
-  const isReady = scene.isRunning && scene.lostAt === null && row.kind === "task" && (parent === null || scene.layout.track(parent)?.row.start_ms != null);
+  const isReady = scene.isRunning && scene.lostAt === null && row.kind === "task" && !isWorker && row.review_id == null && (parent === null || scene.layout.track(parent)?.row.start_ms != null);
   return isReady ? "waits for a free place" : "pending";
 }
 

@@ -15,6 +15,7 @@ import { LookView } from "./look-view";
 import { Minimap } from "./minimap";
 import { Panels } from "./panels";
 import { pinButton } from "./pins";
+import { followTime, Playback, Playhead } from "./playback";
 
 /** What narrows a search by kinds of spans and by how they ended. */
 export const mountFilters = (place: HTMLElement, view: View): LateRoot => mountLate(place, style, (change) => <Filters view={view} change={change} />);
@@ -51,9 +52,9 @@ export const mountPanel = (place: HTMLElement, view: View): LateRoot => mountLat
 export const mountLook = (place: HTMLElement, view: View, theme: { readonly value: Theme }, prefix: string): LateRoot =>
   mountLate(place, style, (change) => <LookView view={view} theme={theme.value} prefix={prefix} change={change} />);
 
-/** The whole run above the chart; and what a person groups the rows by, and keeps on top. */
+/** What plays the run, and the whole of it, above the chart; and what a person groups the rows by, and keeps on top. */
 export function mountMinimap(place: HTMLElement, view: View): LateRoot {
-  const root = mountLate(place, style, (change) => <Minimap view={view} change={change} />);
+  const root = mountLate(place, style, (change) => <><Playback view={view} change={change} /><Minimap view={view} change={change} /></>);
   let arranged: Grouping | null = null;
   view.pin.value = (track, isCurrent) => pinButton(view, track, isCurrent);
   return {
@@ -66,3 +67,10 @@ export function mountMinimap(place: HTMLElement, view: View): LateRoot {
     end: root.end,
   };
 }
+
+/** What stands over the chart: the playhead. */
+export const mountStage = (place: HTMLElement, view: View): LateRoot =>
+  mountLate(place, style, (change) => {
+    followTime(view);
+    return <Playhead view={view} change={change} />;
+  });

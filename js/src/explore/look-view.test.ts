@@ -115,7 +115,7 @@ it("says what the lane was at the end of the span that is selected (W33)", async
 
 it("offers nothing that the run has no values for (W33)", async () => {
   await show([row({ ...TASK, span_id: "a", agent: "Handler" })], { status: "completed", elapsed_ms: 900 });
-  expect(groups()).toEqual(["Run as", "Rows by", "Mark", "Columns", "Under the axis"]);
+  expect(groups()).toEqual(["Run as", "Rows by", "Mark", "Columns", "Under the axis", "Time"]);
   expect(textsOf("[aria-label=Columns] button")).toEqual(["Time"]);
   expect(textsOf("[aria-label='Under the axis'] button")).toEqual(["Side by side"]);
 });

@@ -5,6 +5,7 @@ import { GROUPINGS, groupingsOf } from "../layout/groups";
 import { Choice, Choices } from "./choices";
 import { hasGrid } from "./grid-lines";
 import { LookChoices } from "./look-choices";
+import { hasPast } from "./playback";
 
 const ZOOM = 0.7;
 
@@ -28,6 +29,11 @@ const ViewPanel = ({ view, change }: { view: View; change: number }) => (
       <Choice name="Arrows" icon="arrows" keys="r" title="Who waits for whom" isOn={view.areArrowsShown.value} act={() => (view.areArrowsShown.value = !view.areArrowsShown.value)} />
     </Choices>
     <LookChoices view={view} change={change} />
+    {hasPast(view) && (
+      <Choices name="Time">
+        <Choice name="Playhead" icon="resume" keys="Space" title="Shows the run as it was at a time in it" isOn={view.hasPlayhead.value} act={() => togglePlayhead(view)} />
+      </Choices>
+    )}
   </>
 );
 
@@ -44,6 +50,13 @@ function GroupChoices({ view }: { view: View }) {
       {pinned.value.size > 0 && <Choice name="Unpin all" title="Let all rows scroll again" act={() => (pinned.value = new Set())} />}
     </Choices>
   );
+}
+
+function togglePlayhead(view: View): void {
+  view.hasPlayhead.value = !view.hasPlayhead.value;
+  if (view.hasPlayhead.value) return;
+  view.isPlaying.value = false;
+  view.time.value = null;
 }
 
 const MorePanel = ({ view }: { view: View }) => (

@@ -18,8 +18,8 @@ beforeEach(() => {
 afterEach(() => void vi.useRealTimers());
 
 const told = () => sent.map(({ kind: _kind, nonce: _nonce, ...changed }) => changed);
-const heard = (more: Partial<Selected>): void => sync.receive({ spans: [], range: null, ...more });
-const answer = (): void => heard({ spans: selection.spans.value, range: selection.range.value, nonce: sent.at(-1)?.nonce ?? null });
+const heard = (more: Partial<Selected>): void => sync.receive({ spans: [], range: null, time: null, ...more });
+const answer = (): void => heard({ spans: selection.spans.value, range: selection.range.value, time: selection.time.value, nonce: sent.at(-1)?.nonce ?? null });
 const later = (): void => void vi.advanceTimersByTime(100);
 
 it("tells only what has changed", () => {
@@ -79,7 +79,7 @@ it("says again what was not answered when the line is back, and nothing else", (
   expect(sent).toEqual([]);
   selection.spans.value = ["a"];
   sync.repeat();
-  expect(told()).toEqual([{ selection: ["a"] }, { selection: ["a"], range: null }]);
+  expect(told()).toEqual([{ selection: ["a"] }, { selection: ["a"], range: null, time: null }]);
   answer();
   sync.repeat();
   expect(sent.length).toBe(2);
@@ -112,4 +112,15 @@ it("tells of no row that only this page knows: a strip of many, and a written ta
   selection.spans.value = ["work:m:1", "a"];
   later();
   expect(told()).toEqual([{ selection: ["a"] }]);
+});
+
+it("tells at which time the run is shown, and shows it at that of others", () => {
+  selection.time.value = 1500;
+  later();
+  expect(told()).toEqual([{ time: 1500 }]);
+  answer();
+  heard({ time: 500 });
+  expect(selection.time.value).toBe(500);
+  heard({ time: null });
+  expect([selection.time.value, sent.length]).toEqual([null, 1]);
 });

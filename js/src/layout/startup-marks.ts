@@ -25,7 +25,8 @@ export function startupMarks(task: Row, calls: readonly Mark[], startups: Iterab
       // Of two at once the later one follows, so that their words do not lie over each other.
       const from = Math.max(free, startup.start_ms ?? Infinity);
       const to = Math.min(until, startup.end_ms ?? Infinity);
-      if (to - from <= LEAST_MS) continue;
+      // Of one that is still to come the length is no number.
+      if (!(to - from > LEAST_MS)) continue;
       // What is being made ready stands in the row of the startup itself, and is not told twice.
       marks.push({ row: startup, shape: "wait", label: "waits for its model", from, to: to === Infinity ? null : to, ...CALL_TOP });
       free = to;

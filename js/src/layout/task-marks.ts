@@ -93,6 +93,7 @@ export class TaskMarks {
     for (const span of this.#changed) {
       const row = this.store.row(span) as Row;
       stale.add(span);
+      if (row.start_ms == null && this.#takeover?.span_id === span) this.#takeover = null;
       if (row.is_fallback && row.start_ms != null && row.start_ms < (this.#takeover?.start_ms ?? Infinity)) this.#takeover = row;
       const parent = row.parent_id == null ? undefined : this.store.row(row.parent_id);
       if (parent && parent.span_id !== this.id && (parent.kind === "llm" || parent.kind === "tool")) stale.add(parent.span_id);

@@ -7,9 +7,9 @@ import type { Saved } from "../wire/messages";
 import { readSaved } from "../wire/reader";
 import type { Row, Run } from "../wire/rows";
 import { rowAt } from "./row-at";
-import { readSeries, runAt, seriesOf } from "./series";
+import { readPoints, runAt, seriesOf } from "./series";
 
-const points = readSeries(cases.series.packed);
+const points = readPoints(cases.series.packed);
 
 describe("a row at a time", () => {
   const states = cases.rows.flatMap(({ name, row, states }) => states.map(([ms, expected]) => [name, ms, row, expected] as const));
@@ -37,7 +37,7 @@ describe("a run at a time", () => {
 
   it.each(RECORDED.map((recorded) => [recorded.name, recorded] as const))("has nearly the same ones where its rows alone are known: %s", (_, recorded) => {
     const saved = readSaved(recorded.saved) as Saved;
-    const ofKernel = readSeries((recorded.saved as { series: unknown }).series) ?? [];
+    const ofKernel = readPoints(saved.series) ?? [];
     const rows = new Map(saved.rows.map((row) => [row.span_id, row]));
     const made = seriesOf(saved.rows, (row) => {
       const parent = rows.get(row.parent_id ?? "");
@@ -58,5 +58,5 @@ describe("a damaged series", () => {
     [null], ["x"], [{}], [{ count: 4, columns: [] }], [{ ...packed, count: 5 }], [{ ...packed, count: 1e9 }], [{ ...packed, count: -1 }],
     [{ ...packed, columns: packed.columns.map((column) => (column.name === "at_ms" ? { ...column, numbers: "5,-3*3" } : column)) }],
     [{ ...packed, columns: packed.columns.map((column) => ({ ...column, numbers: "0*1e9" })) }],
-  ])("is none: %j", (value) => expect(readSeries(value)).toBeNull());
+  ])("is none: %j", (value) => expect(readPoints(value)).toBeNull());
 });

@@ -1,4 +1,5 @@
-// What is selected of a run, in all views of it and in the kernel: spans, and a stretch of time (W7). No DOM.
+// What is selected of a run, in all views of it and in the kernel: spans, a stretch of time (W7), and the time at which the run is
+// shown (W35). No DOM.
 
 import { signal } from "@preact/signals";
 import type { TimeRange } from "../wire/messages";
@@ -8,6 +9,8 @@ export class Selection {
   readonly spans = signal<readonly string[]>([]);
   /** In milliseconds since the start of the run. */
   readonly range = signal<TimeRange | null>(null);
+  /** In milliseconds since the start of a run that is over, which is shown as it was then; null: as it is. */
+  readonly time = signal<number | null>(null);
 
   get isEmpty(): boolean {
     return this.spans.value.length === 0 && this.range.value === null;
@@ -15,7 +18,7 @@ export class Selection {
 
   clear(): void {
     if (this.spans.value.length > 0) this.spans.value = [];
-    this.range.value = null;
+    this.range.value = this.time.value = null;
   }
 }
 

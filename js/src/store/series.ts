@@ -2,7 +2,6 @@
 // where there is none, as in views of earlier versions, it is made of the rows that are here. Pure.
 
 import { readNumbers } from "../wire/columns";
-import { isObject } from "../wire/guards";
 import { POINT_COLUMNS, type Point } from "../wire/playhead";
 import { isError } from "../wire/predicates";
 import type { Row, Run } from "../wire/rows";
@@ -11,16 +10,12 @@ import { traitsOf } from "../wire/traits";
 type Amount = Exclude<(typeof POINT_COLUMNS)[number], "at_ms">;
 
 const NOTHING = Object.fromEntries(POINT_COLUMNS.map((name) => [name, 0])) as unknown as Point;
-/** More than the kernel ever makes. */
-const MOST_POINTS = 1000;
-
-/** The series of a saved view; null where there is none, or none that can be read. */
-export function readSeries(value: unknown): Point[] | null {
-  if (!isObject(value) || !Array.isArray(value.columns) || typeof value.count !== "number" || value.count > MOST_POINTS) return null;
-  const specs = value.columns.filter(isObject);
-  const columns = POINT_COLUMNS.map((name) => readNumbers(specs.find((spec) => spec.name === name), value.count as number));
-  if (columns.some((column) => column === null)) return null;
-  const points = Array.from({ length: value.count }, (_, k) => Object.fromEntries(POINT_COLUMNS.map((name, at) => [name, columns[at]?.[k]])) as unknown as Point);
+/** The series of a saved view; null where it has none, or none that can be read. */
+export function readPoints(value: unknown): Point[] | null {
+  const series = readNumbers(value);
+  const times = series?.at_ms;
+  if (!series || !times || POINT_COLUMNS.some((name) => series[name]?.length !== times.length)) return null;
+  const points = Array.from(times, (_, k) => Object.fromEntries(POINT_COLUMNS.map((name) => [name, series[name]?.[k]])) as unknown as Point);
   return points.every((point, k) => k === 0 || point.at_ms >= (points[k - 1] as Point).at_ms) ? points : null;
 }
 

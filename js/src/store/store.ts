@@ -37,6 +37,10 @@ export class Store {
   readonly graphs = signal<unknown>(null);
 
   readonly selection = new Selection();
+  /** The run as it was at the time that is selected: what views show in place of it (W35); null: they show it as it is. */
+  readonly past = signal<Store | null>(null);
+  /** What a saved trace says it had come to at which times. */
+  series: unknown = null;
 
   #n = -1;
   #rows = new Map<string, Row>();
@@ -97,6 +101,7 @@ export class Store {
       this.savedAt.value = message.saved_at;
       this.kept.value = message.kept;
       this.graphs.value = message.graphs;
+      this.series = message.series;
       this.leftOut.value = { rows: message.rows_left_out, details: message.details_left_out };
     }
     for (const piece of message.text ?? []) this.#append(piece);

@@ -10,9 +10,9 @@ const LONGEST_MS = 3000;
 
 /** The signals of a view that a person set, by name. */
 const KEPT = [
-  "isDrawerOpen", "collapsed", "grouping", "pinned", "follow", "isFollowingRows", "isCriticalShown", "shape", "isExpanded", "look", "window", "scrollTop",
+  "isDrawerOpen", "collapsed", "grouping", "pinned", "follow", "isFollowingRows", "isCriticalShown", "hasPlayhead", "shape", "isExpanded", "look", "window", "scrollTop",
 ] as const satisfies readonly (keyof View)[];
-const SELECTED = ["spans", "range"] as const;
+const SELECTED = ["spans", "range", "time"] as const;
 const SEARCHED = ["words", "kinds", "status", "isDimming"] as const;
 
 type Kept = Record<string, unknown>;

@@ -61,7 +61,12 @@ export class Search {
     return shown;
   });
 
-  constructor(readonly store: Store) {}
+  /** `of`: what is searched, which may be another store later. */
+  constructor(readonly of: { readonly store: Store }) {}
+
+  get store(): Store {
+    return this.of.store;
+  }
 
   get isActive(): boolean {
     return this.words.value.trim() !== "" || this.isFiltering;

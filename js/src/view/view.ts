@@ -76,6 +76,9 @@ export class View {
   /** What stands in the columns of a row: the attributes of each cell, as the part that is loaded for them has it. */
   readonly cells = signal<((track: Track) => readonly Cell[]) | null>(null);
   readonly paint = signal<Paint | null>(null);
+  /** The playhead stands over the chart, and moves on. */
+  readonly hasPlayhead = signal(false);
+  readonly isPlaying = signal(false);
   readonly search: Search;
   /** Writes a cell below the one that shows this view, and runs nothing; null where there are no cells. */
   writeBelow: ((source: string) => void) | null = null;
@@ -121,14 +124,26 @@ export class View {
   /** What was selected here last, or seen here. */
   #ownSpans: readonly string[] = [];
 
+  /** What is shown: the run as it is, or as it was at the time that is selected. */
+  get store(): Store {
+    return this.present.past.value ?? this.present;
+  }
+
+  /** The time at which the run is shown, in milliseconds from its start; null: as it is. */
+  get time(): Signal<number | null> {
+    return this.present.selection.time;
+  }
+
   /** The stretch of time that a person marked, in milliseconds from the start of the run. */
   get range(): Signal<scale.TimeWindow | null> {
     return this.store.selection.range;
   }
 
-  constructor(readonly store: Store, end: AbortSignal) {
-    this.search = new Search(store);
+  /** `present`: the run as it is known. */
+  constructor(readonly present: Store, end: AbortSignal) {
+    this.search = new Search(this);
     const stop = effect(() => {
+      const { store } = this;
       store.version.value;
       const rows = this.search.shownRows.value;
       const spans = this.search.spans.value;
@@ -143,9 +158,9 @@ export class View {
       this.search.status.value;
       this.#closedFound.value = new Set();
     });
-    this.#ownSpans = store.selection.spans.value;
+    this.#ownSpans = present.selection.spans.value;
     const stopFollowing = effect(() => {
-      const spans = store.selection.spans.value;
+      const spans = present.selection.spans.value;
       untracked(() => this.#followSelection(spans));
     });
     end.addEventListener("abort", () => {
@@ -165,17 +180,17 @@ export class View {
   }
 
   #extent(now: number): scale.Extent {
-    return { end: now, width: this.width.value, margin: this.freePixels, isOver: this.store.isOver };
+    return { end: now, width: this.width.value, margin: this.freePixels, isOver: this.present.isOver };
   }
 
   /** The run's age at this moment, by the clock of this page. */
   get now(): number {
-    return this.store.elapsed(performance.now());
+    return this.present.elapsed(performance.now());
   }
 
   /** Pixels kept free right of the end: for what has not begun, while it still may. */
   get freePixels(): number {
-    if (this.store.isOver) return EDGE_OVER;
+    if (this.present.isOver) return EDGE_OVER;
     const hasGhosts = this.store.run.value?.status !== "running" || hasPending(this.layout.value);
     return Math.min(hasGhosts ? EDGE_GHOSTS : EDGE_RUNNING, this.width.value * 0.4);
   }
@@ -186,7 +201,7 @@ export class View {
 
   /** Back to now, at the zoom that the person chose; of a run that is over, all of it. */
   goLive(): void {
-    this.follow.value = this.store.isOver ? "fit" : "now";
+    this.follow.value = this.present.isOver ? "fit" : "now";
     this.isFollowingRows.value = true;
   }
 
@@ -263,7 +278,7 @@ export class View {
 
   /** Marks the time between two moments, which may stand in any order, as far as the run goes. */
   mark(one: number, other: number, now: number): void {
-    const end = this.store.isOver ? now : Math.max(now, 0);
+    const end = this.present.isOver ? now : Math.max(now, 0);
     const [from, to] = [Math.max(0, Math.min(one, other)), Math.min(end, Math.max(one, other))];
     this.range.value = to > from ? { from, to } : null;
   }
@@ -299,6 +314,13 @@ export class View {
     const folds = this.#folds.value;
     if (around === ALL_ROWS) return this.search.shownRows.value !== null || folds.has(around);
     return row && !this.search.shownRows.value ? isOpen(row, folds) : !folds.has(around);
+  }
+
+  /** Plays a run that is over, or stops that. */
+  togglePlay(): void {
+    if (!this.present.isOver) return;
+    this.hasPlayhead.value = true;
+    this.isPlaying.value = !this.isPlaying.value;
   }
 
   /** Shows the run in this shape, or again as bars. */

@@ -28,11 +28,12 @@ export function readColumns(message: JsonObject, buffers: readonly Bytes[] = [])
   }
 }
 
-/** One list of numbers that was written as a text, as a column of a saved view is; null where it can't be read. */
-export function readNumbers(spec: JsonObject | undefined, count: number): Numbers | null {
-  if (!spec || typeof spec.numbers !== "string" || !isCount(count)) return null;
+/** Columns of numbers that were written as texts, by name, as a saved view has them of what is no row; null where they can't be read. */
+export function readNumbers(value: unknown): Readonly<Record<string, Numbers>> | null {
+  if (!isObject(value) || !isCount(value.count) || value.count > MOST_ROWS || !Array.isArray(value.columns)) return null;
   try {
-    return new ColumnReader(count, [], bytesOf(undefined)).list(spec, "numbers", count);
+    const reader = new ColumnReader(value.count, [], bytesOf(undefined));
+    return Object.fromEntries(value.columns.filter(isObject).map((spec) => [spec.name, reader.list(spec, "numbers", reader.count)]));
   } catch (error) {
     if (error instanceof Unreadable) return null;
     throw error;

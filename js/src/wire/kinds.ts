@@ -19,21 +19,24 @@ export interface KindTraits {
   readonly isWork: boolean;
 }
 
+/** Of a kind that nobody knows: what the others say besides. */
+export const UNKNOWN: KindTraits = { title: "", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false, isWork: false };
+
 const TRAITS = {
-  phase: { title: "Phase", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
-  task: { title: "Task", sign: "▪", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
-  turn: { title: "Turn", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
-  llm: { title: "Model call", sign: "◆", isBead: false, isLeaf: false, hasTotals: true, isActivity: true, isWork: false },
-  attempt: { title: "Attempt", sign: "◆", isBead: false, isLeaf: true, hasTotals: false, isActivity: false, isWork: true },
-  wait: { title: "Wait", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false, isWork: false },
-  tool: { title: "Tool call", sign: "▪", isBead: false, isLeaf: false, hasTotals: false, isActivity: true, isWork: true },
-  delegation: { title: "Delegation", sign: "▸", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
-  review: { title: "Review", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: true, isWork: false },
-  guardrail: { title: "Guardrail", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false, isWork: true },
-  memory: { title: "Memory", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false, isWork: true },
-  score: { title: "Score", sign: "★", isBead: false, isLeaf: false, hasTotals: true, isActivity: true, isWork: true },
-  nested: { title: "Nested run", sign: "▸", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
-} as const satisfies Record<string, KindTraits>;
+  phase: { ...UNKNOWN, title: "Phase", hasTotals: true },
+  task: { ...UNKNOWN, title: "Task", sign: "▪", hasTotals: true },
+  turn: { ...UNKNOWN, title: "Turn", hasTotals: true },
+  llm: { ...UNKNOWN, title: "Model call", sign: "◆", hasTotals: true, isActivity: true },
+  attempt: { ...UNKNOWN, title: "Attempt", sign: "◆", isLeaf: true, isWork: true },
+  wait: { ...UNKNOWN, title: "Wait" },
+  tool: { ...UNKNOWN, title: "Tool call", sign: "▪", isActivity: true, isWork: true },
+  delegation: { ...UNKNOWN, title: "Delegation", sign: "▸", hasTotals: true },
+  review: { ...UNKNOWN, title: "Review", hasTotals: true, isActivity: true },
+  guardrail: { ...UNKNOWN, title: "Guardrail", isBead: true, isWork: true },
+  memory: { ...UNKNOWN, title: "Memory", isBead: true, isWork: true },
+  score: { ...UNKNOWN, title: "Score", sign: "★", hasTotals: true, isActivity: true, isWork: true },
+  nested: { ...UNKNOWN, title: "Nested run", sign: "▸", hasTotals: true },
+} satisfies Record<string, KindTraits>;
 
 export type KnownKind = keyof typeof TRAITS;
 

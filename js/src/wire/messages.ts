@@ -93,6 +93,8 @@ export interface Saved extends Omit<Snapshot, "kind"> {
   graphs?: unknown;
   /** By kind of span. */
   kept: Readonly<Record<string, Kept>>;
+  /** What the run had come to at which times, as the kernel packed it: read when somebody looks back. */
+  series?: unknown;
 }
 
 /** A stretch of time, in milliseconds since the start of the run. */
@@ -105,6 +107,8 @@ export interface TimeRange {
 export interface Selected {
   spans: readonly string[];
   range: TimeRange | null;
+  /** The time at which the run is shown, in milliseconds since its start. */
+  time: number | null;
   nonce?: number | null;
 }
 
@@ -129,4 +133,4 @@ export type Outgoing =
   | { kind: "piece"; span_id: string; field: string; from: number }
   | { kind: "search"; words: readonly string[] }
   | { kind: "graph" }
-  | { kind: "selection"; nonce: number; selection?: readonly string[]; range?: readonly [number, number] | null };
+  | { kind: "selection"; nonce: number; selection?: readonly string[]; range?: readonly [number, number] | null; time?: number | null };

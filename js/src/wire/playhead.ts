@@ -43,12 +43,11 @@ export const KNOWN_BEFORE = [
   "span_id", "parent_id", "kind", "name", "phase", "task", "agent", "description", "depends_on", "item_count",
   "title", "work", "review_id", "delegation_id", "delta", "settings",
 ] as const;
-export const KNOWN_AT_START = [
-  "span_id", "parent_id", "kind", "name", "phase", "task", "agent", "description", "depends_on", "item_count",
-  "title", "work", "review_id", "delegation_id", "delta", "settings", "context", "start_ms", "lane", "queue_ms",
-  "wait_kind", "max_attempts", "provider", "model_requested", "is_scripted", "tool", "delegate_to", "guardrail",
-  "is_correction",
+const MORE_AT_START = [
+  "context", "start_ms", "lane", "queue_ms", "wait_kind", "max_attempts", "provider", "model_requested",
+  "is_scripted", "tool", "delegate_to", "guardrail", "is_correction",
 ] as const;
+export const KNOWN_AT_START = [...KNOWN_BEFORE, ...MORE_AT_START] as const;
 
 /** The kinds of spans that wait as long as they are open. */
 export const WAITS = [

@@ -53,7 +53,7 @@ export function readMessage(value: unknown, buffers: readonly Bytes[] = []): Inc
         ? { kind: "pong", nonce: value.nonce }
         : { kind: "bad", why: "a pong without its number" };
     case "selection":
-      return { kind: "selection", selected: { spans: textsOf(value.selection), range: readRange(value.range), nonce: numberOr(value.nonce, null) } };
+      return { kind: "selection", selected: { spans: textsOf(value.selection), range: readRange(value.range), time: numberOr(value.time, null), nonce: numberOr(value.nonce, null) } };
     case "ended": // what the cell shows now is for the page, not for the view
       return { kind: "ended" };
     default:
@@ -96,6 +96,7 @@ export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } 
     details_left_out: numberOr(value.details_left_out, 0),
     kept: readKept(value.kept),
     graphs: value.graphs,
+    series: value.series,
   };
 }
 

@@ -1,15 +1,13 @@
 // The traits of any kind of span, also of one that a later version of the kernel made up: it is shown plainly, under its own
 // name. Rejected: leaving such rows out, because then the view would lie about where the time went.
 
-import { KIND_TRAITS, type KindTraits, type KnownKind } from "./kinds";
+import { KIND_TRAITS, type KindTraits, type KnownKind, UNKNOWN } from "./kinds";
 
 /** A known kind, which editors complete, or any other. */
 export type Kind = KnownKind | (string & {});
 
 // Own names only: `constructor` is no kind.
 const isKnown = (kind: Kind): kind is KnownKind => Object.hasOwn(KIND_TRAITS, kind);
-
-const UNKNOWN: KindTraits = { title: "", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false, isWork: false };
 
 export const traitsOf = (kind: Kind): KindTraits => (isKnown(kind) ? KIND_TRAITS[kind] : UNKNOWN);
 
