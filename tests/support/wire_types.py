@@ -74,7 +74,9 @@ export interface KindTraits {
 }
 
 /** Of a kind that nobody knows: what the others say besides. */
-export const UNKNOWN: KindTraits = { title: "", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false, isWork: false };
+export const UNKNOWN: KindTraits = {
+  title: "", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false, isWork: false,
+};
 
 const TRAITS = {
 ROWS

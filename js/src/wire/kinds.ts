@@ -20,7 +20,9 @@ export interface KindTraits {
 }
 
 /** Of a kind that nobody knows: what the others say besides. */
-export const UNKNOWN: KindTraits = { title: "", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false, isWork: false };
+export const UNKNOWN: KindTraits = {
+  title: "", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false, isWork: false,
+};
 
 const TRAITS = {
   phase: { ...UNKNOWN, title: "Phase", hasTotals: true },
