@@ -40,7 +40,6 @@ interface Props {
 }
 
 export function GraphPane({ view, asker, prefix }: Props): VNode {
-  const { store } = view;
   const model = asker.model(view.isExpanded.value);
   const then = rowsNow(view);
   const pane = useRef<HTMLDivElement>(null);
@@ -63,7 +62,7 @@ export function GraphPane({ view, asker, prefix }: Props): VNode {
     return true;
   });
   useFocus(pane);
-  const graphs = store.graphs.value;
+  const graphs = asker.store.graphs.value;
   return (
     <>
       <div class="et-graph-tools" role="group" aria-label="Graph">
@@ -105,8 +104,10 @@ function explain(asker: GraphAsker, model: GraphModel | null): ComponentChildren
   return "The graph comes once the kernel has time for it";
 }
 
-/** The rows as they are now. */
-function rowsNow({ store, layout, now }: View): RowsThen {
+/** The rows as they are now, or were at the time that is shown. */
+function rowsNow(view: View): RowsThen {
+  const { store, layout } = view;
+  const now = view.time.value ?? view.now;
   const calls = new Map<string, string>();
   for (const { kind, span_id } of store.run.value?.active ?? []) {
     const owner = kind === "llm" || kind === "attempt" ? store.ownerOf(span_id) : null;
