@@ -14,8 +14,8 @@ interface Kept {
 
 const kept = new WeakMap<Store, Map<string, Kept>>();
 
-/** What `make` gives for the run of a view, under a name of its own, and once for each key as long as nothing changes. */
-export function settled<T>({ store, age }: View, name: string, key: string, make: () => T): T {
+/** What `make` gives for the whole run of a view, under a name of its own, and once for each key as long as nothing changes. */
+export function settled<T>({ present: store, age }: View, name: string, key: string, make: () => T): T {
   const ofStore = kept.get(store) ?? new Map<string, Kept>();
   kept.set(store, ofStore);
   const version = store.version.value;

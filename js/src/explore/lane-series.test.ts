@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { readRecorded, RECORDED } from "../testing/recorded";
 import { row, run, stored } from "../testing/runs";
 import { Store } from "../store/store";
+import { costOf } from "./lane";
 import { costSteps, largestIn, requestSteps, tokenSteps, valueAt, workSteps } from "./lane-series";
 
 const request = (span_id: string, start_ms: number, end_ms: number | null, more = {}) => row({ span_id, kind: "attempt", start_ms, end_ms, ...more });
@@ -14,6 +15,16 @@ describe.each(RECORDED.map((one) => [one.name, one] as const))("of the recorded 
 
   it("the cost ends at that of the run (W33)", () => {
     expect(costSteps(store.rows()).values.at(-1) ?? 0).toBeCloseTo(store.run.value?.cost ?? 0, 9);
+  });
+
+  it("the cost is that of all requests where a saved view left them out (W33)", () => {
+    const saved = new Store();
+    saved.fold(readRecorded(recorded.final), 0);
+    saved.leftOut.value = { rows: 3, details: 0 };
+    saved.series = (recorded.saved as { series?: unknown }).series ?? null;
+    expect(saved.series).not.toBeNull();
+    expect(costOf(saved).values.at(-1) ?? 0).toBeCloseTo(saved.run.value?.cost ?? 0, 9);
+    expect(costOf(saved).times).not.toEqual(costSteps(saved.rows()).times);
   });
 
   it("the tokens a second add up to those of the run (W33)", () => {

@@ -4,6 +4,8 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { fill, labelFont, stroke } from "../draw/strokes";
 import { toPixel, toTime } from "../layout/time-scale";
+import { readPoints } from "../store/series";
+import type { Store } from "../store/store";
 import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import type { Run } from "../wire/rows";
@@ -39,22 +41,28 @@ export interface Lane {
 export const LANES: readonly Lane[] = [
   {
     name: "cost", short: "Cost", title: () => "Cost so far", has: (run) => Boolean(run.cost), limitName: "budget",
-    stepsOf: ({ store }) => costSteps(store.rows()), limitOf: (run) => run.budget?.max_cost, write: (value, run) => formatMoney(value, run.currency),
+    stepsOf: ({ present }) => costOf(present), limitOf: (run) => run.budget?.max_cost, write: (value, run) => formatMoney(value, run.currency),
     nowOf: (run) => `${run.cost_complete ? "" : "≥ "}${formatMoney(run.cost, run.currency)}`,
   },
   {
     name: "tokens", short: "Tokens a second", title: () => "Tokens out a second", has: (run) => Boolean(run.output_tokens),
-    stepsOf: ({ store }) => tokenSteps(store.rows()), write: (value) => `${formatCount(value)}/s`,
+    stepsOf: ({ present: store }) => tokenSteps(store.rows()), write: (value) => `${formatCount(value)}/s`,
   },
   {
     name: "work", short: "Side by side", title: () => "Tasks side by side", has: (run) => run.tasks_total > 0, limitName: "limit",
-    stepsOf: ({ store }) => workSteps(store), limitOf: (run) => run.max_concurrency, write: formatExactCount,
+    stepsOf: ({ present: store }) => workSteps(store), limitOf: (run) => run.max_concurrency, write: formatExactCount,
   },
   {
     name: "requests", short: "Requests", title: (run) => `Requests in ${formatDuration(run.rate_limit_ms)}`, has: (run) => run.rate_limit != null && run.llm_call_count > 0,
-    limitName: "rate limit", stepsOf: ({ store }, run) => requestSteps(store.rows(), run.rate_limit_ms ?? 0), limitOf: (run) => run.rate_limit, write: formatExactCount,
+    limitName: "rate limit", stepsOf: ({ present: store }, run) => requestSteps(store.rows(), run.rate_limit_ms ?? 0), limitOf: (run) => run.rate_limit, write: formatExactCount,
   },
 ];
+
+/** Where rows were left out, the kernel has told how it went with all of them (W35). */
+export function costOf(store: Store): Steps {
+  const points = store.leftOut.value.rows > 0 ? readPoints(store.series) : null;
+  return points ? { times: points.map(({ at_ms }) => at_ms), values: points.map(({ cost }) => cost) } : costSteps(store.rows());
+}
 
 interface Props {
   view: View;
@@ -65,7 +73,7 @@ interface Props {
 }
 
 export function LaneView({ view, lane, theme }: Props) {
-  const { store } = view;
+  const { present: store } = view;
   const canvas = useRef<HTMLCanvasElement>(null);
   const pointer = usePointer(canvas);
   const run = store.run.value;
@@ -75,10 +83,10 @@ export function LaneView({ view, lane, theme }: Props) {
   const [width, window] = [view.width.value, view.window.value];
   const selected = view.selectedRow.value;
   const isPointed = pointer !== null && pointer <= width;
-  const at = isPointed ? toTime(window, width, pointer) : selected?.start_ms == null ? null : (selected.end_ms ?? now);
+  const at = isPointed ? toTime(window, width, pointer) : view.time.value !== null ? view.time.value : selected?.start_ms == null ? null : (selected.end_ms ?? now);
   const isInside = at !== null && at >= 0 && at <= now;
   const value = steps && isInside ? valueAt(steps, at) : null;
-  const left = store.leftOut.value.rows;
+  const left = lane.name === "cost" && store.series ? 0 : store.leftOut.value.rows;
   useLayoutEffect(() => {
     if (canvas.current && steps && run) draw(canvas.current, { lane, run, steps, width, window, now, theme, at: isInside ? at : null, value });
   });

@@ -9,7 +9,6 @@ import { cellsOf, type Column, columnsFor, keptColumn, wantedColumns } from "./r
 import { LANE_HEIGHT, LANES, LaneView } from "./lane";
 import { lookOf } from "./look";
 import { paintingOf } from "./paint";
-import { settled } from "./kept-values";
 
 interface Props {
   view: View;
@@ -24,7 +23,9 @@ export function LookView({ view, theme, prefix, change }: Props) {
   const run = view.store.run.value;
   const columns = wantedColumns(columnsFor(view), look);
   const kept = keptColumn(columns, look);
-  const lane = run && (LANES.find((each) => each.name === look.lane && each.has(run)) ?? null);
+  // Of a run that is shown as it was, the lane, the colours and what is offered are those of all of it.
+  const whole = view.present.run.value;
+  const lane = whole && (LANES.find((each) => each.name === look.lane && each.has(whole)) ?? null);
   const painting = look.paint && paintingOf(view, look.paint);
   const anchor = useRef<HTMLSpanElement>(null);
   useLayoutEffect(() => {
@@ -48,7 +49,7 @@ export function LookView({ view, theme, prefix, change }: Props) {
           <span role="columnheader" class="et-hidden">State</span>
           {columns.map((column) => (
             <span role="columnheader" class={`et-column${column.name === kept ? " et-kept" : ""}`} data-column={column.name} title={column.help} style={{ width: `${column.width}px` }}>
-              {column.title} <b>{run && settled(view, `sum of ${column.name}`, "", () => column.sumOf(view, run))}</b>
+              {column.title} <b>{run && column.sumOf(view, run)}</b>
             </span>
           ))}
         </div>

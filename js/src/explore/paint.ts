@@ -35,7 +35,7 @@ export const paintingOf = (view: View, name: PaintName): Painting =>
 export function canPaint(view: View, name: PaintName): boolean {
   const read = name === "agent" || name === "model" ? (row: Row) => nameIn(view, row, name) : (row: Row) => amountIn(view, row, name);
   const found = new Set<string | number>();
-  for (const row of view.store.rows()) {
+  for (const row of view.present.rows()) {
     const value = read(row);
     if (value != null && found.add(value).size > 1) return true;
   }
@@ -47,7 +47,7 @@ const nameIn = (view: View, row: Row, name: "agent" | "model"): string | null =>
   name === "agent" ? nearest(view, row, ({ agent }) => agent) : isRequest(row) ? modelNameOf(row) : null;
 
 /** What a row says, else what the next one around it does. */
-function nearest<T>({ store }: View, row: Row, read: (row: Row) => T | null | undefined): T | null {
+function nearest<T>({ present: store }: View, row: Row, read: (row: Row) => T | null | undefined): T | null {
   for (let at: Row | undefined = row, steps = 0; at && steps < 64; at = store.row(at.parent_id ?? ""), steps += 1) {
     const found = read(at);
     if (found != null) return found;
@@ -58,7 +58,7 @@ function nearest<T>({ store }: View, row: Row, read: (row: Row) => T | null | un
 /** The first of them have a colour each, in order of appearance, so that none changes while a run goes on. */
 function paintNames(view: View, name: "agent" | "model"): Painting {
   const places = new Map<string, number>();
-  for (const row of view.store.rows()) {
+  for (const row of view.present.rows()) {
     const found = nameIn(view, row, name);
     if (found !== null && !places.has(found)) places.set(found, places.size);
   }
@@ -80,9 +80,9 @@ const amountIn = (view: View, row: Row, name: "cost" | "score"): number | null =
 
 /** In steps from little to much, each with as many as another one. */
 function paintAmounts(view: View, name: "cost" | "score"): Painting {
-  const amounts = [...view.store.rows()].filter((row) => (name === "cost" ? row.kind === "llm" : row.score != null)).flatMap((row) => amountIn(view, row, name) ?? []);
+  const amounts = [...view.present.rows()].filter((row) => (name === "cost" ? row.kind === "llm" : row.score != null)).flatMap((row) => amountIn(view, row, name) ?? []);
   const bounds = boundsOf(amounts, STEPS);
-  const write = (amount: number): string => (name === "cost" ? formatMoney(amount, view.store.run.value?.currency) : formatScore(amount));
+  const write = (amount: number): string => (name === "cost" ? formatMoney(amount, view.present.run.value?.currency) : formatScore(amount));
   const places = bounds.map((_, step) => lookOfStep(step, bounds.length, STEPS));
   const hues = places.map(paintHue);
   return {

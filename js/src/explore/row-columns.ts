@@ -46,12 +46,12 @@ export const COLUMNS: readonly Column[] = [
   },
   {
     name: "score", title: "Score", help: "Score, and the mean of all", width: 60,
-    textOf: (row) => (row.score == null ? "" : formatScore(row.score)), sumOf: ({ store }) => meanOf([...store.rows()].flatMap(({ score }) => score ?? [])),
+    textOf: (row) => (row.score == null ? "" : formatScore(row.score)), sumOf: (view) => settled(view, "scores", "", () => meanOf([...view.present.rows()].flatMap(({ score }) => score ?? []))),
   },
   {
     name: "time", title: "Time", help: "Time, and that of the whole run", width: 92,
     textOf: (row) => (row.start_ms == null ? "" : formatDuration(durationOf(row))),
-    sumOf: ({ store, age }, run) => (store.isOver ? formatDuration(run.elapsed_ms) : formatGrowingDuration(age.value)),
+    sumOf: ({ store, age }, run) => (store.isTicking ? formatGrowingDuration(age.value) : formatDuration(run.elapsed_ms)),
   },
 ];
 
@@ -60,7 +60,7 @@ const meanOf = (scores: readonly number[]): string =>
 
 /** The columns that a run has something for. */
 export const columnsFor = (view: View): Column[] => settled(view, "columns", "", () => {
-  const tasks = [...view.store.rows()].filter((row) => row.kind === "task");
+  const tasks = [...view.present.rows()].filter((row) => row.kind === "task");
   return COLUMNS.filter((column) => tasks.some((row) => column.textOf(row) !== ""));
 });
 
