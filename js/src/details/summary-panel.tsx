@@ -134,7 +134,7 @@ const waitOf = ({ store }: View): number => (store.size < LARGE ? 0 : store.isTi
 const placeOf = (kind: string): number => (ORDER.indexOf(kind) + ORDER.length + 1) % (ORDER.length + 1);
 
 /** The run's age as it is shown: it changes a few times a second, so that nothing is counted more often. */
-const ageOf = (view: View): number => (view.store.isTicking ? view.age.value : view.now);
+const ageOf = (view: View): number => (view.store.isTicking ? view.age.value : (view.time.value ?? view.now));
 
 /** `1.8×`; whole numbers without a digit behind the point. */
 const formatTimes = (value: number): string =>

@@ -79,7 +79,7 @@ export function LaneView({ view, lane, theme }: Props) {
   const run = store.run.value;
   const steps = run && settled(view, "lane", lane.name, () => lane.stepsOf(view, run));
   view.age.value;
-  const { now } = view;
+  const now = view.time.value ?? view.now;
   const [width, window] = [view.width.value, view.window.value];
   const selected = view.selectedRow.value;
   const isPointed = pointer !== null && pointer <= width;
