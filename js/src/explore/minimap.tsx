@@ -35,7 +35,8 @@ interface Drag {
 export function Minimap({ view }: { view: View; change: number }) {
   const box = useRef<HTMLDivElement>(null);
   const [drag, setDrag] = useState<Drag | null>(null);
-  const { store, width: { value: width }, window: { value: window } } = view;
+  // All of the run, also where it is shown as it was: what the playhead moves over stays as it is.
+  const { present: store, width: { value: width }, window: { value: window } } = view;
   const now = store.isTicking ? view.age.value : view.now;
   const whole = view.whole(now);
   const isWhole = window.to - window.from > whole.to * 0.999;
