@@ -75,7 +75,7 @@ def switch(view: Locator, group: str, *names: str) -> None:
 
 def cells_of(view: Locator, name: str) -> Locator:
     row = view.locator(".et-row").filter(has=view.page.locator(".et-title").get_by_text(name, exact=True))
-    return row.locator(".et-cell")
+    return row.locator(".et-amount")
 
 
 def word(record: Any, currency: str) -> list[str]:
@@ -104,7 +104,7 @@ def test_w33_columns_have_the_numbers_of_the_frames_and_their_head_those_of_the_
         expect(cells_of(view, "writing.review").nth(0)).to_have_text(format_count(reviews.input_tokens.sum()))
         expect(cells_of(view, "writing.review").nth(3)).to_have_text(str(reviews.llm_call_count.sum()))
         # What was handed on is counted in the row above: tasks alone make the sums of the head.
-        worker = view.locator(".et-row", has_text="Which risk do buyers").locator(".et-cell")
+        worker = view.locator(".et-row", has_text="Which risk do buyers").locator(".et-amount")
         expect(worker.first).to_have_attribute("title", "In: 63, counted in the row above, too")
     own = frames.tasks[frames.tasks.item_of.isna()]
     assert own.input_tokens.sum() == run.input_tokens

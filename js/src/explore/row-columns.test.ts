@@ -35,7 +35,7 @@ it("leaves the cells of handlers, of what has not begun and of rows that stand f
 
 it("says that the work of a row below another one is counted there, too (W33)", () => {
   const [cell] = cellsOf(COLUMNS, "input", { kind: "task", isWorker: true, row: row({ span_id: "t", kind: "task", input_tokens: 7, output_tokens: 1 }) } as Track);
-  expect(cell).toMatchObject({ title: "In: 7, counted in the row above, too", class: "et-cell et-kept et-inner" });
+  expect(cell).toMatchObject({ title: "In: 7, counted in the row above, too", class: "et-amount et-kept et-inner" });
 });
 
 it("gives the sums of the run, and of scores the mean (W33)", () => {

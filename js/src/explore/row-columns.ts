@@ -83,7 +83,7 @@ export const cellsOf = (columns: readonly Column[], kept: ColumnName | undefined
     const text = kind === "group" ? "" : textOf(row);
     const isInner = isWorker && name !== "score";
     return {
-      class: `et-cell${name === kept ? " et-kept" : ""}${isInner ? " et-inner" : ""}`, style: `width:${width}px`,
+      class: `et-amount${name === kept ? " et-kept" : ""}${isInner ? " et-inner" : ""}`, style: `width:${width}px`,
       title: text && `${title}: ${text}${isInner ? ", counted in the row above, too" : ""}`, children: text,
     };
   });
