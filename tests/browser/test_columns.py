@@ -67,7 +67,7 @@ def open_saved(page: Page, trace: ExecutionTrace, address: str, width: int = 140
 
 def switch(view: Locator, group: str, *names: str) -> None:
     """Press switches of the panel that `View` opens."""
-    if not view.locator(".et-panel").is_visible():
+    if not view.locator(".et-switches").is_visible():
         view.get_by_role("button", name="View", exact=True).click()
     for name in names:
         view.get_by_role("group", name=group).get_by_role("button", name=name, exact=True).click()
@@ -216,7 +216,7 @@ def test_w33_columns_are_switched_by_keys_and_axe_finds_nothing_serious(page: Pa
         assert view.evaluate(RUN_AXE) == []
         photograph(f"columns-1400-{theme}", view)
         page.keyboard.press("Escape")
-        expect(view.locator(".et-panel")).to_have_count(0)
+        expect(view.locator(".et-switches")).to_have_count(0)
         expect(cells_of(view, "draft")).to_have_text(["$0.0031"])
 
 

@@ -117,7 +117,7 @@ function onKey(event: KeyboardEvent, view: View, around: PageAround, rows: () =>
   if (!handleKey(view, event.key, view.now, around)) return;
   event.preventDefault();
   // What Escape closed had the focus, or may be gone before the next key comes.
-  if (event.key === "Escape" && target.closest(".et-drawer, .et-keys, .et-panel, .et-summary, .et-range-handle")) rows()?.focus({ preventScroll: true });
+  if (event.key === "Escape" && target.closest(".et-drawer, .et-keys, .et-switches, .et-summary, .et-range-handle")) rows()?.focus({ preventScroll: true });
 }
 
 function announce(view: View, sentence: Signal<string>, end: AbortSignal): void {

@@ -40,7 +40,7 @@ async function press(name: string, group?: string): Promise<void> {
 }
 
 const textsOf = (selector: string): string[] => [...page.place.querySelectorAll(selector)].map((one) => one.textContent ?? "");
-const groups = (): (string | null)[] => [...page.place.querySelectorAll(".et-panel [role=group]")].map((one) => one.getAttribute("aria-label"));
+const groups = (): (string | null)[] => [...page.place.querySelectorAll(".et-switches [role=group]")].map((one) => one.getAttribute("aria-label"));
 const cells = (): string[] => textsOf(".et-amount");
 const head = (): string => page.place.querySelector<HTMLElement>(".et-chart")?.style.getPropertyValue("--et-head") ?? "";
 

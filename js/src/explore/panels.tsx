@@ -12,7 +12,7 @@ const ZOOM = 0.7;
 export function Panels({ view, change }: { view: View; change: number }) {
   const panel = view.panel.value;
   if (panel === null) return null;
-  return <div class="et-panel" role="region" aria-label={panel === "view" ? "View" : "More"}>{panel === "view" ? <ViewPanel view={view} change={change} /> : <MorePanel view={view} />}</div>;
+  return <div class="et-switches" role="region" aria-label={panel === "view" ? "View" : "More"}>{panel === "view" ? <ViewPanel view={view} change={change} /> : <MorePanel view={view} />}</div>;
 }
 
 const ViewPanel = ({ view, change }: { view: View; change: number }) => (
