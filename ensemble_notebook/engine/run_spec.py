@@ -17,7 +17,7 @@ from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import PlacedText
-from ensemble_notebook.domain.events.redaction import TextFilter
+from ensemble_notebook.domain.events.text_filter import TextFilter
 from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
 from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.task_output import TaskOutput

@@ -17,7 +17,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrateg
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.events import BudgetWarning, Event, RunStarted, Warned
-from ensemble_notebook.domain.events.redaction import DefinitionFilter, mask_event
+from ensemble_notebook.domain.events.text_filter import DefinitionFilter, mask_event
 from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import mask

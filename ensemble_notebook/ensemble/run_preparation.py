@@ -20,7 +20,7 @@ from ensemble_notebook.domain.definitions.review import NOBODY_HERE
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import check_variables, find_first_texts
 from ensemble_notebook.domain.definitions.tool import human_input, list_told_names
-from ensemble_notebook.domain.events.redaction import TextFilter
+from ensemble_notebook.domain.events.text_filter import TextFilter
 from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
 from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.planning.ensemble_rules import check_inner_variables, find_taken_inputs

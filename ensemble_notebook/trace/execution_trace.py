@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.events.redaction import mask_event
+from ensemble_notebook.domain.events.text_filter import mask_event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent

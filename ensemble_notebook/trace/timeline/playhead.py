@@ -1,6 +1,6 @@
 """A run as it was at a time (W35): what its rows said then, and what it had come to.
 
-Pure: a row at a time follows from the row alone, and `js/src/playhead/row-at.ts` says the same. Sums don't follow from
+Pure: a row at a time follows from the row alone, and `js/src/store/row-at.ts` says the same. Sums don't follow from
 rows, of which a saved view may lack most, so they are kept as a series of points.
 """
 
