@@ -155,10 +155,12 @@ class PhaseEnded(Event):
     Attributes:
         status: of the phase.
         is_cancelled: whether it was cut short because the run was stopped or closed.
+        is_kept: whether its last outputs are kept although they are not what was asked for: no retry or round was left.
     """
 
     status: PhaseStatus
     is_cancelled: bool = False
+    is_kept: bool = False
 
 
 @event

@@ -104,6 +104,7 @@ class CommandExecutor:
         self._close = close
         self._queued_at: dict[Node, float] = {}
         self._decisions: dict[PhaseNode, ReviewDecision] = {}
+        self._kept: set[PhaseNode] = set()
         # Kept until `release`: as new objects for each task, these would be two more for the garbage collector.
         self._work_on_task, self._settle_task = self._do_task, self._end_task
 
@@ -147,9 +148,9 @@ class CommandExecutor:
             case RetryPhase(_, tasks):
                 self._retry_phase(phase, tasks, span)
             case EndRounds():
-                self._end_rounds(phase, span)
+                self._end_rounds(phase)
             case EndPhase(_, status, is_cancelled):
-                span.emit(PhaseEnded, status=status, is_cancelled=is_cancelled)
+                span.emit(PhaseEnded, status=status, is_cancelled=is_cancelled, is_kept=phase in self._kept)
             case SkipPhase(_, reason):
                 span.emit(PhaseSkipped, reason=reason)
                 self._result.skipped.append(Skipped(name=phase.name, kind="phase", reason=reason))
@@ -283,9 +284,13 @@ class CommandExecutor:
         if review.on_exhausted is OnExhausted.FAIL:
             self._reject(phase, ReviewRejectedError(f"{message}: {reason}", reason=reason))
             return
-        self._spans.phases[phase.index].emit(Warned, message=f"{message}; its last outputs are kept: {reason}")
-        self._result.is_doubtful = True
+        self._keep(phase, f"{message}; its last outputs are kept: {reason}")
         self._advance(PhaseApproved(phase.index))
+
+    def _keep(self, phase: PhaseNode, message: str) -> None:
+        self._spans.phases[phase.index].emit(Warned, message=message)
+        self._result.is_doubtful = True
+        self._kept.add(phase)
 
     def _reject(self, phase: PhaseNode, error: BaseException) -> None:
         role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
@@ -306,14 +311,13 @@ class CommandExecutor:
         attempt = self._resolver.count_attempts(phase)
         span.emit(PhaseRetried, attempt=attempt, feedback=feedback, tasks=tuple(names.values()))
 
-    def _end_rounds(self, phase: PhaseNode, span: SpanEmitter) -> None:
+    def _end_rounds(self, phase: PhaseNode) -> None:
         """A phase is not done again although its condition does not hold, or can't be told."""
         error = self._conditions.find_fault(phase.until)
         until, rounds = describe_conditions(phase.until, self._graph), pluralize(phase.phase.max_rounds or 1, "round")
         message = f"Phase {phase.name!r} has had {rounds}, its max_rounds, and {until} does not hold"
         if error is None and phase.phase.on_exhausted is OnExhausted.KEEP:
-            span.emit(Warned, message=f"{message}; its last outputs are kept.")
-            self._result.is_doubtful = True
+            self._keep(phase, f"{message}; its last outputs are kept.")
             return
         error = error or EnsembleError(f"{message}. Raise max_rounds, or set on_exhausted to keep its last outputs.")
         role = self._graph.tasks[self._graph.conditions[phase.until[0]].source].role

@@ -243,9 +243,6 @@ class TraceFold:
 
     def _on_warned(self, event: ev.Warned | ev.BudgetWarning) -> None:
         self.warnings.append(clean_text(event.message))
-        span = self.tree.open.get(event.span_id)
-        if span is not None and span.kind is SpanKind.PHASE:  # its last outputs are kept
-            span.is_kept = True
 
     def _on_run_ended(self, event: ev.RunEnded) -> None:
         self.status, self.exit_reason, self.note = event.status, event.exit_reason, None
@@ -290,6 +287,9 @@ class TraceFold:
 
     def _on_phase_ended(self, event: ev.PhaseEnded) -> None:
         ended = SpanStatus.OK if event.status is PhaseStatus.COMPLETED else SpanStatus.ERROR
+        span = self.tree.open.get(event.span_id)
+        if span is not None:
+            span.is_kept = event.is_kept
         self._end(event, SpanStatus.CANCELLED if event.is_cancelled else ended)
 
     def _on_phase_skipped(self, event: ev.PhaseSkipped) -> None:

@@ -131,7 +131,7 @@ class Span(SuggestsNames):
         sent_back: of a phase or task: the rounds that were sent back, in order.
         round_ms: when its present round began, or its last one, where it was sent back.
         answer: of a phase or task: what its last review came to, as text of a verdict; None where none was answered.
-        is_kept: of a phase that was done as often as it may be: whether a warning says that its outputs are kept.
+        is_kept: of a phase that was done as often as it may be: whether its last outputs are kept all the same.
         attempt_totals: of a phase: sums over the leaves of its present attempt, or of its last one.
         own_totals: of a delegation: sums over the leaves beneath that are in no further delegation.
         totals: sums over the leaves beneath; None for a leaf.
