@@ -238,6 +238,13 @@ def test_a_view_sets_the_time_in_milliseconds_w35(report, carriers):
     assert report.timeline.time == pytest.approx(length_of(report) / 2)
 
 
+def test_at_its_end_a_run_is_shown_as_it_is_w35(report, carriers):
+    report.timeline.time = 0
+    report.timeline.time = round(length_of(report), 6)
+    assert report.timeline.time is None
+    assert [each["time"] for each in carriers[0].take()] == [0, None]
+
+
 @pytest.mark.parametrize("wrong", [-0.001, 1e6, float("nan"), float("inf")])
 def test_a_time_outside_of_the_run_is_refused_with_the_range_w35(report, wrong):
     with pytest.raises(ValueError, match=r"from 0 to \S+ seconds; got .*None shows the end"):

@@ -57,7 +57,7 @@ class _Range(TraitType[TimeRange | None, Iterable[float] | None]):
 
 
 class _Time(TraitType[float | None, float | None]):
-    """A time in a run that is over, in seconds since its start; None for its end."""
+    """A time in a run that is over, in seconds since its start; None for its end, also where that is given as a time."""
 
     default_value = None
     allow_none = True
@@ -78,7 +78,7 @@ class _Time(TraitType[float | None, float | None]):
             raise ValidationError(
                 f"time has to be in the run, from 0 to {length_s:g} seconds; got {time_s:g}. None shows the end."
             )
-        return time_s
+        return None if time_s == length_s else time_s
 
 
 class RunSelection(HasTraits):

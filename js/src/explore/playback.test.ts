@@ -167,6 +167,12 @@ describe("a view with a kernel", () => {
     expect([state(), slider(), told()]).toEqual(["Completed", null, []]);
   });
 
+  it("shows the run as it is at its end, also where that is said as a time", async () => {
+    kernel.post({ kind: "selection", selection: [], range: null, time: 8000 });
+    for (let k = 0; k < 4; k += 1) await page.nextFrame();
+    expect([state(), statuses()]).toEqual(["Completed", ["ok", "ok"]]);
+  });
+
   it("tells Python where the playhead stands", async () => {
     await open();
     await press("Home", slider());

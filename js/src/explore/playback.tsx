@@ -39,7 +39,7 @@ export function followTime({ present: whole, time }: View): void {
   // What is shown is changed once whoever notes what is read here has gone.
   queueMicrotask(() => {
     const ms = time.peek();
-    if (ms === null || !whole.isOver) {
+    if (ms === null || ms >= lengthOf(whole) || !whole.isOver) {
       whole.past.value = null;
       return;
     }
