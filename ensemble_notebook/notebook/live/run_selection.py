@@ -57,7 +57,7 @@ class _Range(TraitType[TimeRange | None, Iterable[float] | None]):
 
 
 class _Time(TraitType[float | None, float | None]):
-    """A time in a run that is over, in seconds since its start; None for its end, also where that is given as a time."""
+    """A time in a run that is over, in seconds since its start; None for its end, also where its length is given."""
 
     default_value = None
     allow_none = True

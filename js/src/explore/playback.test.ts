@@ -119,6 +119,16 @@ describe("space", () => {
     expect(page.frames.size).toBe(0);
   });
 
+  it("stops at once: the frame that comes next moves nothing", async () => {
+    showSaved();
+    await press(" ");
+    await page.nextFrame();
+    const stopped = slider()?.getAttribute("aria-valuenow");
+    place.querySelector(".et-gutter")?.dispatchEvent(new KeyboardEvent("keydown", { key: " ", bubbles: true, cancelable: true }));
+    for (let k = 0; k < 4; k += 1) await page.nextFrame();
+    expect(slider()?.getAttribute("aria-valuenow")).toBe(stopped);
+  });
+
   it("opens no details: Enter does", async () => {
     showSaved();
     await press("ArrowDown");
@@ -171,6 +181,14 @@ describe("a view with a kernel", () => {
     kernel.post({ kind: "selection", selection: [], range: null, time: 8000 });
     for (let k = 0; k < 4; k += 1) await page.nextFrame();
     expect([state(), statuses()]).toEqual(["Completed", ["ok", "ok"]]);
+  });
+
+  it("plays nothing as long as no times are known, and forgets that it was asked to", async () => {
+    kernel.post(delta(1, 2, { run: over(), rows: ROWS.map((each) => ({ ...each, start_ms: null, end_ms: null })) }));
+    await press(" ");
+    kernel.post(delta(2, 3, { run: over(), rows: ROWS }));
+    for (let k = 0; k < 4; k += 1) await page.nextFrame();
+    expect([slider(), told(), state(), statuses()]).toEqual([null, [], "Completed", ["ok", "ok"]]);
   });
 
   it("tells Python where the playhead stands", async () => {

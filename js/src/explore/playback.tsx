@@ -33,13 +33,14 @@ const isLookedBack = (view: View): boolean => (view.hasPlayhead.value || view.ti
 const lengthOf = (whole: Store): number => whole.run.value?.elapsed_ms ?? 0;
 
 /** Has all views of the run show it as it was at the time that is selected. */
-export function followTime({ present: whole, time }: View): void {
+export function followTime(view: View): void {
+  const { present: whole, time } = view;
   time.value;
   whole.version.value;
   // What is shown is changed once whoever notes what is read here has gone.
   queueMicrotask(() => {
     const ms = time.peek();
-    if (ms === null || ms >= lengthOf(whole) || !whole.isOver) {
+    if (ms === null || ms >= lengthOf(whole) || !hasPast(view)) {
       whole.past.value = null;
       return;
     }
@@ -105,13 +106,18 @@ export function Playback({ view }: { view: View; change: number }): VNode | null
   const [speed, setSpeed] = useState(1);
   const isPlaying = view.isPlaying.value;
   const length = lengthOf(view.present);
-  useEffect(() => (isPlaying ? play(view, speed) : undefined), [view, isPlaying, speed]);
-  if (!isLookedBack(view)) return null;
-  const notes = listNotes(view);
+  const canPlay = hasPast(view);
   const close = (): void => {
     view.time.value = null;
     view.hasPlayhead.value = view.isPlaying.value = false;
   };
+  useEffect(() => {
+    if (isPlaying && canPlay) return play(view, speed);
+    if (isPlaying) close();
+    return undefined;
+  }, [view, isPlaying, canPlay, speed]);
+  if (!isLookedBack(view)) return null;
+  const notes = listNotes(view);
   return (
     <div class="et-playback" role="group" aria-label="Playhead">
       <button class="et-play" aria-label={isPlaying ? "Pause" : "Play"} title={isPlaying ? "Pause (space)" : "Play (space)"} onClick={() => view.togglePlay()}>
@@ -135,7 +141,7 @@ function play(view: View, speed: number): () => void {
   let before: number | null = null;
   let isStopped = false;
   const step = (now: number): void => {
-    if (isStopped) return;
+    if (isStopped || !view.isPlaying.peek()) return;
     const next = (view.time.peek() ?? (before === null ? 0 : length)) + (before === null ? 0 : (now - before) * speed);
     before = now;
     goTo(view, next);
