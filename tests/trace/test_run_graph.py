@@ -16,7 +16,7 @@ from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.row_columns import read_rows
-from ensemble_notebook.trace.timeline.run_graph import RunGraph, make_run_graphs
+from ensemble_notebook.trace.timeline.run_graph import RunGraph, make_run_graph, make_run_graphs
 from ensemble_notebook.trace.timeline.timeline_messages import SAVED_BYTES, TimelineMessages
 from tests.browser.scenes import run_hier, run_report
 from tests.support.stream import streams
@@ -157,6 +157,14 @@ def test_w32_a_map_is_one_box_with_the_tasks_of_its_rows_or_each_row() -> None:
     ]
     assert list_edges(graph) == {("rows/task:find", "rows/task:tell"): "context"}
     assert len(graphs["expanded"].graph.nodes) == 9
+
+
+def test_w32_each_row_of_many_is_not_looked_at_for_a_graph_that_nobody_sees() -> None:
+    result = Ensemble(tasks=[Task.of("Find {topic}", name="find", handler=lambda _: "found")]).map(
+        [{"topic": str(number)} for number in range(MOST_NODES)]
+    )
+    assert len(make_run_graph(result.trace.fold, "expanded").graph.nodes) <= MOST_NODES + 2
+    assert [*make_run_graphs(result.trace.fold)] == ["aggregated"]
 
 
 def test_w32_a_run_inside_a_function_is_found_by_its_spans() -> None:

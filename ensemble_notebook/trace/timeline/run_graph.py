@@ -112,7 +112,7 @@ def _pack_table(table: Table, rows: Sequence[Any]) -> dict[str, Any]:
 
 
 def make_run_graph(fold: TraceFold, mode: Mode) -> RunGraph:
-    """The graph of a run as it stands; ``expanded`` may have too many nodes to be of use."""
+    """The graph of a run as it stands; of ``expanded`` no more than tells that it has too many nodes to be of use."""
     builder = _Builder(fold, is_expanded=mode == "expanded")
     builder.build()
     graph, stands = _sort_by_depth(builder.graph), dict[str, str]()
@@ -182,6 +182,8 @@ class _Builder:
             if plan.row_plan is not None:
                 add_plan(self.graph, plan.row_plan, _ROWS)
         for span in self._fold.spans.values():
+            if self._is_expanded and len(self.graph.nodes) > MOST_NODES:
+                return
             match span.kind:
                 case SpanKind.PHASE:
                     self._add_phase(span)

@@ -8,14 +8,18 @@ import { type GraphMode, type GraphModel, readGraph } from "./graph-model";
 
 /** How often a graph that grows is asked for. */
 const AGAIN_MS = 500;
+/** How long an answer is waited for at first, each time longer, since a busy kernel keeps all questions until it has time. */
+const FIRST_WAIT_MS = 4000;
+const LAST_WAIT_MS = 60_000;
 /** Of more items none is shown by itself. */
 const MOST_ITEMS = 300;
 const KINDS = new Set(["task", "phase", "review", "delegation"]);
 
 export class GraphAsker {
+  /** Until the kernel is asked, then until its answer is overdue. */
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #wait = FIRST_WAIT_MS;
   #position = 0;
-  #isAsked = false;
   #isStale = false;
   #source: unknown = null;
   #read = new Map<GraphMode, GraphModel | null>();
@@ -41,21 +45,35 @@ export class GraphAsker {
     if (graphs !== this.#source) {
       this.#source = graphs;
       this.#read.clear();
-      this.#isAsked = false;
+      if (this.#form("aggregated")) {
+        this.end();
+        this.#wait = FIRST_WAIT_MS;
+      }
     }
     this.#notice();
-    if (this.isAlone || this.#timer !== undefined || this.#isAsked || !(this.#isStale || graphs == null)) return;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
-      this.#isAsked = true;
-      this.#isStale = false;
-      this.connection?.wantGraph();
-    }, graphs == null ? 0 : AGAIN_MS);
+    if (this.isAlone) {
+      // What was asked is lost, and so may be what has happened meanwhile.
+      this.end();
+      this.#isStale = true;
+    } else if (this.#timer === undefined && (this.#isStale || graphs == null)) {
+      this.#timer = setTimeout(() => this.#ask(), graphs == null ? 0 : AGAIN_MS);
+    }
   }
 
   end(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+  }
+
+  #ask(): void {
+    this.#isStale = false;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#isStale = true;
+      this.look();
+    }, this.#wait);
+    this.#wait = Math.min(2 * this.#wait, LAST_WAIT_MS);
+    this.connection?.wantGraph();
   }
 
   #form(mode: GraphMode): GraphModel | null {
@@ -69,7 +87,6 @@ export class GraphAsker {
     const changed = store.changesSince(this.#position);
     this.#position = store.position;
     const aggregated = this.#form("aggregated");
-    if (!aggregated) return;
     const rows = changed === null ? [...store.rows()] : changed.flatMap((span) => store.row(span) ?? []);
     const expanded = this.#form("expanded");
     for (const row of rows) {
@@ -81,7 +98,9 @@ export class GraphAsker {
     }
   }
 
-  #isMissing(row: Row, aggregated: GraphModel, expanded: GraphModel | null): boolean {
+  #isMissing(row: Row, aggregated: GraphModel | null, expanded: GraphModel | null): boolean {
+    // What changes before the first graph is here may be newer than it.
+    if (!aggregated) return true;
     if (aggregated.nodeOf.has(row.span_id) || expanded?.nodeOf.has(row.span_id)) return false;
     if (row.kind === "review") return row.review?.subject === "phase";
     if (row.kind === "delegation") return row.status === "error" && this.store.children(row.span_id).length === 0;

@@ -107,13 +107,13 @@ function explain(asker: GraphAsker, model: GraphModel | null): ComponentChildren
 /** The rows as they are now, or were at the time that is shown. */
 function rowsNow(view: View): RowsThen {
   const { store, layout } = view;
-  const now = view.time.value ?? view.now;
+  const isLive = store.isTicking;
+  const now = isLive ? view.age.value : (view.time.value ?? view.now);
   const calls = new Map<string, string>();
   for (const { kind, span_id } of store.run.value?.active ?? []) {
     const owner = kind === "llm" || kind === "attempt" ? store.ownerOf(span_id) : null;
     if (owner !== null && !calls.has(owner)) calls.set(owner, kind === "llm" ? span_id : (store.row(span_id)?.parent_id ?? span_id));
   }
-  const isLive = store.isTicking;
   return {
     row: (span) => store.row(span),
     children: (span) => store.children(span),

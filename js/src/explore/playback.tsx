@@ -162,7 +162,7 @@ function listNotes(view: View): string[] {
   const notes: string[] = [];
   if (missing > 0) {
     notes.push(`Bars are those of ${formatExactCount(whole.size)} of ${pluralize(whole.size + missing, "span")} kept here, ${isPieced ? "and so are the sums." : "sums those of all."}`);
-  } else if (isPieced) notes.push("Sums are those of the rows kept here.");
+  }
   if (whole.kinds.has("llm") && whole.run.value?.capture_mode !== "metadata") notes.push("Replies grow by their share of the time.");
   return notes;
 }
