@@ -12,7 +12,8 @@ const PAINT_TITLES: Record<PaintName, string> = { agent: "Agent", model: "Model"
 
 export function LookChoices({ view }: { view: View; change: number }) {
   view.store.version.value;
-  const run = view.store.run.value;
+  // Of the whole run, so that no switch goes away while a person looks back.
+  const run = view.present.run.value;
   const look = lookOf(view);
   const columns = columnsFor(view);
   const lanes = LANES.filter((lane) => run && lane.has(run));

@@ -120,6 +120,16 @@ it("offers nothing that the run has no values for (W33)", async () => {
   expect(textsOf("[aria-label='Under the axis'] button")).toEqual(["Side by side"]);
 });
 
+it("offers at any time in the run what the whole of it has (W33, W35)", async () => {
+  await show();
+  const offered = (): string[] => textsOf("[aria-label='Under the axis'] button");
+  expect(offered()).toEqual(["Cost", "Tokens a second", "Side by side"]);
+  page.kernel.post({ kind: "selection", selection: [], range: null, time: 0 });
+  for (let k = 0; k < 4; k += 1) await page.nextFrame();
+  expect(page.place.querySelector(".et-word")?.textContent).toBe("As it was");
+  expect(offered()).toEqual(["Cost", "Tokens a second", "Side by side"]);
+});
+
 it("names the colours in the panel, and paints by kind again (W33)", async () => {
   await show();
   await press("Agent", "Bars by");

@@ -2,6 +2,7 @@
 
 import { expect, it } from "vitest";
 import { EMPTY, type Track } from "../layout/tracks";
+import { pastOf } from "../store/past-store";
 import { row, run, stored } from "../testing/runs";
 import { View } from "../view/view";
 import type { Row, Run } from "../wire/rows";
@@ -43,6 +44,17 @@ it("gives the sums of the run, and of scores the mean (W33)", () => {
   expect(sums(viewOf(rows, { elapsed_ms: 61_000, input_tokens: 5, output_tokens: 6, cost: 0, llm_call_count: 3 }))).toEqual({
     input: "5", output: "6", cost: "$0", calls: "3", score: "⌀ 0.5", time: "1:01",
   });
+});
+
+it("gives the mean of the scores that were there at the time that is shown (W33, W35)", () => {
+  const view = viewOf([row({ span_id: "a", kind: "task", start_ms: 0, end_ms: 10, score: 1 }), row({ span_id: "b", kind: "task", start_ms: 10, end_ms: 20, score: 0 })], { elapsed_ms: 20 });
+  const past = pastOf(view.present);
+  const meanAt = (ms: number | null): string | undefined => {
+    if (ms !== null) past.goTo(ms);
+    view.present.past.value = ms === null ? null : past;
+    return sums(view).score;
+  };
+  expect([null, 5, 15, 5, null].map(meanAt)).toEqual(["⌀ 0.5", "–", "⌀ 1", "–", "⌀ 0.5"]);
 });
 
 it("offers only what the run has something for (W33)", () => {

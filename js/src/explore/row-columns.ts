@@ -46,7 +46,11 @@ export const COLUMNS: readonly Column[] = [
   },
   {
     name: "score", title: "Score", help: "Score, and the mean of all", width: 60,
-    textOf: (row) => (row.score == null ? "" : formatScore(row.score)), sumOf: (view) => settled(view, "scores", "", () => meanOf([...view.present.rows()].flatMap(({ score }) => score ?? []))),
+    textOf: (row) => (row.score == null ? "" : formatScore(row.score)), sumOf: (view) => {
+      const { store, present } = view;
+      const key = store === present ? "" : `${store.version.value}`;
+      return settled(view, "scores", key, () => meanOf([...store.rows()].flatMap(({ score }) => score ?? [])));
+    },
   },
   {
     name: "time", title: "Time", help: "Time, and that of the whole run", width: 92,
