@@ -95,6 +95,18 @@ describe("rows by agent", () => {
     expect(layout.pinnedHeight).toBe(layout.tracks[0]?.height);
     expect(layout.tracks[1]?.told).toBe("500 ms · 50% idle");
   });
+
+  it("have no task twice: not what is open below a pinned phase or manager either (W36)", () => {
+    const open = opened("by:agent:Ana", "by:agent:Bo", "by:agent:Handlers");
+    const phase = build("agent", { pinned: opened("p"), open });
+    expect(phase.tracks.map((track) => track.id)).toEqual(["p", "one", "two", "three", "four", "five", "by:agent:Ana", "by:agent:Bo", "by:agent:Handlers"]);
+    expect(["one", "four"].map((span) => phase.track(span)?.id)).toEqual(["one", "four"]);
+    const folded = build("agent", { pinned: opened("p") });
+    expect(folded.track("three")?.id).toBe("three");
+    const rows = [task("m", "Ana", 0, 100, { item_count: 2 }), task("i1", "Bo", 0, 50, { parent_id: "m" }), task("i2", "Bo", 50, 100, { parent_id: "m" })];
+    expect(build("agent", { rows, pinned: opened("m"), open }).tracks.map((track) => track.id)).toEqual(["m", "i1", "i2", "by:agent:Bo"]);
+    expect(build("model", { pinned: opened("p"), open: opened("by:model:big") }).track("one")?.id).toBe("one");
+  });
 });
 
 describe("rows by model and by tool", () => {

@@ -72,8 +72,10 @@ export function arrangeBy(grouping: Grouping): Arrange {
     return marks;
   };
   return (rows) => {
-    const shown = new Set<string>();
-    for (const group of collect(rows, grouping)) addGroup(rows, grouping, group, marksOf, shown);
+    // What stands on top is in no row of a group, too.
+    const above = new Set(rows.tracks.flatMap(({ id, members }) => [id, ...members]));
+    const shown = new Set(above);
+    for (const group of collect(rows, grouping)) addGroup(rows, grouping, group, marksOf, above, shown);
   };
 }
 
@@ -150,16 +152,16 @@ function isWorking(store: Store, row: Row): boolean {
 
 type MarksOf = (id: string, items: readonly Item[], lanes: readonly number[], only: ReadonlySet<string> | null) => GroupMarks;
 
-function addGroup(rows: Arranging, grouping: Grouping, group: Group, marksOf: MarksOf, shown: Set<string>): void {
-  const { store, left, pinned } = rows;
+function addGroup(rows: Arranging, grouping: Grouping, group: Group, marksOf: MarksOf, above: ReadonlySet<string>, shown: Set<string>): void {
+  const { store, left } = rows;
   const { id, name } = group;
   const parts = [...group.parts.values()];
   const whole = parts.flatMap(({ calls, row }) => calls ?? [row]);
   // What a search leaves is open, and else what a person opened.
   const isExpanded = parts.length > 0 && rows.toggled.has(id) === (left === null);
-  const own = parts.filter((part) => part.calls !== null || !pinned.has(part.row.span_id));
+  const own = parts.filter((part) => part.calls !== null || !above.has(part.row.span_id));
   // A task with calls of several models stands in the first row of these.
-  const spans = own.flatMap((part) => (part.calls && !shown.has(part.row.span_id) && !pinned.has(part.row.span_id) ? [...part.spans, part.row.span_id] : part.spans));
+  const spans = own.flatMap((part) => (part.calls && !shown.has(part.row.span_id) ? [...part.spans, part.row.span_id] : part.spans));
   for (const span of spans) shown.add(span);
   const items = parts.flatMap(({ row, source, lanes, calls }): Item[] =>
     calls ? calls.map((call) => ({ row: call, source, lanes: 1 })) : [{ row, source, lanes }]).filter(({ row }) => row.start_ms != null);

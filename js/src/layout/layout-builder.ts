@@ -51,8 +51,8 @@ export interface Arranging {
   /** What a person has closed, or opened. */
   readonly toggled: ReadonlySet<string>;
   readonly left: Left | null;
-  /** The rows that stand on top. */
-  readonly pinned: ReadonlySet<string>;
+  /** What stands there by now: at first what is on top, pinned or open below what is. */
+  readonly tracks: readonly Track[];
   task(span: string): TaskMarks;
   /** Adds a row below the last one. */
   add(made: Made, whole: Track["source"]): void;
@@ -90,10 +90,8 @@ export class LayoutBuilder {
    */
   build(store: Store, collapsed: ReadonlySet<string>, left: Left | null = null, pinned = NONE, arrange: Arrange | null = null): Layout {
     this.#catchUp(store);
-    const kept = new Map<string, Track>();
-    if (left === null && this.#left === null) for (const track of this.#tracks) kept.set(track.id, track);
+    this.#kept = new Map(left === null && this.#left === null ? this.#tracks.map((track) => [track.id, track]) : []);
     this.#left = left;
-    this.#kept = kept;
     this.#tracks = [];
     this.#collapsed = collapsed;
     this.#pinned = pinned;
@@ -109,7 +107,7 @@ export class LayoutBuilder {
     const add = (row: Row, depth: number): void =>
       row.kind === "phase" ? this.#addPhase(store, row, depth, null, null) : this.#addTask(store, row, depth, null);
     if (arrange) {
-      arrange({ store, toggled: collapsed, left, pinned, task: (span) => this.#task(store, span), add: (made, whole) => this.#add(made, whole) });
+      arrange({ store, toggled: collapsed, left, tracks: this.#tracks, task: (span) => this.#task(store, span), add: (made, whole) => this.#add(made, whole) });
       for (const row of roots) if (row.kind !== "phase" && !isTask(row) && this.#isLeft(row)) add(row, 0);
     } else if (isMapOfMany(store) && left === null) this.#addMap(store, roots, add);
     else this.#addSiblings(null, roots, 0, add);
