@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.built_view import open_view, served_view
+from tests.browser.built_view import open_view, served_view, wait_for_picture
 from tests.browser.cell import LOAD
 from tests.browser.conftest import Opener
 from tests.browser.lab import Lab, find_axe_faults, photograph, wait_for, wait_for_text
@@ -124,6 +124,36 @@ def drag(canvas: Locator, first: int, last: int, column: int) -> None:
     mouse.up()
 
 
+def go_on(page: Page, n: int, row: dict[str, Any]) -> None:
+    """Have the run go on by one row, in its `n`th message."""
+    page.evaluate(
+        """([n, row]) => {
+            const { run, version } = model.snapshot;
+            model.post({ kind: "delta", version, from: n - 1, n, run, rows: [row], text: [] });
+        }""",
+        [n, row],
+    )
+
+
+# A call in the only task of the fourth row.
+_CALL = {
+    "span_id": "call",
+    "parent_id": "r3.t0",
+    "kind": "llm",
+    "name": "call",
+    "start_ms": 60,
+    "end_ms": 90,
+    "status": "ok",
+    "critical": True,
+}
+# How much of the name of a line is painted at least at half strength.
+_INK = """(canvas, {y, h}) => {
+  const ratio = canvas.width / canvas.getBoundingClientRect().width;
+  const { data } = canvas.getContext("2d").getImageData(12 * ratio, y * ratio, 100 * ratio, (h - 4) * ratio);
+  return data.filter((value, k) => k % 4 === 3 && value > 128).length;
+}"""
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_w37_ten_thousand_cells_are_seen_at_once_and_each_says_its_reply(page: Page, address: str, theme: str) -> None:
     view = open_view(page, address, f"map=2500x3&theme={theme}&lab", width=1400)
@@ -216,6 +246,49 @@ def test_w37_keys_walk_open_and_select_rows_and_readers_are_told(page: Page, add
     view.get_by_label("Search the run").fill("status:failed")
     wait_for(lambda: [each["line"] for each in cells_of(canvas)][-1] < 5, 30)
     assert find_axe_faults(view) == []
+
+
+def test_w37_what_was_done_in_the_only_task_of_a_row_is_found_and_selected_in_its_cell(
+    page: Page, address: str
+) -> None:
+    view = open_view(page, address, "map=40x1&lab", width=900)
+    canvas = open_grid(view)
+    grid = view.get_by_role("grid")
+    go_on(page, 2, _CALL)
+    search = view.get_by_label("Search the run")
+    search.fill("kind:llm")
+    expect(grid.locator("[role=rowheader]")).to_have_text(["row 3 · city: City 3"])
+    page.keyboard.press("Enter")
+    expect(grid.locator("[role=row][aria-selected=true]")).to_have_text(re.compile("row 3 · city: City 3"))
+    view.get_by_role("button", name="Dim", exact=True).click()
+    wait_for(lambda: canvas.evaluate(_INK, find_cell(canvas, 4, 0)) == 0, 30)
+    assert canvas.evaluate(_INK, find_cell(canvas, 3, 0)) > 0
+    photograph("grid-dimmed-light", page)
+    search.fill("")
+    wait_for(lambda: canvas.evaluate(_INK, find_cell(canvas, 4, 0)) > 0, 30)
+    grid.focus()
+    page.keyboard.press("c")
+    wait_for(lambda: canvas.evaluate(_INK, find_cell(canvas, 4, 0)) == 0, 30)
+    assert canvas.evaluate(_INK, find_cell(canvas, 3, 0)) > 0
+
+
+def test_w37_a_grid_stays_where_it_was_scrolled_to_while_the_run_goes_on(page: Page, address: str) -> None:
+    view = open_view(page, address, "map=100x1&lab", width=900)
+    canvas = open_grid(view)
+    go_on(page, 2, _CALL)
+    view.get_by_label("Search the run").fill("kind:llm")
+    page.keyboard.press("Enter")
+    view.get_by_label("Search the run").fill("")
+    wait_for(lambda: len(cells_of(canvas)) == 100, 30)
+    chosen = view.get_by_role("grid").locator("[role=row][aria-selected=true]")
+    expect(chosen).to_have_text(re.compile("row 3 · city: City 3"))
+    view.locator(".et-matrix > .et-scrollbar").evaluate("it => { it.scrollTop = 900; }")
+    wait_for(lambda: find_cell(canvas, 3, 0)["y"] < -700, 30)
+    stood = find_cell(canvas, 3, 0)
+    go_on(page, 3, {"span_id": "r100", "parent_id": "run", "kind": "task", "name": "row 100", "status": "pending"})
+    wait_for(lambda: len(cells_of(canvas)) == 101, 30)
+    wait_for_picture(page)
+    assert find_cell(canvas, 3, 0) == stood
 
 
 def test_w37_a_drag_selects_rows(page: Page, address: str) -> None:

@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import { row, run, stored } from "../testing/runs";
 import type { Row } from "../wire/rows";
-import { type GridTable, hasGrid, tabulate } from "./grid-lines";
+import { findCell, type GridTable, hasGrid, indexCells, linesWith, tabulate } from "./grid-lines";
 
 const task = (span_id: string, name: string, parent_id: string | null, more: Partial<Row> = {}): Row => row({ span_id, name, parent_id, kind: "task", start_ms: 0, end_ms: 10, ...more });
 const nested = (span_id: string, parent_id: string): Row => row({ span_id, parent_id, kind: "nested", start_ms: 0 });
@@ -50,4 +50,19 @@ it("goes on where a damaged file names items that there can't be", () => {
   const store = stored({ phases: [], rows: [task("f", "find", null, { item_count: 1 }), task("x", "find[7]", "f"), task("y", "find", "f")] });
   expect(idsOf(tabulate(store))).toEqual([["find[0]", undefined]]);
   expect(tabulate(map([])).lines).toEqual([]);
+});
+
+it("finds the cell that a span is in: that of its task, or where a row has one task, that of the row", () => {
+  const store = map([
+    task("r0", "row 0", "run"), nested("n0", "r0"), task("a", "find", "n0"), task("b", "write", "n0"), row({ span_id: "l", kind: "llm", parent_id: "b" }),
+    row({ span_id: "s", kind: "score", parent_id: "r0" }), task("r1", "row 1", "run"),
+  ]);
+  const index = indexCells(tabulate(store).lines);
+  expect(["r0", "b", "l", "s", "r1", "gone"].map((span) => findCell(store, index, span))).toEqual([
+    { line: 0, column: 0 }, { line: 0, column: 2 }, { line: 0, column: 2 }, { line: 0, column: 0 }, { line: 1, column: 0 }, null,
+  ]);
+  expect([1, 0].map((line) => linesWith(store, index, ["l", "gone"]).has(line))).toEqual([false, true]);
+
+  const single = map([task("r0", "row 0", "run"), nested("n0", "r0"), task("a", "find", "n0"), row({ span_id: "l", kind: "llm", parent_id: "a" })]);
+  expect(findCell(single, indexCells(tabulate(single).lines), "l")).toEqual({ line: 0, column: 0 });
 });

@@ -3,6 +3,7 @@
 import type { Store } from "../store/store";
 import type { Row, Run } from "../wire/rows";
 import { nameOf } from "../wording/labels";
+import type { Cell } from "./grid-places";
 
 export interface GridLine {
   readonly name: string;
@@ -83,6 +84,25 @@ function tasksIn(store: Store, row: Row): Map<string, Row> {
   const inside = store.descendants(row.span_id, (each) => each.kind === "task" || each.kind === "score");
   return new Map(inside.filter((each) => each.kind === "task" && store.row(each.parent_id ?? "")?.kind !== "delegation").map((each) => [each.name, each]));
 }
+
+/** Where each cell is, by its span. */
+export type Index = ReadonlyMap<string, Cell>;
+
+export const indexCells = (lines: readonly GridLine[]): Index =>
+  new Map(lines.flatMap(({ cells }, line) => cells.flatMap((row, column) => (row ? [[row.span_id, { line, column }] as const] : []))));
+
+/** The cell that a span is, or is in. */
+export function findCell(store: Store, index: Index, span: string): Cell | null {
+  for (let at: string | null | undefined = span, steps = 0; at && steps < 64; at = store.row(at)?.parent_id, steps += 1) {
+    const cell = index.get(at);
+    if (cell) return cell;
+  }
+  return null;
+}
+
+/** The lines that any of the spans is in. */
+export const linesWith = (store: Store, index: Index, spans: Iterable<string>): ReadonlySet<number | undefined> =>
+  new Set([...spans].map((span) => findCell(store, index, span)?.line));
 
 /** `row 3 · city: Paris`. */
 function describe(row: Row): string {

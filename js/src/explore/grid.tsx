@@ -11,7 +11,7 @@ import type { Row } from "../wire/rows";
 import { nameOf } from "../wording/labels";
 import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
 import { formatScore, scoresOf } from "../wording/scores";
-import { type GridLine, type GridTable, tabulate } from "./grid-lines";
+import { findCell, type GridLine, type GridTable, indexCells, linesWith, tabulate } from "./grid-lines";
 import { drawSwatch, type GridScene, paintGrid, prepare } from "./grid-painter";
 import { type Box, boxOf, type Cell, cellAt, placeCells, stepFrom } from "./grid-places";
 import { coloursOf, type Key, makeScale, sayValue, valueOf } from "./grid-scale";
@@ -53,9 +53,10 @@ export function Grid({ view, connection, theme, prefix }: Props) {
 
   const lost = store.lostAt.value;
   const all = useMemo(() => tabulate(store), [store, store.position, run]);
-  const bright = view.highlightedRows.value;
-  const hides = search.shownRows.value !== null;
-  const table = useMemo(() => narrow(all, hides ? bright : null, (row) => !colour.startsWith("score ") || valueOf(store, row, colour) !== undefined), [all, hides, bright, colour]);
+  const found = search.shownRows.value;
+  // What is hidden need not be dimmed.
+  const bright = found ? null : view.highlighted.value;
+  const table = useMemo(() => narrow(all, found, (row) => !colour.startsWith("score ") || valueOf(store, row, colour) !== undefined), [all, found, colour]);
   const { lines, columns, noun } = table;
   const scale = useMemo(() => makeScale(store, lines, colour), [lines, colour, lost]);
   const colours = useMemo(() => coloursOf(store, all.lines), [all]);
@@ -64,6 +65,9 @@ export function Grid({ view, connection, theme, prefix }: Props) {
   const most = Math.max(0, places.height - size.height);
   const scrolled = Math.min(top, most);
   const spans = view.selectedSpans.value;
+  const cells = useMemo(() => indexCells(lines), [lines]);
+  const selectedLines = useMemo(() => linesWith(store, cells, spans), [cells, spans]);
+  const brightLines = useMemo(() => bright && linesWith(store, cells, bright), [cells, bright]);
   const page = Math.max(1, Math.floor((size.height - places.head) / places.cell.h) - 1);
 
   /** Where a cell is by now. */
@@ -74,7 +78,7 @@ export function Grid({ view, connection, theme, prefix }: Props) {
   const rowAt = (cell: Cell | null): Row | undefined => (cell ? lines[cell.line]?.cells[cell.column] : undefined);
   const isSelected = (line: number): boolean => {
     if (dragged) return line >= Math.min(...dragged) && line <= Math.max(...dragged);
-    return lines[line]?.cells.some((row) => row && spans.has(row.span_id)) ?? false;
+    return selectedLines.has(line);
   };
   const scroll = (to: number): void => {
     const next = Math.min(Math.max(0, to), most);
@@ -93,13 +97,18 @@ export function Grid({ view, connection, theme, prefix }: Props) {
   };
   /** The cell of what is selected, wherever that was done; what is inside a cell is in it. */
   const selected = view.selected.value;
+  const hasToShow = useRef(false);
   useEffect(() => {
-    if (selected === null || rowAt(cursor)?.span_id === selected) return;
-    const found = spans.size > 1 ? null : findCell(view, lines, selected);
-    if (!found) return;
-    setCursor(found);
-    show(found);
-  }, [selected, lines]);
+    hasToShow.current = true;
+  }, [selected]);
+  useEffect(() => {
+    const cell = selected === null || spans.size > 1 ? null : findCell(store, cells, selected);
+    if (!cell) return;
+    setCursor(cell);
+    // Lines come all the time while a run goes on, and a person may have scrolled elsewhere.
+    if (hasToShow.current) show(cell);
+    hasToShow.current = false;
+  }, [selected, cells]);
 
   useLayoutEffect(() => {
     const element = field.current as HTMLDivElement;
@@ -120,7 +129,7 @@ export function Grid({ view, connection, theme, prefix }: Props) {
     lookAt: (line, column) => scale.lookOf(lines[line]?.cells[column]),
     wordsAt: (line, column) => wordsOf(rowAt({ line, column }), view, colour),
     nameOf: (line) => lines[line]?.name ?? "",
-    isDimmed: (line) => !hides && bright !== null && !isAny(lines[line] as GridLine, bright),
+    isDimmed: (line) => brightLines !== null && !brightLines.has(line),
   };
   useLayoutEffect(() => {
     const element = canvas.current as HTMLCanvasElement;
@@ -128,7 +137,7 @@ export function Grid({ view, connection, theme, prefix }: Props) {
     if (ctx) paintGrid(ctx, scene, size.width, size.height);
     // What tests, and whoever else can't see, read from a canvas.
     Object.assign(element, { listCells: () => listCells(scene) });
-  }, [table, scale, places, scrolled, theme, dragged, spans, bright, size]);
+  }, [table, scale, places, scrolled, theme, dragged, selectedLines, brightLines, size]);
 
   const pointed = rowAt(hovered);
   useEffect(() => {
@@ -243,21 +252,8 @@ export function Grid({ view, connection, theme, prefix }: Props) {
 function narrow(all: GridTable, found: ReadonlySet<string> | null, isMeasured: (row: Row) => boolean): GridTable {
   const kept = all.columns.flatMap((_, k) => (all.lines.some(({ cells }) => cells[k] && isMeasured(cells[k])) ? [k] : []));
   const pick = <T,>(from: readonly T[]): T[] => (kept.length > 0 ? kept.map((k) => from[k] as T) : [...from]);
-  const lines = all.lines.filter((line) => !found || isAny(line, found));
+  const lines = all.lines.filter(({ cells }) => !found || cells.some((row) => row && found.has(row.span_id)));
   return { ...all, columns: pick(all.columns), lines: lines.map(({ name, cells }) => ({ name, cells: pick(cells) })) };
-}
-
-const isAny = ({ cells }: GridLine, spans: ReadonlySet<string>): boolean => cells.some((row) => row && spans.has(row.span_id));
-
-/** The cell that a span is, or is in. */
-function findCell(view: View, lines: readonly GridLine[], span: string): Cell | null {
-  for (let at: string | null | undefined = span, steps = 0; at && steps < 64; at = view.store.row(at)?.parent_id, steps += 1) {
-    for (let line = 0; line < lines.length; line += 1) {
-      const column = lines[line]?.cells.findIndex((row) => row?.span_id === at) ?? -1;
-      if (column >= 0) return { line, column };
-    }
-  }
-  return null;
 }
 
 function wordsOf(row: Row | undefined, view: View, colour: string): string {
