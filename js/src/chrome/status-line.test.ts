@@ -97,7 +97,9 @@ it("says aloud whose timeline it is, what runs without its sign, and how far the
   const said = (selector: string, attribute = "aria-label") => page.place.querySelector(selector)?.getAttribute(attribute);
   expect(page.place.querySelector("header")).toBeNull(); // it would be the banner of the whole page
   expect(said(".ensemble-timeline")).toBe("Timeline of report");
-  expect(said(".et-now button")).toBe("web, search");
+  const button = page.place.querySelector(".et-now button")?.cloneNode(true) as Element;
+  for (const unsaid of button.querySelectorAll("[aria-hidden]")) unsaid.remove();
+  expect(button.textContent).toBe("web search");
   expect(said(".et-progress", "aria-valuetext")).toBe("1 of 2 tasks done");
   const label = page.place.querySelector(".et-row-task .et-label")?.cloneNode(true) as Element;
   for (const unsaid of label.querySelectorAll("[aria-hidden]")) unsaid.remove();

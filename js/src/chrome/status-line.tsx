@@ -122,10 +122,9 @@ function RunningNow({ run, view }: { run: Run; view: View }) {
       {phase !== "" && <b>{phase}</b>}
       {run.note && <span class="et-preparing">{run.note}</span>}
       {shown.map((activity) => (
-        <button class="et-link" onClick={() => view.goTo(activity.span)} title={`Show ${activity.name}`}
-          aria-label={[activity.name, activity.doing.replace(/^\S /, "")].filter(Boolean).join(", ")}>
-          {activity.name}
-          {activity.doing !== "" && total <= MOST_MEANS && <span class="et-since">{activity.doing}</span>}
+        <button class="et-link" title={`Show ${activity.name}`} onClick={() => view.goTo(activity.span)}>
+          {activity.name}{" "}
+          {activity.doing !== "" && total <= MOST_MEANS && <span class="et-since"><span aria-hidden="true">{activity.doing.slice(0, 2)}</span>{activity.doing.slice(2)}</span>}
           <Since began={activity.began} view={view} />
         </button>
       ))}
@@ -148,7 +147,7 @@ function describeCounts(run: Run): string {
 /** How long something has been running, once that is long enough to wonder. */
 function Since({ began, view }: { began: number | null; view: View }) {
   const age = began == null ? 0 : view.age.value - began;
-  return age < LONG_MS ? null : <span class="et-since">{formatClock(age)}</span>;
+  return age < LONG_MS ? null : <span class="et-since" aria-hidden="true">{formatClock(age)}</span>;
 }
 
 /** How much is done: of the items or rows that are at work, else of the tasks. */
