@@ -246,21 +246,23 @@ def test_w32_a_view_that_was_saved_without_a_graph_says_so(page: Page) -> None:
 
 
 def test_w32_a_dry_run_is_the_graph_that_the_run_fills_in_jupyterlab(open_in_window: Opener) -> None:
-    dry = NIGHT.replace("%%ensemble -o night", "%%ensemble --dry-run")
-    notebook = open_in_window(LOAD, SLEEPER, dry, NIGHT)
+    night = NIGHT.replace("NAP", "nap_drawn")  # a name of its own, since all tests share a folder
+    notebook = open_in_window(LOAD, SLEEPER, night.replace("%%ensemble -o night", "%%ensemble --dry-run"), night)
+    wake = notebook.path.parent / "nap_drawn.wake"
+    wake.unlink(missing_ok=True)  # of an earlier try
     notebook.run_to_end(0, 1, 2)
     plan = notebook.outputs(2)
-    for name in ("find", "NAP", "wake"):
+    for name in ("find", "nap_drawn", "wake"):
         expect(plan.get_by_text(name, exact=True).first).to_be_visible()
-    tops = [measure(plan.get_by_text(name, exact=True).first) for name in ("find", "NAP", "wake")]
+    tops = [measure(plan.get_by_text(name, exact=True).first) for name in ("find", "nap_drawn", "wake")]
     assert tops[0][0] < tops[1][0] < tops[2][0]
     photograph("graph-dry-run", plan)
     notebook.run(3)
     view = notebook.timeline(3)
     open_graph(view)
     expect(node(view, "find")).to_have_attribute("data-status", "ok")
-    expect(node(view, "NAP")).to_have_attribute("data-status", "running")
+    expect(node(view, "nap_drawn")).to_have_attribute("data-status", "running")
     expect(node(view, "wake")).to_have_attribute("data-status", "pending")
-    (notebook.path.parent / "NAP.wake").touch()
+    wake.touch()
     expect(node(view, "wake")).to_have_attribute("data-status", "ok")
     expect(view.locator(".et-node")).to_have_count(3)
