@@ -146,8 +146,9 @@ def draw_agents(browser: Browser, theme: str) -> None:
     with served_view() as address:
         page = browser.new_page(viewport={"width": WIDTH, "height": 700}, device_scale_factor=1.1)
         view = open_view(page, address, f"at=99999&theme={theme}", width=WIDTH)
-        for name in ("View", "Agent", "View"):
-            view.get_by_role("button", name=name, exact=True).click()
+        view.get_by_role("button", name="View", exact=True).click()
+        view.get_by_role("group", name="Rows by").get_by_role("button", name="Agent").click()
+        view.get_by_role("button", name="View", exact=True).click()
         view.locator(".et-gutter").press("w")
         view.locator(".et-minimap").wait_for()
         page.mouse.move(2, 2)
