@@ -41,6 +41,7 @@ from ensemble_notebook.ensemble.run_settings import (
     ReplayTools,
     Resumable,
     RunSettings,
+    join_inputs,
     merge_inputs,
     write_inputs,
 )
@@ -132,8 +133,8 @@ class Ensemble(RunnableEnsemble):
     @overload
     def run(
         self,
-        inputs: Inputs = None,
         /,
+        inputs: Inputs = None,
         *,
         repeat: int,
         score: AnyScorers | None = None,
@@ -143,8 +144,8 @@ class Ensemble(RunnableEnsemble):
     @overload
     def run(
         self,
-        inputs: Inputs = None,
         /,
+        inputs: Inputs = None,
         *,
         timeout: float | None = None,
         record: PathLike | None = None,
@@ -161,8 +162,8 @@ class Ensemble(RunnableEnsemble):
     ) -> EnsembleOutput: ...
     def run(
         self,
-        inputs: Inputs = None,
         /,
+        inputs: Inputs = None,
         *,
         repeat: int | None = None,
         score: AnyScorers | None = None,
@@ -224,7 +225,7 @@ class Ensemble(RunnableEnsemble):
                 raise ValidationError("continue_from goes on with one run, and repeat makes many: leave out one.")
             owner = self if deps is None else self.replace(deps=deps)
             return owner._repeat(
-                {**(inputs or {}), **variables},
+                join_inputs(inputs, variables),
                 resume,
                 repeat=repeat,
                 score=score,
@@ -270,8 +271,8 @@ class Ensemble(RunnableEnsemble):
 
     async def arun(
         self,
-        inputs: Inputs = None,
         /,
+        inputs: Inputs = None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - the same word in all four ways to run
         record: PathLike | None = None,
@@ -313,8 +314,8 @@ class Ensemble(RunnableEnsemble):
 
     def start(
         self,
-        inputs: Inputs = None,
         /,
+        inputs: Inputs = None,
         *,
         timeout: float | None = None,
         record: PathLike | None = None,
@@ -360,8 +361,8 @@ class Ensemble(RunnableEnsemble):
 
     def stream(
         self,
-        inputs: Inputs = None,
         /,
+        inputs: Inputs = None,
         *,
         timeout: float | None = None,
         record: PathLike | None = None,
@@ -407,8 +408,8 @@ class Ensemble(RunnableEnsemble):
 
     async def astream(
         self,
-        inputs: Inputs = None,
         /,
+        inputs: Inputs = None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as in `arun`
         record: PathLike | None = None,
@@ -561,7 +562,7 @@ class Ensemble(RunnableEnsemble):
         """
         return check_runnable(self, make_source(RunSettings()))[1]
 
-    def plan(self, inputs: Inputs = None, /, **variables: Any) -> ExecutionPlan:
+    def plan(self, /, inputs: Inputs = None, **variables: Any) -> ExecutionPlan:
         """Plan a run without running it. Variables without a value stay as they are.
 
         Args:
@@ -582,8 +583,8 @@ class Ensemble(RunnableEnsemble):
 
     def estimate(
         self,
-        inputs: Inputs = None,
         /,
+        inputs: Inputs = None,
         *,
         rows: Any = None,
         repeat: int | None = None,

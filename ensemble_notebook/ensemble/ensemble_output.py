@@ -76,8 +76,8 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
     @abstractmethod
     def run(
         self,
-        inputs: Inputs = None,
         /,
+        inputs: Inputs = None,
         *,
         timeout: float | None = None,
         record: PathLike | None = None,

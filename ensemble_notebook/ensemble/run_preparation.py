@@ -55,6 +55,7 @@ from ensemble_notebook.ensemble.earlier_runs.reuse import (
 from ensemble_notebook.ensemble.person import find_person, find_waiting_person
 from ensemble_notebook.ensemble.run_checks import check_runnable, check_textless, make_pricing, warn_of_tracing
 from ensemble_notebook.ensemble.run_settings import (
+    SETTING_NAMES,
     SHARED_FIELDS,
     GivenMessages,
     RunSettings,
@@ -66,11 +67,6 @@ from ensemble_notebook.ensemble.run_settings import (
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
 
 _FIELDS: Final = get_field_names(EnsembleDefinition)
-# What every way to run takes; `start` takes more.
-_KEYWORDS: Final = (
-    *("timeout", "record", "replay", "replay_tools", "pace", "reuse", "only", "resume"),
-    *("continue_from", "history", "deps"),
-)
 _MOST_NAMED: Final = 5
 _TEXTLESS: Final = (
     "A review at the cell shows texts on the page, or in a terminal, which keep them, and capture_mode metadata keeps "
@@ -126,12 +122,7 @@ def make_run_spec(
     values = merge_inputs(ensemble, inputs, variables)
     protect_named(values)
     prepared = PreparedEnsemble(ensemble, setting, source, resumed_from)
-    if setting.deps is not None and "deps" in prepared.variables and "deps" not in values:
-        raise ValidationError(
-            "A text uses {deps}, and what deps=... gives goes to functions that take a RunContext. "
-            "A template variable of that name goes through inputs: run({'deps': ...})."
-        )
-    check_variables(prepared.variables, values, list_places(ensemble))
+    check_variables(prepared.variables, values, list_places(ensemble), SETTING_NAMES)
     _refuse_unused(ensemble, variables, prepared.variables)
     return prepared.make_spec(values)
 
@@ -481,7 +472,7 @@ def _refuse_unused(ensemble: EnsembleDefinition, variables: Mapping[str, Any], u
 def _explain_unused(name: str, used: Collection[str]) -> str:
     """What was probably meant by a keyword that no text uses: a field of the ensemble, or another word."""
     if name not in _FIELDS:
-        return f"No text uses {name!r}.{did_you_mean(name, (*used, *_KEYWORDS))}"
+        return f"No text uses {name!r}.{did_you_mean(name, (*used, *SETTING_NAMES))}"
     message = f"A run takes no {name}, which is a field of the ensemble, and no text uses {{{name}}}. For a run of a "
     message += f"changed copy, write ensemble.replace({name}=...).run(...)."
     if name in SHARED_FIELDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -228,16 +229,34 @@ class RunSettings:
             raise ValidationError(f"What a resumed run has done is not asked again: leave out {other} or resume.")
 
 
+SETTING_NAMES: Final = (
+    "inputs",
+    *(each.name for each in dataclasses.fields(RunSettings) if each.name not in ("streams", "is_row")),
+    "repeat",
+)
+"""What the ways to run take as keywords of their own, so that no template variable can be given by such a keyword."""
+
+
 # --- The inputs of a run as its texts have them -----------------------------------------------------------------------
 
 
-def merge_inputs(
-    ensemble: EnsembleDefinition, inputs: Mapping[str, Any] | None, variables: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The values of all template variables: own defaults, then `inputs`, then keywords."""
+def join_inputs(inputs: Inputs, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of template variables that a run is given: `inputs`, then keywords.
+
+    Raises:
+        ValidationError: `inputs` is no mapping.
+    """
     if inputs is not None and not isinstance(inputs, Mapping):
-        raise ValidationError(f"inputs must map names to values, got {type(inputs).__name__}.")
-    return {**ensemble.inputs, **(inputs or {}), **variables}
+        raise ValidationError(
+            f"inputs must map names to values, got {type(inputs).__name__}. "
+            f"A template variable of that name goes through inputs: run({{'inputs': ...}})."
+        )
+    return {**(inputs or {}), **variables}
+
+
+def merge_inputs(ensemble: EnsembleDefinition, inputs: Inputs, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of all template variables: own defaults, then those that the run is given."""
+    return {**ensemble.inputs, **join_inputs(inputs, variables)}
 
 
 def write_inputs(names: Iterable[str], values: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:

@@ -22,10 +22,12 @@ from ensemble_notebook import (
     RunEnded,
     RunStatus,
     Task,
+    TaskCompleted,
     TaskInput,
     ToolResult,
     ValidationError,
 )
+from ensemble_notebook.ensemble.run_settings import SETTING_NAMES
 from tests.conformance.scene import agent, done, lost, prompts, run, say, scripted
 from tests.support.limits import meet_limit
 
@@ -206,6 +208,39 @@ def test_e4_run_arun_start_and_astream_are_the_same_run() -> None:
     assert first.raw == second.raw == third.raw == "b"
     assert isinstance(events[-1], RunEnded)
     assert [type(each) for each in events] == [type(each) for each in first.events]
+
+
+def test_e4_inputs_may_be_given_by_keyword_at_every_door() -> None:
+    task = Task.of("{topic}", name="a", handler=lambda task: task.inputs["topic"])
+    ensemble = Ensemble(tasks=[task], inputs={"topic": "default"})
+    given = {"topic": "wanted"}
+
+    async def others() -> list[str]:
+        async with ensemble.stream(inputs=given) as stream:
+            streamed = "".join([piece async for piece in stream.text()])
+        events = [each async for each in ensemble.astream(inputs=given)]
+        said = next(each.output.raw for each in events if isinstance(each, TaskCompleted))
+        return [(await ensemble.arun(inputs=given)).raw, streamed, said]
+
+    said = [ensemble.run(inputs=given).raw, ensemble.start(inputs=given).result().raw, *asyncio.run(others())]
+    variants = ensemble.variants({"one": {"task.a.timeout": 5}, "two": {"task.a.timeout": 6}})
+    said += [*ensemble.run(inputs=given, repeat=2).frame["raw"], *variants.run(inputs=given).frame["raw"]]
+    assert said == ["wanted"] * 9
+    assert ensemble.plan(inputs=given).tasks[0].description == "wanted"
+    assert Ensemble(tasks=[Task.of("Say {inputs}")], llm=scripted("x")).run({"inputs": "a"}).raw == "x"
+    for call in (ensemble.run, ensemble.start, ensemble.stream, variants.run, ensemble.estimate, ensemble.plan):
+        with pytest.raises(ValidationError, match="inputs must map names to values, got str"):
+            call(inputs="topic")
+
+
+@pytest.mark.parametrize("name", SETTING_NAMES)
+def test_e6_a_variable_called_like_a_setting_of_a_run_is_given_in_inputs(name: str) -> None:
+    ensemble = Ensemble(tasks=[Task.of(f"Wait {{{name}}} {{topic}}")], llm=scripted("x"))
+    with pytest.raises(PromptTemplateError) as caught:
+        ensemble.run()
+    advice = f"{name} is a setting of a run, so pass the values as inputs: run({{{name!r}: ..., 'topic': ...}})."
+    assert str(caught.value).endswith(advice)
+    assert ensemble.run({name: "here", "topic": "it"}).task_outputs[0].task_description == "Wait here it"
 
 
 def test_e4_run_works_where_a_loop_is_running() -> None:

@@ -18,6 +18,7 @@ from ensemble_notebook import (
     Ensemble,
     EnsembleError,
     ProgressReported,
+    PromptTemplateError,
     Reply,
     RunContext,
     StoreError,
@@ -253,7 +254,7 @@ def test_e79_without_deps_a_function_may_know_all_else_and_look_whether_there_ar
 
 def test_e79_deps_beside_a_variable_of_that_name() -> None:
     ensemble = Ensemble(tasks=[Task.of("Say {deps}", name="a")], llm=scripted("x", "y"))
-    with pytest.raises(ValidationError, match=r"goes through inputs: run\(\{'deps': ...\}\)"):
+    with pytest.raises(PromptTemplateError, match=r"pass the values as inputs: run\(\{'deps': ...\}\)"):
         ensemble.run(deps=Bank(1))
     assert ensemble.run({"deps": "hello"}, deps=Bank(1))["a"].task_description == "Say hello"
 

@@ -7,7 +7,7 @@ task that runs for each item (E53), ``{context}`` and others in a prompt of one'
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -69,13 +69,16 @@ def escape_name(text: str, name: str) -> str:
     return _PLACEHOLDER.sub(escape, text)
 
 
-def check_variables(variables: Mapping[str, str], inputs: Mapping[str, Any], places: Sequence[str] = ()) -> None:
+def check_variables(
+    variables: Mapping[str, str], inputs: Mapping[str, Any], places: Sequence[str] = (), settings: Collection[str] = ()
+) -> None:
     """Check that every variable has a value.
 
     Args:
         variables: as `find_first_texts` gives them.
         inputs: name -> value.
         places: that prompts of one's own may have, any of which may have been meant.
+        settings: keywords that say something else to a run, so that a variable of that name can't be given by one.
 
     Raises:
         PromptTemplateError: names all missing ones, in order.
@@ -85,7 +88,11 @@ def check_variables(variables: Mapping[str, str], inputs: Mapping[str, Any], pla
         near = {name: find_nearest(name, places) for name in missing}
         meant = [f"Did you mean {{{place}}} by {{{name}}}?" for name, place in near.items() if place is not None]
         else_pass = f"Else pass {', '.join(f'{name}=...' for name in missing)}."
-        advice = " ".join([*meant, else_pass]) if meant else None
+        if taken := [name for name in missing if name in settings]:
+            values = ", ".join(f"{name!r}: ..." for name in missing)
+            words = "is a setting" if len(taken) == 1 else "are settings"
+            else_pass = f"{' and '.join(taken)} {words} of a run, so pass the values as inputs: run({{{values}}})."
+        advice = " ".join([*meant, else_pass]) if meant or taken else None
         raise PromptTemplateError(tuple(missing), next(iter(missing.values())), advice)
 
 

@@ -12,7 +12,15 @@ from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, OnError, make_settings, start_map
 from ensemble_notebook.ensemble.many_runs.rows import make_only_row
 from ensemble_notebook.ensemble.many_runs.variant import make_variants
-from ensemble_notebook.ensemble.run_settings import Inputs, Pace, PathLike, ReplayTools, Resumable, RunSettings
+from ensemble_notebook.ensemble.run_settings import (
+    Inputs,
+    Pace,
+    PathLike,
+    ReplayTools,
+    Resumable,
+    RunSettings,
+    join_inputs,
+)
 from ensemble_notebook.errors import SuggestsNames
 from ensemble_notebook.evaluation.scorer import AnyScorers
 
@@ -45,8 +53,8 @@ class Variants(SuggestsNames):
 
     def run(
         self,
-        inputs: Inputs = None,
         /,
+        inputs: Inputs = None,
         *,
         repeat: int | None = None,
         score: AnyScorers | None = None,
@@ -87,7 +95,7 @@ class Variants(SuggestsNames):
             reuse=reuse,
             only=only,
         )
-        return self.start(make_only_row({**(inputs or {}), **variables}), settings, map_settings).run_to_end()
+        return self.start(make_only_row(join_inputs(inputs, variables)), settings, map_settings).run_to_end()
 
     def map(
         self,
