@@ -306,6 +306,32 @@ def test_review_has_a_mark_of_its_own_and_says_what_came_of_it():
     assert chart.title == "waiting for you"
 
 
+@pytest.mark.parametrize(
+    "decision, facts, told",
+    [
+        (ReviewDecision.edit("Fine."), {}, ("draft 2 · edited",)),
+        (ReviewDecision.retry("again"), {}, ("draft 2 · kept: no retry left",)),
+        (
+            ReviewDecision.approve(),
+            {"is_timeout": True},
+            ("draft 2 · approved", "review of the output · no answer: approved"),
+        ),
+    ],
+)
+def test_w23_what_came_of_the_last_review_is_told_once_though_its_go_ends_later(decision, facts, told):
+    build = EventBuilder({"draft": ()})
+    with build.task("draft"):
+        build.review(ReviewDecision.retry("shorter"), seconds=2)
+        build.again("shorter")
+        build.wait(1)
+        build.review(decision, seconds=1)
+        build.wait(0.02)
+    events = build.finish()
+    last = [each for each in events if isinstance(each, ReviewAnswered)][-1]
+    events = [replace(each, **facts) if each is last else each for each in events]
+    assert charted(events).lines[0].notes == ('draft 1 · sent back: "shorter"', *told)
+
+
 def test_review_that_nobody_answered_says_so():
     build = EventBuilder({"draft": ()})
     with build.task("draft"):

@@ -550,8 +550,10 @@ def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
     for part in parts:
         if part["kind"] == "delegation" and part["status"] == "error" and not row.get("work"):  # else it has a line
             yield f"not handed on to {part['name']}: {part.get('error_message') or part.get('reason') or 'no reason'}"
-    judged = {each.get("end_ms") for each in row.get("rounds") or ()}
-    yield from filter(None, [_describe_review(part) for part in parts if part.get("end_ms") not in judged or not told])
+    reviews = [part for part in parts if part["kind"] == "review" and part.get("review")]
+    yield from filter(
+        None, [_describe_review(part) for part in reviews if not (told and _is_told(part, row["rounds"]))]
+    )
 
 
 def _says_why(go: Row) -> bool:
@@ -559,11 +561,15 @@ def _says_why(go: Row) -> bool:
     return go.get("verdict") not in (None, ANSWERS[Verdict.RETRY])
 
 
+def _is_told(review: Row, goes: Sequence[Row]) -> bool:
+    """Whether the verdict of the go in which it began says what came of it: some time lies between the two ends."""
+    verdicts = [go.get("verdict") for go in goes if go["start_ms"] <= (review.get("start_ms") or 0)]
+    return review["review"].get("decision") == Verdict.RETRY or verdicts[-1:] == [describe_answer(review)]
+
+
 def _describe_review(part: Row) -> str | None:
     """What a review did, unless it only let things go on, and somebody has decided that."""
-    review = part.get("review") if part["kind"] == "review" else None
-    if review is None:
-        return None
+    review = part["review"]
     answer, subject = describe_answer(part), review.get("subject")
     if part.get("end_ms") is None:
         return answer

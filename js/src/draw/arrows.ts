@@ -9,7 +9,10 @@ const MOST_ARROWS = 60;
 /** More workers of one span than these stand below it without lines, which would lie on each other. */
 const MOST_OF_ONE = 12;
 
-/** Work on its way from row to row: faint, but strong for the span that is selected or under the pointer (W3). */
+/**
+ * Work on its way from row to row: faint, but strong for the span that is selected or under the pointer; to items, of which
+ * there may be many, only then (W3).
+ */
 export function drawArrows(surface: Surface, scene: Scene): void {
   const seen = scene.layout.arrowsTo([...fixedTracks(scene), ...visibleTracks(scene)]);
   const counts = new Map<string, number>();
@@ -17,7 +20,7 @@ export function drawArrows(surface: Surface, scene: Scene): void {
   const isCrowded = ({ by }: WorkArrow): boolean => (counts.get(by.row.span_id) ?? 0) > MOST_OF_ONE;
   const picked = (one: WorkArrow): boolean =>
     [scene.selected, scene.hovered].some((span) => span !== null && (span === one.to.id || (span === one.by.row.span_id && !isCrowded(one))));
-  const faint = seen.length > MOST_ARROWS ? [] : seen.filter((one) => !picked(one) && !isCrowded(one));
+  const faint = seen.length > MOST_ARROWS ? [] : seen.filter((one) => one.by.row.kind !== "task" && !picked(one) && !isCrowded(one));
   for (const one of [...faint, ...seen.filter(picked)]) {
     const frame = one.to.marks.find((mark) => mark.shape === "task" || mark.shape === "work");
     const by = boxOf(scene, one.by, topOf(scene, one.from));
@@ -32,7 +35,7 @@ export function drawArrow({ ctx, theme }: Surface, by: Box, worker: Box, isBack:
   const [left, right] = [worker.x - 6, worker.x + worker.w + 6];
   const [start, end] = [by.y + by.h, by.x + by.w - 4];
   ctx.strokeStyle = ctx.fillStyle = isStrong ? theme.text : theme.hues.tool;
-  ctx.globalAlpha = isStrong ? 1 : 0.55;
+  ctx.globalAlpha = isStrong ? 1 : 0.3;
   ctx.lineWidth = isStrong ? 1.75 : 1.25;
   ctx.lineJoin = "round";
   ctx.beginPath();

@@ -34,7 +34,7 @@ describe("workers of workers", () => {
     const layout = arrange(chain(20));
     expect(layout.tracks.map((track) => [track.id, track.depth, track.parent])).toEqual(
       Array.from({ length: 21 }, (_, k) => [`w${k}`, k, k === 0 ? null : `w${k - 1}`]));
-    expect(layout.arrows.map(({ by, from, to }) => [by.row.span_id, from.id, to.id])).toEqual(
+    expect(layout.arrowsTo(layout.tracks).map(({ by, from, to }) => [by.row.span_id, from.id, to.id])).toEqual(
       Array.from({ length: 20 }, (_, k) => [`d${k + 1}`, `w${k}`, `w${k + 1}`]));
   });
 

@@ -6,6 +6,7 @@ import type { Review, Row } from "../wire/rows";
 import type { Mark } from "./marks";
 import { LANE_HEIGHT, PHASE_HEIGHT } from "./sizes";
 import { LayoutBuilder } from "./layout-builder";
+import type { Layout } from "./tracks";
 
 const review = (more: Partial<Review> = {}): Review => ({ subject: "output", text: "?", verdicts: ["approve"], ...more });
 
@@ -28,6 +29,8 @@ const TEAM: Row[] = [
 ];
 
 const arrange = (rows: Row[], closed: string[] = []) => new LayoutBuilder().build(stored({ rows, run: run() }), new Set(closed));
+const arrowsOf = (layout: Layout): string[][] =>
+  layout.arrowsTo(layout.tracks).map(({ by, from, to }) => [by.row.span_id, from.id, to.id]);
 const marksOf = (rows: Row[]): readonly Mark[] => arrange(rows).tracks[0]?.marks ?? [];
 const shapes = (rows: Row[]): [string, string][] => marksOf(rows).map((mark) => [mark.shape, mark.row.span_id]);
 
@@ -49,7 +52,7 @@ describe("work that is handed on", () => {
   });
 
   it("is drawn the same for a nested run, but for the arrow of one that is the whole task, and for one that a review began", () => {
-    const { tracks, arrows } = arrange([
+    const layout = arrange([
       row({ span_id: "p", kind: "phase", name: "research", start_ms: 0, end_ms: 1000 }),
       row({ span_id: "h", kind: "task", parent_id: "p", name: "compose", start_ms: 0, end_ms: 500 }),
       row({ span_id: "r1", kind: "nested", parent_id: "h", name: "haiku", start_ms: 10, end_ms: 490 }),
@@ -59,11 +62,12 @@ describe("work that is handed on", () => {
       row({ span_id: "r2", kind: "nested", parent_id: "v", name: "jury", start_ms: 510, end_ms: 980 }),
       row({ span_id: "r2t", kind: "task", parent_id: "r2", name: "judge", agent: "Judge", start_ms: 520, end_ms: 970 }),
     ]);
+    const { tracks } = layout;
     expect(tracks.map((track) => [track.id, track.depth, track.isWorker])).toEqual([
       ["p", 0, false], ["h", 1, false], ["r1p", 2, false], ["r1t", 3, true], ["r2t", 1, true],
     ]);
     expect(tracks[1]?.marks.map((mark) => [mark.shape, mark.row.span_id])).toEqual([["task", "h"], ["delegation", "r1"]]);
-    expect(arrows.map(({ by, from, to }) => [by.row.span_id, from.id, to.id])).toEqual([["v", "p", "r2t"]]);
+    expect(arrowsOf(layout)).toEqual([["v", "p", "r2t"]]);
   });
 
   it("is selected with its phase, found, folded and counted like any other", () => {
@@ -89,14 +93,14 @@ describe("work that is handed on", () => {
   });
 
   it("goes from row to row, and nowhere when it was refused", () => {
-    const found = arrange(TEAM).arrows.map(({ by, from, to }) => [by.row.span_id, from.id, to.id]);
-    expect(found).toEqual([["d1", "m", "w1"], ["d2", "m", "w2"]]);
+    expect(arrowsOf(arrange(TEAM))).toEqual([["d1", "m", "w1"], ["d2", "m", "w2"]]);
   });
 
   it("can be folded away, and its errors still be seen", () => {
-    const { tracks, arrows } = arrange(TEAM, ["m"]);
+    const layout = arrange(TEAM, ["m"]);
+    const { tracks } = layout;
     expect(tracks.map((track) => track.id)).toEqual(["p", "m", "n"]);
-    expect(arrows).toEqual([]);
+    expect(arrowsOf(layout)).toEqual([]);
     expect([arrange(TEAM).tracks[1]?.errors, tracks[1]?.errors]).toEqual([1, 2]);
   });
 

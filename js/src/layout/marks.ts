@@ -2,12 +2,12 @@
 // pixels down. It must not know what stands above or below that row.
 
 import type { Store } from "../store/store";
-import { verdictOf } from "../store/rounds";
+import { roundsOf } from "../store/rounds";
 import type { KnownKind } from "../wire/kinds";
 import { isHandler, isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { entryOf, traitsOf } from "../wire/traits";
-import { namesOfCall } from "../wording/labels";
+import { namesOfCall, verdictOf } from "../wording/labels";
 import { type Shape, SHAPES } from "./shapes";
 import { LANE_HEIGHT, PAD } from "./sizes";
 
@@ -73,7 +73,8 @@ const MARKS: Partial<Record<KnownKind, (store: Store, row: Row, top: number) => 
   // Its tasks have rows of their own below, as delegated work has.
   nested: (_, row, top) => [markOf(row, "delegation", top + TOOL.top, TOOL.height)],
   review: (store, row, top) => {
-    const verdict = verdictOf(store, row);
+    const work = store.row(row.parent_id ?? "");
+    const verdict = work && verdictOf(work, roundsOf(store, work), row);
     return [{ ...markOf(row, "review", top + WORK.top, WORK.height), names: verdict ? [verdict] : [] }];
   },
 };

@@ -1,8 +1,7 @@
 // Which rows there are, and how high they stand: pure, from the store to tracks with their marks. Time becomes pixels only
 // in `draw`, so zooming and the clock never come back here.
 
-import { roundAt } from "../store/rounds";
-import { isStartup } from "../wire/predicates";
+import { isStartup, roundAt } from "../wire/predicates";
 import type { Round, Row } from "../wire/rows";
 import type { Heat } from "./heat";
 import type { Mark } from "./marks";
@@ -78,7 +77,6 @@ export const nameKey = (kind: string, name: string): string => `${kind} ${name}`
 /** The rows from top to bottom, without gaps. */
 export class Layout {
   #byId: Map<string, Track> | null = null;
-  #arrows: readonly WorkArrow[] | null = null;
   #links: readonly TaskLink[] | null = null;
   #linksByRow: Map<string, TaskLink[]> | null = null;
   #bands: readonly Band[] | null = null;
@@ -120,12 +118,6 @@ export class Layout {
       if (track.y + track.height > top) found.push(track);
     }
     return found;
-  }
-
-  /** All work that went from row to row, by what the rows say of each other. */
-  get arrows(): readonly WorkArrow[] {
-    this.#arrows ??= this.arrowsTo(this.tracks);
-    return this.#arrows;
   }
 
   /** All that rows wait for, or waited. */
@@ -198,8 +190,8 @@ export class Layout {
   }
 
   /**
-   * The work that was handed on to these rows. None where a task is a nested run and nothing else, as a row of a map is:
-   * that the one row stands below the other says it.
+   * The work that was handed on to these rows, by what the rows say of each other. None where a task is a nested run and
+   * nothing else, as a row of a map is: that the one row stands below the other says it.
    */
   arrowsTo(tracks: readonly Track[]): WorkArrow[] {
     const found: WorkArrow[] = [];

@@ -94,13 +94,14 @@ it("does not count the time in which a task was over, until its phase was sent b
 
 it("has the phases and tasks of nested runs as rows below the task that began these, and their startup as a row of its own (E52)", () => {
   const nested = catchUp(RECORDED.find((one) => one.name === "nested") as Recorded);
-  const { tracks, arrows } = new LayoutBuilder().build(nested, new Set());
+  const layout = new LayoutBuilder().build(nested, new Set());
+  const { tracks } = layout;
   expect(tracks.map((track) => [track.row.name, track.depth, track.isWorker])).toEqual([
     ["make", 0, false], ["compose", 1, false], ["think", 2, true], ["write", 2, true], ["weigh", 2, true], ["read", 2, true],
     ["ask", 1, false], ["one", 2, false], ["first", 3, true], ["two", 2, false], ["second", 3, true], ["judge", 1, true],
     ["Loading a model", 0, false], ["Loading a model", 0, false],
   ]);
-  expect(arrows.map(({ by, to }) => [by.row.name, to.row.name])).toEqual([
+  expect(layout.arrowsTo(tracks).map(({ by, to }) => [by.row.name, to.row.name])).toEqual([
     ["haiku", "think"], ["haiku", "write"], ["critic", "weigh"], ["proof", "read"], ["others", "one"], ["others", "two"], ["phase", "judge"],
   ]);
   const compose = tracks[1]?.row as never;

@@ -46,19 +46,6 @@ function findRounds(store: RowsOfRun, row: Row, start: number): readonly Round[]
   return found.length > 1 ? found.map((round, k) => ({ ...round, verdict: k < found.length - 1 ? (ANSWERS.retry ?? null) : ending })) : NONE;
 }
 
-/** What a review said of the go at the work that it ended; nothing where it ended none. */
-export function verdictOf(store: RowsOfRun, review: Row): string | null {
-  const row = store.row(review.parent_id ?? "");
-  return (row && roundsOf(store, row).find(({ end_ms }) => end_ms != null && end_ms === review.end_ms)?.verdict) ?? null;
-}
-
-/** The number of the go in which something was at a moment, from 1; 0 where the row was never sent back, or before the first. */
-export function roundAt(rounds: readonly Round[], ms: number): number {
-  let number = 0;
-  for (const { start_ms } of rounds) if (start_ms <= ms) number += 1;
-  return number;
-}
-
 /** How long a row stood still between its goes. */
 export function timeBetween(rounds: readonly Round[]): number {
   let sum = 0;

@@ -3,10 +3,10 @@
 
 import { signal } from "@preact/signals";
 import type { Delta, Details, Kept, Piece, Saved, Snapshot, TextHits, TextPiece } from "../wire/messages";
-import { isFinal, isStartup } from "../wire/predicates";
+import { isFinal, isStartup, roundAt } from "../wire/predicates";
 import type { Phase, Row, Run } from "../wire/rows";
 import { Journal } from "./journal";
-import { roundAt, roundsOf } from "./rounds";
+import { roundsOf } from "./rounds";
 import { Selection } from "./selection";
 
 /** The longest chain of spans in spans that is believed, as the kernel does (E71). */

@@ -1,6 +1,6 @@
 // Questions about a row or a run that every room asks, answered once.
 
-import type { Row, RunStatus } from "./rows";
+import type { Round, Row, RunStatus } from "./rows";
 
 /** True once nothing will happen any more. */
 export const isFinal = (status: RunStatus | undefined): boolean =>
@@ -37,3 +37,10 @@ export const isTask = (row: Row): boolean => row.kind === "task";
  */
 export const isListed = (row: Row): boolean =>
   row.kind !== "turn" && (row.kind !== "attempt" || row.status !== "ok" || (row.attempt ?? 1) > 1);
+
+/** The number of the go in which something was at a moment, from 1; 0 where the row was never sent back, or before the first. */
+export function roundAt(rounds: readonly Round[], ms: number): number {
+  let number = 0;
+  for (const { start_ms } of rounds) if (start_ms <= ms) number += 1;
+  return number;
+}

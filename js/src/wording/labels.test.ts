@@ -6,7 +6,7 @@ import { LayoutBuilder } from "../layout/layout-builder";
 import { activitiesOf } from "../store/activities";
 import { row, run, stored } from "../testing/runs";
 import type { Many, Review, Round, Row, Status } from "../wire/rows";
-import { answerOf, causeOf, describeLength, describeRounds, describeSkip, distinctiveEnd, progressOf, reuseOf, savingOf, timesOf, titleOf } from "./labels";
+import { answerOf, causeOf, describeLength, describeRounds, describeSkip, distinctiveEnd, progressOf, reuseOf, savingOf, timesOf, titleOf, verdictOf } from "./labels";
 
 const call = (turn: string, start: number, more: Partial<Row> = {}): Row[] => [
   row({ span_id: `u${turn}`, kind: "turn", parent_id: "t", name: `turn ${turn}`, start_ms: start, end_ms: start + 80, ...more }),
@@ -44,6 +44,29 @@ it("says so of what runs now, too, and names the model only where nothing else i
   const store = stored({ rows: ROWS, phases: [], run: run({ active }) });
   expect(activitiesOf(store, run({ active }), 1).shown[0]?.doing).toBe("◆ draft 3");
   expect(titleOf(store, row({ span_id: "z", kind: "llm", parent_id: "t", model_requested: "gpt" }))).toBe("gpt");
+});
+
+it.each([
+  ["retry", "ok", 300, "kept: no retry left"], ["retry", "ok", 205, "kept: no retry left"], ["retry", "error", 300, "failed"], ["approve", "ok", 300, "approved"],
+] as const)("calls the last bar of who reviews a phase by the verdict of its round, which ends after the review (W23): %s, %s", (decision, status, end, said) => {
+  const verdict = { retry: status === "ok" ? "kept: no retry left" : "failed", approve: "approved" }[decision];
+  const rounds = [{ start_ms: 0, end_ms: 100, verdict: 'sent back: "shorter"' }, { start_ms: 100, end_ms: end, verdict }];
+  const review = (id: string, from: number, answer: typeof decision): Row[] => [
+    row({ span_id: `r${id}`, kind: "review", parent_id: "p", review: { subject: "phase", text: "?", verdicts: [], decision: answer }, start_ms: from, end_ms: from + 20 }),
+    row({ span_id: `t${id}`, kind: "task", parent_id: "p", review_id: `r${id}`, start_ms: from, end_ms: from + 15 }),
+    row({ span_id: `u${id}`, kind: "turn", parent_id: `t${id}`, start_ms: from, end_ms: from + 15 }),
+    row({ span_id: `l${id}`, kind: "llm", parent_id: `u${id}`, start_ms: from, end_ms: from + 15 }),
+  ];
+  const phase = row({ span_id: "p", kind: "phase", status, start_ms: 0, end_ms: end, attempt: 2, rounds });
+  const named = (rows: Row[]): string[] => rows.filter((one) => one.kind === "llm").map((one) => titleOf(stored({ phases: [], rows }), one));
+  expect(named([phase, ...review("1", 75, "retry"), ...review("2", 182, decision)])).toEqual(['sent back: "shorter"', said]);
+});
+
+it("calls the review of a phase that may not be sent back at all the same, where its work is kept (W23)", () => {
+  const review = row({ span_id: "r", kind: "review", parent_id: "p", review: { subject: "phase", text: "?", verdicts: [], decision: "retry" }, start_ms: 10, end_ms: 20 });
+  const phase = (more: Partial<Row>): Row => row({ span_id: "p", kind: "phase", start_ms: 0, end_ms: 25, ...more });
+  expect(verdictOf(phase({}), [], review)).toBe("kept: no retry left");
+  expect(verdictOf(phase({ status: "running", end_ms: null }), [], review)).toBeNull();
 });
 
 // Python's tests read the same table.

@@ -4,10 +4,10 @@
 // `tests/wording_cases.json` is read by the tests of both.
 
 import type { KnownKind } from "../wire/kinds";
-import { durationOf } from "../wire/predicates";
+import { durationOf, roundAt } from "../wire/predicates";
 import type { Many, Round, Row, Run, Status } from "../wire/rows";
 import { entryOf, type Kind, traitsOf } from "../wire/traits";
-import { ANSWERS, IN_REVIEW, STATUS_NAMES, SUBJECTS, UNDECIDED, WAITING_FOR_YOU } from "../wire/words";
+import { ANSWERS, IN_REVIEW, NO_RETRY_LEFT, STATUS_NAMES, SUBJECTS, UNDECIDED, WAITING_FOR_YOU } from "../wire/words";
 import { formatCount, formatDuration, formatExactCount, formatMoney, formatRate, formatRoughly, pluralize } from "./numbers";
 
 const FEW = 5;
@@ -140,8 +140,17 @@ export function namesOfCall(rows: RowsAround, call: Row): string[] {
 function verdictOfReviewer(rows: RowsAround, task: Row | undefined): string[] {
   const review = task?.review_id == null ? undefined : rows.row(task.review_id);
   if (!review || review.end_ms == null) return [];
-  const round = rows.row(review.parent_id ?? "")?.rounds?.find((each) => each.end_ms === review.end_ms);
-  return [round?.verdict ?? answerOf(review)];
+  const work = rows.row(review.parent_id ?? "");
+  return [verdictOf(work, work?.rounds ?? [], review) ?? answerOf(review)];
+}
+
+/**
+ * What came of the work that a review wanted done again: why it was sent back, or that it was kept; null where the answer says
+ * all. Some time lies between an answer and the end of its round, so the round is the one in which the review began.
+ */
+export function verdictOf(work: Row | undefined, rounds: readonly Round[], { review, start_ms }: Row): string | null {
+  if (review?.decision !== "retry") return null;
+  return rounds[roundAt(rounds, start_ms ?? 0) - 1]?.verdict ?? (work?.end_ms != null && work.status === "ok" ? NO_RETRY_LEFT : null);
 }
 
 /** The tool calls after a model call, up to the next one. */
