@@ -1,7 +1,7 @@
 """A verdict as a page shows it (V12): its sentence, a table, dots with intervals, and quality against cost.
 
 The drawings take the colour of the text around them, so that they read well in light and dark. Where a page leaves them
-out, the sentence and the table say the same.
+out, the sentence and the table say the same; where it leaves out their elements only, their words are a sentence, too.
 """
 
 from __future__ import annotations
@@ -136,7 +136,14 @@ def draw_differences(comparison: Comparison) -> Html:
     ends = [end for each in shown for end in each.interval or ()]
     axis = _Axis(min(0.0, *ends), max(0.0, *ends), _LEFT + _MARGIN, _WIDTH - _MARGIN)
     bottom, zero = 24 + _LINE * len(shown), axis.find(0)
+    unit = shown[0].question.unit
+    first, last = Scale([axis.low, axis.high], unit).write_signed()
     parts = [
+        _connect(", on a line from "),
+        _write(axis.start, bottom + 14, first, is_faint=True),
+        _connect(" to "),
+        _write(axis.end, bottom + 14, last, anchor="end", is_faint=True),
+        _connect(" on which no difference is "),
         _write(zero, 12, f"as {shown[0].a.name}", anchor="middle", is_faint=True),
         _stroke(zero, 18, zero, bottom, is_faint=True),
     ]
@@ -150,17 +157,14 @@ def draw_differences(comparison: Comparison) -> Html:
             shade = DONE_COLOR if pair.better == pair.b.name else ERROR_COLOR
         elif pair.is_different:
             shade = TONE_COLORS["model"]
+        size, *ends = Scale([pair.difference.value, *pair.interval], unit).write_signed()
         parts += [
+            _connect("; "),
             _write(0, y + 4, pair.b.name),
+            _connect(f": {size}, {' to '.join(ends)}"),
             _stroke(low, y, high, y, shade),
             _dot(axis.find(pair.difference.value), y, shade),
         ]
-    unit = shown[0].question.unit
-    first, last = Scale([axis.low, axis.high], unit).write_signed()
-    parts += [
-        _write(axis.start, bottom + 14, first, is_faint=True),
-        _write(axis.end, bottom + 14, last, anchor="end", is_faint=True),
-    ]
     title = f"Differences from {shown[0].a.name}, with 95% intervals, not adjusted"
     return _frame(title, bottom + 20, parts)
 
@@ -178,19 +182,25 @@ def draw_quality(comparison: Comparison) -> Html:
     ]
     lowest, highest = (Scale([end], unit).write_all()[0] for end in (y.low, y.high))
     parts += [
-        _write(x.start - 6, y.start + 4, lowest, anchor="end", is_faint=True),
-        _write(x.start - 6, y.end + 4, highest, anchor="end", is_faint=True),
-        _write(x.start, y.start + 16, "0", is_faint=True),
-        _write(x.end, y.start + 16, f"{format_money(x.high, currency)} a run", anchor="middle", is_faint=True),
+        _connect(": "),
         _write(0, 12, question.score, is_faint=True),
+        _connect(" from "),
+        _write(x.start - 6, y.start + 4, lowest, anchor="end", is_faint=True),
+        _connect(" to "),
+        _write(x.start - 6, y.end + 4, highest, anchor="end", is_faint=True),
+        _connect(", cost from "),
+        _write(x.start, y.start + 16, "0", is_faint=True),
+        _connect(" to "),
+        _write(x.end, y.start + 16, f"{format_money(x.high, currency)} a run", anchor="middle", is_faint=True),
     ]
-    labels: list[tuple[float, float, str]] = []
+    labels: list[_Label] = []
     for side, cost in zip(sides, costs, strict=True):
         at, middle = x.find(cost), y.find(side.mean or 0.0)
         if side.interval is not None:
             parts.append(_stroke(at, y.find(side.interval[0]), at, y.find(side.interval[1]), TONE_COLORS["model"]))
         parts.append(_dot(at, middle, TONE_COLORS["model"]))
-        labels.append((at, middle, side.variant))
+        mean = _write_mean(comparison.pairs[0], side.mean)
+        labels.append(_Label(at, middle, side.variant, f": {mean}"))  # a second dollar sign would make a formula
     parts += _write_labels(labels)
     return _frame(f"{question.score} against cost", _HEIGHT, parts)
 
@@ -209,12 +219,19 @@ def draw_history(history: ScoreHistory) -> Html:
     variants = list(dict.fromkeys(each.summary.variant for each in shown))
     x, y = _Axis(0, max(1, len(maps) - 1), 60, _WIDTH - 90), _Axis(min(ends), max(ends), _HEIGHT - 40, _MARGIN + 16)
     unit: Unit = "%" if history.question.is_share else ""
-    parts = [_write(0, 12, history.question.score, is_faint=True), _stroke(50, y.start, x.end, y.start, is_faint=True)]
-    parts += [
-        _write(44, y.find(end) + 4, Scale([end], unit).write_all()[0], anchor="end", is_faint=True)
-        for end in (y.low, y.high)
+    parts = [
+        _connect(": "),
+        _write(0, 12, history.question.score, is_faint=True),
+        _stroke(50, y.start, x.end, y.start, is_faint=True),
     ]
-    labels: list[tuple[float, float, str]] = []
+    for word, end in ((" from ", y.low), (" to ", y.high)):
+        said = Scale([end], unit).write_all()[0]
+        parts += [_connect(word), _write(44, y.find(end) + 4, said, anchor="end", is_faint=True)]
+    times = {each.map_run_id: f"{each.start_time:%Y-%m-%d %H:%M}" for each in shown}
+    for place in sorted({0, len(maps) - 1} if maps else ()):
+        word, anchor = (" to ", "middle") if place else (", from ", "start")
+        parts += [_connect(word), _write(x.find(place), y.start + 18, times[maps[place]], anchor=anchor, is_faint=True)]
+    labels: list[_Label] = []
     for each in shown:
         place = variants.index(each.summary.variant)
         shade = _SHADES[place % len(_SHADES)]
@@ -224,28 +241,41 @@ def draw_history(history: ScoreHistory) -> Html:
             parts.append(_stroke(at, low, at, high, shade))
         parts.append(_dot(at, y.find(each.summary.mean or 0.0), shade))
         if each.map_run_id == maps[-1] and each.summary.variant:
-            labels.append((at, y.find(each.summary.mean or 0.0), each.summary.variant))
+            said = f": {Scale([each.summary.mean or 0.0], unit).write_all()[0]} at last"
+            labels.append(_Label(at, y.find(each.summary.mean or 0.0), each.summary.variant, said))
     parts += _write_labels(labels)
-    times = {each.map_run_id: f"{each.start_time:%Y-%m-%d %H:%M}" for each in shown}
-    parts += [
-        _write(x.find(maps.index(each)), y.start + 18, times[each], anchor=anchor, is_faint=True)
-        for each, anchor in zip(dict.fromkeys([maps[0], maps[-1]]) if maps else (), ("start", "middle"), strict=False)
-    ]
     return _frame(f"{history.question.score} over {len(maps)} maps, with 95% intervals", _HEIGHT, parts)
 
 
-def _write_labels(labels: Sequence[tuple[float, float, str]]) -> Iterator[Html]:
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """A name beside a dot, and what is said of it where no dot is seen."""
+
+    x: float
+    y: float
+    name: str
+    said: str
+
+
+def _write_labels(labels: Sequence[_Label]) -> Iterator[Html]:
     """Names beside dots, one below the other where they would lie over each other."""
     last_x = last_y = -math.inf
-    for x, y, text in sorted(labels, key=lambda each: each[1]):
-        if abs(x - last_x) < _LEFT:
-            y = max(y, last_y + _LABEL)
-        last_x, last_y = x, y
-        yield _write(x + 9, y + 4, text)
+    for label in sorted(labels, key=lambda each: each.y):
+        y = max(label.y, last_y + _LABEL) if abs(label.x - last_x) < _LEFT else label.y
+        last_x, last_y = label.x, y
+        yield from (_connect("; "), _write(label.x + 9, y + 4, label.name), _connect(label.said))
+
+
+def _connect(words: str) -> Html:
+    """Words that join those of a drawing to a sentence where a page drops its elements, as JupyterLab does.
+
+    No browser draws them: in SVG a text is drawn in an element of text alone.
+    """
+    return Html(escape(words))
 
 
 def _frame(title: str, height: float, parts: Sequence[Html]) -> Html:
-    inside = [Html(f"<title>{_escape(title)}</title>"), *parts]
+    inside = [Html(f"<title>{_escape(title)}</title>"), *parts, _connect(". ")]
     return tag(
         "svg",
         *inside,
