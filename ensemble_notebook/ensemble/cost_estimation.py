@@ -252,6 +252,7 @@ class _Estimator:
             output_tokens=_from_nothing(found.output_tokens, is_sure),
             cost=None if found.cost is None else _from_nothing(found.cost, is_sure),
             tasks=found.tasks,
+            servers=found.servers,
         )
 
     def _size_share(self, node: TaskNode, agent: Agent, llm: Any, is_sure: bool) -> _AgentShare:
@@ -321,6 +322,7 @@ class _Estimator:
                 input_tokens=total.input_tokens + share.input_tokens,
                 output_tokens=total.output_tokens + share.output_tokens,
                 cost=None if total.cost is None or cost is None else total.cost + cost,
+                servers=tuple(dict.fromkeys(filter(None, (*total.servers, share.model.server)))),
             )
         return total
 

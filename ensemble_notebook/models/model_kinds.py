@@ -37,6 +37,8 @@ KINDS: Final[tuple[type[ModelSpec], ...]] = (
 FIELDS: Final = ("model", "base_url", "api_key_env", *PARAMETERS)
 """What a spec mapping may have."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Any other one may hold what is no model's business, and would be sent to whatever host a cell names.
+_KEY_NAME: Final = re.compile(r"(?:.*_)?(?:KEY|TOKEN)", re.IGNORECASE)
 
 
 def list_forms() -> str:
@@ -143,6 +145,12 @@ def _parse_mapping(spec: Mapping[str, Any]) -> ModelSpec:
     name, url, variable = spec["model"].strip(), spec.get("base_url"), spec.get("api_key_env")
     if variable is not None and (has_secret(variable) or not _VARIABLE.fullmatch(variable)):
         message = "api_key_env is the name of an environment variable, such as OPENAI_API_KEY; no key."
+        raise make_spec_error(message, "api_key_env")
+    if variable is not None and not _KEY_NAME.fullmatch(variable):
+        message = (
+            f"api_key_env names a variable with a key, which ends in _KEY or _TOKEN, and {variable!r} does not: put "
+        )
+        message += "the key into such a variable."
         raise make_spec_error(message, "api_key_env")
     if url is not None:  # whatever the name is there
         return OpenAISpec(name, check_url(url.strip(), item="base_url"), variable)

@@ -26,11 +26,16 @@ Notice = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """What the model's `ChatPort` will say of it: name, who serves it, and the limit of an output, where it has one."""
+    """What the model's `ChatPort` will say of it: name, who serves it, and the limit of an output, where it has one.
+
+    `server` is where its requests go, and with which key, in words; None where they stay in this process, and where
+    only an object knows.
+    """
 
     name: str
     provider: str | None
     max_tokens: int | None = None
+    server: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +63,8 @@ class ServedModel:
         endpoint: where it is; models of one endpoint share their connections.
         make_connections: opens them on the running loop.
         provider: who serves it; None for what its address says.
-        key_variable: where its key comes from, for advice.
+        key_variable: where its key comes from, for advice; None where none is sent.
+        key_line: what to write in a cell that it gets one.
         has_tool_support: whether it calls tools.
         has_schema_support: whether it holds its replies to a schema; None for what its address and name say.
         place_count: how many connections of this process a request takes.
@@ -69,6 +75,7 @@ class ServedModel:
     make_connections: Callable[[], Connections]
     provider: str | None = None
     key_variable: str | None = None
+    key_line: str | None = None
     has_tool_support: bool = True
     has_schema_support: bool | None = None
     place_count: int = 1

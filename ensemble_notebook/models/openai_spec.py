@@ -21,7 +21,12 @@ from ensemble_notebook.models.model_spec import (
     SpecForm,
     make_spec_error,
 )
-from ensemble_notebook.models.openai.endpoint import NO_KEY, Endpoint, find_base_url_of_environment
+from ensemble_notebook.models.openai.endpoint import (
+    NO_KEY,
+    Endpoint,
+    find_base_url_of_environment,
+    is_trusted_url,
+)
 
 _KEY_VARIABLE: Final = "OPENAI_API_KEY"
 _OPENAI_NAME: Final = re.compile(r"(?:gpt|chatgpt|o\d)\b", re.IGNORECASE)
@@ -41,7 +46,8 @@ class OpenAISpec(ModelSpec):
     Attributes:
         name: on the server.
         base_url: None for the address of the standard environment variables, else of OpenAI.
-        api_key_env: the variable with the key; None for ``OPENAI_API_KEY``.
+        api_key_env: the variable with the key; None for ``OPENAI_API_KEY`` at OpenAI's own address and at that of the
+            standard variables, and for no key elsewhere.
     """
 
     words: ClassVar = ("openai",)
@@ -78,9 +84,9 @@ class OpenAISpec(ModelSpec):
         return f"openai:{self.name}" if self.base_url is None else f"openai:{self.name}@{self.base_url}"
 
     @property
-    def key_variable(self) -> str:
-        """The variable that is looked at."""
-        return self.api_key_env or _KEY_VARIABLE
+    def key_variable(self) -> str | None:
+        """The variable that is looked at; None where no key is sent."""
+        return self.api_key_env or (_KEY_VARIABLE if is_trusted_url(self.base_url) else None)
 
     def with_key_variable(self, variable: str) -> Self:
         """Copy it with another variable."""
@@ -93,7 +99,7 @@ class OpenAISpec(ModelSpec):
             ValidationError: the key's variable is not set.
         """
         base_url, variable = self.base_url or find_base_url_of_environment(), self.key_variable
-        if key := os.environ.get(variable, "").strip():
+        if variable is not None and (key := os.environ.get(variable, "").strip()):
             protect(key)
             return Endpoint(self.name, base_url, variable, key)
         if base_url is not None and self.api_key_env is None:
@@ -111,17 +117,20 @@ class OpenAISpec(ModelSpec):
     def identify(self, parameters: ModelParameters) -> ModelIdentity:
         """Tell OpenAI, or the host of another server, whose prices nobody knows."""
         endpoint = self.resolve()
-        return ModelIdentity(endpoint.name, endpoint.provider, parameters.max_tokens)
+        key = f"the key in {endpoint.key_variable}" if endpoint.key_variable else "no key"
+        server = f"{endpoint.host} with {key}"
+        return ModelIdentity(endpoint.name, endpoint.provider, parameters.max_tokens, server)
 
     async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:
         """Make its port; one pool of connections for each endpoint."""
         from ensemble_notebook.models.openai.connections import Connections
 
         endpoint = self.resolve()
-        # The variable also where a server without keys turns out to want one.
-        variable = endpoint.key_variable or _KEY_VARIABLE
         served = ServedModel(
-            endpoint=endpoint, make_connections=lambda: Connections(endpoint.url), key_variable=variable
+            endpoint=endpoint,
+            make_connections=lambda: Connections(endpoint.url),
+            key_variable=self.key_variable,
+            key_line=f"llm: {{model: {self.name}, base_url: {mask(endpoint.url)}, api_key_env: NAME_OF_ITS_KEY}}",
         )
         return await opener.open_served(served, parameters, notice)
 

@@ -155,7 +155,8 @@ class ProviderSpec(ModelSpec):
 
     def identify(self, parameters: ModelParameters) -> ModelIdentity:
         """Tell the provider, in the word that prices are looked up by."""
-        return ModelIdentity(self.name, self.provider, parameters.max_tokens)
+        server = f"{self.provider} with the key in {self.key_variable}" if self.key_variable else self.provider
+        return ModelIdentity(self.name, self.provider, parameters.max_tokens, server)
 
     async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:
         """Have LangChain make the model, without retries of its own, which nobody would see."""

@@ -35,7 +35,8 @@ def test_v14_without_earlier_runs_a_reply_is_assumed_and_that_is_said(store_path
     assert found.cost.low < found.cost.likely < found.cost.high
     assert found.cost.likely == (found.input_tokens.likely + 2 * 250) * Decimal("0.001")
     assert str(found).endswith(
-        "if every reply were as long as the model allows); a reply is assumed to have 250 tokens"
+        "if every reply were as long as the model allows); a reply is assumed to have 250 tokens; "
+        "asks 127.0.0.1:9 with no key"
     )
     assert json.loads(json.dumps(found.to_dict()))["total"]["likely_cost"] == str(found.cost.likely)
 

@@ -108,6 +108,7 @@ def test_e42_a_recorded_run_is_replayed_without_the_server(
     server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-recorded-secret-1234567890")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     file = tmp_path / "lesson.jsonl"
     server.script(
         Answer(calls=[("add", {"left": 1, "right": 2})]), Answer.status(500), Answer("3."), Answer("It is 3.")

@@ -305,13 +305,26 @@ def test_a_run_leaves_no_thread_behind(server: OpenAIServer, llm: str) -> None:
     _wait_until(lambda: not [t for t in threading.enumerate() if t.ident not in before])
 
 
-def test_a_server_that_turns_out_to_want_a_key_is_told_with_the_variable_for_it(
-    server: OpenAIServer, llm: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("variables", [[], ["OPENAI_API_KEY"], ["OPENAI_API_KEY", "OPENAI_BASE_URL"]])
+def test_a_server_that_wants_a_key_is_told_with_what_to_write(
+    server: OpenAIServer, llm: str, monkeypatch: pytest.MonkeyPatch, variables: list[str]
 ) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for name, value in {"OPENAI_API_KEY": "a-key-of-openai", "OPENAI_BASE_URL": server.url}.items():
+        if name in variables:
+            monkeypatch.setenv(name, value)
+        else:
+            monkeypatch.delenv(name, raising=False)
     server.script(Answer(status_code=401))
-    with pytest.raises(TaskExecutionError, match="did not accept the key in OPENAI_API_KEY"):
+    with pytest.raises(TaskExecutionError) as caught:
         one_task(llm).run()
+    line = f"llm: {{model: {llm[7:].partition('@')[0]}, base_url: {server.url}, api_key_env: NAME_OF_ITS_KEY}}"
+    wanted = (
+        "did not accept the key in OPENAI_API_KEY. Set a valid one."
+        if "OPENAI_BASE_URL" in variables
+        else f"did not accept a request without a key. Put its key into a variable, and name that one: {line}."
+    )
+    assert str(caught.value).endswith(wanted)
+    assert "a-key-of-openai" not in str(server.requests[0].headers) or "OPENAI_BASE_URL" in variables
 
 
 def test_a_task_out_of_time_between_two_attempts_says_so_e38(server: OpenAIServer, llm: str) -> None:

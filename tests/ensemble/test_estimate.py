@@ -142,7 +142,7 @@ def test_an_unknown_price_is_none_and_the_models_are_named() -> None:
     found = estimated(Task.of("a"), Task.of("b"), Task.of("c", llm="scripted"))
     assert (found.cost, found.unpriced) == (None, ("strange",))
     assert found.tasks[2].cost == FREE
-    assert str(found).endswith("cost: unknown (strange)")
+    assert str(found).endswith("cost: unknown (strange); asks 127.0.0.1:9 with no key")
 
 
 def test_sums_are_those_of_the_tasks_and_all_is_ready_for_json() -> None:

@@ -81,8 +81,31 @@ def test_same_json_is_sent_and_the_same_is_understood(server, source, options, i
         assert reply.finish_reason == message.response_metadata["finish_reason"]
 
 
+ACCOUNT = {
+    "API_KEY": "a-key-of-the-env",
+    "ADMIN_KEY": "an-admin-key",
+    "ORG_ID": "org-7",
+    "PROJECT_ID": "proj-7",
+    "CUSTOM_HEADERS": "X-Gateway: a-key-of-the-gateway",
+}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("named", [None, "https://api.openai.com/v1", "http://127.0.0.1:9/v1"])
+def test_nothing_of_the_account_at_openai_goes_to_a_host_that_only_the_spec_names(
+    server, source, monkeypatch, named, streamed
+):
+    for name, value in {**ACCOUNT, "BASE_URL": named or ""}.items():
+        monkeypatch.setenv(f"OPENAI_{name}", value)
+    asyncio.run(ours(source, server.url, is_streamed=streamed))
+    request = server.requests[-1]
+    told = str(dict(request.headers)).casefold()
+    assert request.headers["Authorization"] == "Bearer none"
+    assert not [value for value in (*ACCOUNT.values(), "gateway", "org-7", "proj-7") if value.casefold() in told]
+
+
 def test_headers_of_the_environment_are_sent(server, source, monkeypatch):
-    for name, value in (("API_KEY", "a-key-of-the-env"), ("ORG_ID", "org-7"), ("PROJECT_ID", "proj-7")):
+    for name, value in {**ACCOUNT, "BASE_URL": server.url}.items():
         monkeypatch.setenv(f"OPENAI_{name}", value)
     asyncio.run(ours(source, server.url))
     asyncio.run(bare(server.url))

@@ -40,6 +40,7 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 )
 def test_fault_of_a_server(server, source, monkeypatch, answer, streamed, reason, is_transient, usage, advice):
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-is-secret")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     server.script(answer)
 
     async def ask():

@@ -259,6 +259,7 @@ def test_key_of_a_model_object_is_masked_from_then_on(server, source):
 
 
 def test_key_comes_from_the_environment_of_the_moment(server, source, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "first-key-0001")
     ask(source, f"openai:m@{server.url}")
     monkeypatch.setenv("OPENAI_API_KEY", "second-key-0002")

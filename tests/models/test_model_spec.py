@@ -85,6 +85,11 @@ def test_spec_is_read(text, spec):
         ({"model": "local:weights.bin"}, "local:PATH.gguf"),
         ({"model": "m", "base_url": "h:1"}, "Did you mean 'http://h:1'?"),
         ({"model": "m", "api_key_env": "NOT A NAME"}, "name of an environment variable"),
+        (
+            {"model": "m", "base_url": "http://h/v1", "api_key_env": "DB_PASSWORD"},
+            "ends in _KEY or _TOKEN, and 'DB_PASS",
+        ),
+        ({"model": "anthropic:m", "api_key_env": "HOME"}, "put the key into such a variable"),
     ],
 )
 def test_what_names_no_model_is_answered_with_what_was_meant(text, hint):

@@ -234,7 +234,7 @@ def test_neither_key_nor_server_nor_weights_are_needed(record, path, tmp_path):
     record(["ok"], ([plain], {}))
     source = ReplaySource(path)
     source.check("openai:gpt-4o")
-    source.check({"model": "m", "api_key_env": "NOT_SET"})
+    source.check({"model": "m", "api_key_env": "UNSET_KEY"})
     source.check(f"local:{tmp_path}/none.gguf")
     with pytest.raises(ValidationError, match="names no model"):
         source.check("opnai:gpt-4o")

@@ -59,6 +59,7 @@ class TaskEstimate(Record):
         cost: None where the model's price is unknown.
         tasks: of the ensemble that does it, where one does; the sums above are theirs.
         rounds: how often its phase is done; all of the above is for all of them.
+        servers: where its requests go, and with which keys, in words.
     """
 
     name: str
@@ -70,6 +71,7 @@ class TaskEstimate(Record):
     cost: Range[Decimal] | None = None
     tasks: tuple[TaskEstimate, ...] = ()
     rounds: Range[int] = ONCE
+    servers: tuple[str, ...] = ()
 
     def times(self, count: Range[int]) -> TaskEstimate:
         """What it takes as often as that."""
@@ -157,6 +159,11 @@ class CostEstimate(Record):
         return max(asking, key=lambda task: task.total_tokens.high, default=None)
 
     @property
+    def servers(self) -> tuple[str, ...]:
+        """Where requests go, and with which keys, in words, once each: ``api.openai.com with the key in ...``."""
+        return tuple(dict.fromkeys(server for task in self.tasks for server in task.servers))
+
+    @property
     def unpriced(self) -> tuple[str, ...]:
         """The models whose price is unknown, once each."""
         return tuple(dict.fromkeys(model for task in self.tasks for model in task.unpriced))
@@ -166,6 +173,7 @@ class CostEstimate(Record):
         return {
             "currency": self.currency,
             "unpriced": list(self.unpriced),
+            "servers": list(self.servers),
             "total": {**_to_dict(self), "likely_cost": None if self.cost is None else str(self.cost.likely)},
             "tasks": [_task_to_dict(task) for task in self.tasks],
         }
@@ -174,7 +182,8 @@ class CostEstimate(Record):
         """The sums, in a line, with what drives the most."""
         most = max((task.rounds.high for task in self.tasks), default=1)
         rounds = f"; in {Range(1, most)} rounds" if most > 1 else ""
-        return f"model calls: {self.llm_calls}; tokens: {self.total_tokens}; cost: {self.describe_cost()}{rounds}"
+        asks = f"; asks {', '.join(self.servers)}" if self.servers else ""
+        return f"model calls: {self.llm_calls}; tokens: {self.total_tokens}; cost: {self.describe_cost()}{rounds}{asks}"
 
     def _describe_driver(self) -> str:
         """What the most comes from; nothing where there is but one call."""

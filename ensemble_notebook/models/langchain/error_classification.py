@@ -38,19 +38,26 @@ _BUSY: Final = re.compile(r"rate.?limit|overloaded|server_error|unavailable|time
 _TOO_LONG: Final = re.compile(r"context.?(?:length|size|window)|too many tokens|prompt is too long", re.IGNORECASE)
 
 
-def classify_error(error: BaseException, *, key_variable: str | None = None, now: datetime | None = None) -> Fault:
+def classify_error(
+    error: BaseException,
+    *,
+    key_variable: str | None = None,
+    key_line: str | None = None,
+    now: datetime | None = None,
+) -> Fault:
     """Decide what `error`, raised by a model, means: whether it is worth another try, and was paid for. Never raises.
 
     Args:
         error: with its causes.
         key_variable: the environment variable that the key came from, for the advice.
+        key_line: what to write for a server that was sent no key.
         now: what an HTTP date in ``Retry-After`` counts from; the present, when left out.
     """
     if isinstance(error, EnsembleError):
         return Fault(reason=type(error).__name__, is_transient=False)
     status = _find_status(error)
     if status is not None and status >= 400:
-        return _classify_refusal(error, status, key_variable, now or datetime.now(UTC))
+        return _classify_refusal(error, status, _describe_key(key_variable, key_line), now or datetime.now(UTC))
     names = [cls.__name__ for each in _iterate_causes(error) for cls in type(each).__mro__]
     usage = NO_USAGE if any(map(_NEVER_SENT.search, names)) else _UNKNOWN
     if any(map(_TIMEOUT.search, names)):
@@ -65,7 +72,16 @@ def classify_error(error: BaseException, *, key_variable: str | None = None, now
     return Fault(reason=type(error).__name__, is_transient=False)
 
 
-def _classify_refusal(error: BaseException, status: int, key_variable: str | None, now: datetime) -> Fault:
+def _describe_key(variable: str | None, line: str | None) -> tuple[str, str]:
+    """The key that was sent, and what to do where it is not accepted."""
+    if variable is not None:
+        return f"the key in {variable}", "Set a valid one."
+    if line is None:
+        return "the key that the model object was made with", "Set a valid one."
+    return "a request without a key", f"Put its key into a variable, and name that one: {line}."
+
+
+def _classify_refusal(error: BaseException, status: int, key: tuple[str, str], now: datetime) -> Fault:
     """Classify the answer of a server whose status is an error."""
     said = f"{_find_code(_find_body(error))} {error}"
     has_no_credit = status in (402, 429) and _NO_CREDIT.search(said) is not None
@@ -75,15 +91,14 @@ def _classify_refusal(error: BaseException, status: int, key_variable: str | Non
         is_transient=is_transient,
         retry_after_s=_find_retry_after(error, now) if is_transient else None,
         usage=_UNKNOWN if status in _MAYBE_PAID else NO_USAGE,
-        advice=_NO_CREDIT_ADVICE if has_no_credit else _find_advice(status, said, key_variable),
+        advice=_NO_CREDIT_ADVICE if has_no_credit else _find_advice(status, said, *key),
     )
 
 
-def _find_advice(status: int, said: str, key_variable: str | None) -> str:
-    key = f"the key in {key_variable}" if key_variable else "the key that the model object was made with"
+def _find_advice(status: int, said: str, key: str, remedy: str) -> str:
     match status:
         case 401:
-            return f"The server did not accept {key}. Set a valid one."
+            return f"The server did not accept {key}. {remedy}"
         case 403:
             return f"The server accepts {key}, but not for this model."
         case 404:

@@ -15,7 +15,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment, split_credentials
+from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment, is_trusted_url, split_credentials
 from ensemble_notebook.models.openai.reply_body import parse_completion, to_chunks
 from ensemble_notebook.models.openai.streamed_reply import ChunkCorrector, is_event_stream, iterate_chunks
 
@@ -152,6 +152,8 @@ def make_status_error(client: Any, response: Response) -> Exception:
 
 # The end of a stream is usually there already when its last event is.
 _DRAIN_LIMIT_S: Final = 0.1
+# What the openai package says of itself; all other headers that it has come from variables.
+_SAFE_HEADER: Final = re.compile(r"Accept$|Content-Type$|User-Agent$|X-Stainless-", re.IGNORECASE)
 
 
 class ChatTransport:
@@ -171,6 +173,10 @@ class ChatTransport:
         self._url = f"{base_url}chat/completions"
         self._request = httpx.Request("POST", self._url)  # for errors, which want to tell what failed
         self._headers = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
+        if not is_trusted_url(
+            base_url
+        ):  # organization, project and OPENAI_CUSTOM_HEADERS are no other server's business
+            self._headers = {name: value for name, value in self._headers.items() if _SAFE_HEADER.match(name)}
         # As the openai package has it: a user and password in the address go before a key.
         self._headers["Authorization"] = basic or f"Bearer {api_key}"
         self._client = client

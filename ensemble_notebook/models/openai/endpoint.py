@@ -39,6 +39,11 @@ class Endpoint:
         return self.base_url or _OPENAI_URL
 
     @property
+    def host(self) -> str:
+        """The server as an address names it, with its port, without user and password."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+    @property
     def provider(self) -> str:
         """Who serves the model: OpenAI, or the host of another server, whose prices nobody knows."""
         return "openai" if is_openai_url(self.url) else urlsplit(self.url).hostname or ""
@@ -47,6 +52,24 @@ class Endpoint:
 def find_base_url_of_environment() -> str | None:
     """Find the address that the standard variables name; None where they name none, which means OpenAI's own."""
     return next(filter(None, map(os.environ.get, _URL_VARIABLES)), None)
+
+
+def is_trusted_url(url: str | None) -> bool:
+    """Whether the key of the standard variables may go to an address: OpenAI's own, or the host that they name.
+
+    Any other address stands in a cell, which is shared; its server gets a key only where the cell names one for it.
+    """
+    if url is None:
+        return True
+    named = find_base_url_of_environment()
+    return (is_openai_url(url) and url.startswith("https:")) or (
+        named is not None and _find_origin(named) == _find_origin(url)
+    )
+
+
+def _find_origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def split_credentials(url: str) -> tuple[str, str | None]:

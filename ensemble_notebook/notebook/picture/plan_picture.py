@@ -73,6 +73,8 @@ def _list_facts(plan: ExecutionPlan, graph: ShownGraph) -> Iterable[str]:
     estimate = None if plan.preview is None else plan.preview.estimate
     if estimate is not None and estimate.cost is not None and estimate.llm_calls.high:
         yield f"likely cost: {estimate.describe_cost()}"
+    if estimate is not None and estimate.servers:
+        yield f"asks {', '.join(estimate.servers)}"
     if graph.note:
         yield f"{graph.note}: more than a picture holds"
 
