@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Final
 
@@ -13,10 +13,12 @@ from ensemble_notebook.notebook.picture.static_picture import make_last_bundle
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.browser.built_view import open_view, served_view
 from tests.browser.lab import photograph, wait_for
-from tests.browser.scenes import run_report, show_saved
+from tests.browser.scenes import run_hier, run_report, show_saved
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
+
+    from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 # How many pixels of the chart are red.
 _COUNT_RED: Final = """(canvas) => {
@@ -74,12 +76,20 @@ def test_w9_a_tooltip_lies_over_no_search_and_no_help(page: Page, address: str, 
     expect(view.locator(".et-tooltip")).to_have_count(0)
 
 
-def test_w14_a_static_picture_has_names_and_bars_in_sight_in_a_narrow_window(page: Page) -> None:
-    html = make_last_bundle(TimelineMessages(copy(run_report().fold)))["text/html"]
+@pytest.mark.parametrize("run", [run_report, run_hier])
+def test_w14_a_static_picture_has_all_but_its_numbers_in_sight_in_a_narrow_window(
+    page: Page, run: Callable[[], ExecutionTrace]
+) -> None:
+    html = make_last_bundle(TimelineMessages(copy(run().fold)))["text/html"]
     page.set_viewport_size({"width": 480, "height": 700})
     page.set_content(f"<body style='margin:8px;font:13px sans-serif'>{html}</body>")
-    ends = page.locator("tbody tr td:nth-child(2)").evaluate_all(
-        "(cells) => cells.map((c) => c.getBoundingClientRect().right)"
-    )
-    assert max(ends) <= 480
-    assert "outputs of 8 tasks, and of 2 inside them" in page.inner_text("body")
+
+    def find_ends(parts: str) -> list[float]:
+        found: list[float] = page.locator(parts).evaluate_all(
+            "(all) => all.map((part) => part.getBoundingClientRect().right)"
+        )
+        return found
+
+    agents, bars, notes = find_ends("td:first-child small"), find_ends("td:nth-child(2)"), find_ends("td[colspan]")
+    assert min(len(agents), len(bars), len(notes)) >= 2
+    assert max(*agents, *bars, *notes) <= 480

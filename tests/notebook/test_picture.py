@@ -32,7 +32,22 @@ AT_A_TIME = r"\d+:\d\d [AP]M (?:UTC|GMT[+-][\d:]+)"
 # What JupyterLab's sanitiser leaves in an untrusted notebook, of what is used here; it takes out scripts, style sheets
 # and SVG with everything in them.
 KEPT_BY_JUPYTERLAB = {
-    *("div", "span", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"),
+    *(
+        "div",
+        "span",
+        "strong",
+        "small",
+        "code",
+        "pre",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "details",
+        "summary",
+    ),
 }
 
 
@@ -105,7 +120,7 @@ def test_sanitised_html_says_the_same(picture, request):
 def test_bars_can_be_read_without_styles(ordinary):
     bare = re.sub(r' style="[^"]*"', "", ordinary["text/html"])
     rows = [Elements(row).text for row in re.findall(r"<tr>(.*?)</tr>", bare)]
-    assert "✓ plan" in rows[1]
+    assert "✓ Writer plan" in rows[1]
     assert "█" * 27 in rows[1]
     assert "\xa0" * 26 + "█" * 14 in rows[2]
 

@@ -213,6 +213,7 @@ class ChartLine:
         agent: who did it; of a row of a map, what it is about.
         is_worker: it was handed on, or is of a run inside the task above.
         is_reviewer: it looks at a phase: beside workers the other that is no task of the plan.
+        is_row: it is a row of a map, which nobody does.
         status: as in the rows.
         bar: pieces from the left; together at most as many characters as a bar is wide, and a mark.
         cells: texts, one for each of the chart's `heads`.
@@ -224,6 +225,7 @@ class ChartLine:
     depth: int = 0
     is_worker: bool = False
     is_reviewer: bool = False
+    is_row: bool = False
     name: str
     code_name: str = ""
     agent: str = ""
@@ -413,7 +415,7 @@ def make_chart_line(
     line = _make_task_line(row, place.parts, end, currency)
     if is_map and not place.is_worker:
         about = row.get("description") or ""
-        line = replace(line, agent="" if about == row["name"] else about)
+        line = replace(line, agent="" if about == row["name"] else about, is_row=True)
     is_reviewer = bool(row.get("review_id"))
     return replace(line, depth=place.depth, is_worker=place.is_worker, is_reviewer=is_reviewer)
 

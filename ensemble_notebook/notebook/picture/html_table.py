@@ -114,7 +114,7 @@ class Line:
         cells: texts and pieces, one for each column.
         depth: how far the first cell is indented.
         has_rule: a line is drawn above it.
-        notes: what stands below it, as wide as the table.
+        notes: what stands below it.
     """
 
     cells: Sequence[str]
@@ -123,8 +123,14 @@ class Line:
     notes: Sequence[str] = ()
 
 
-def write_table(columns: Sequence[Column], lines: Iterable[Line]) -> Html:
-    """A table with a head."""
+def write_table(columns: Sequence[Column], lines: Iterable[Line], noted: int | None = None) -> Html:
+    """A table with a head.
+
+    Args:
+        columns: from the left.
+        lines: from the top.
+        noted: how many columns from the left notes are as wide as: those that a narrow window shows. None: as all.
+    """
     styles = [f"{_NUMBER if each.is_number else _CELL}{f';{each.style}' if each.style else ''}" for each in columns]
     heads = (
         tag("th", each.head, style=f"{style};font-weight:normal;{FAINT}")
@@ -132,11 +138,11 @@ def write_table(columns: Sequence[Column], lines: Iterable[Line]) -> Html:
     )
     looks = [f"{style};{FAINT}" if each.is_faint else style for each, style in zip(columns, styles, strict=True)]
     head = tag("thead", tag("tr", *heads, style=_ROW), style="border:0")
-    body = tag("tbody", *(row for line in lines for row in _write_line(line, looks)))
+    body = tag("tbody", *(row for line in lines for row in _write_line(line, looks, noted or len(looks))))
     return tag("table", head, body, style=_TABLE)
 
 
-def _write_line(line: Line, looks: Sequence[str]) -> Iterable[Html]:
+def _write_line(line: Line, looks: Sequence[str], noted: int) -> Iterable[Html]:
     indents = [_indent(line.depth), *[""] * (len(looks) - 1)]
     cells = (
         tag("td", text, style=look + indent) for text, look, indent in zip(line.cells, looks, indents, strict=True)
@@ -144,7 +150,7 @@ def _write_line(line: Line, looks: Sequence[str]) -> Iterable[Html]:
     yield tag("tr", *cells, style=_ROW + (_RULE if line.has_rule else ""))
     for note in line.notes:
         style = f"{_CELL};{_NOTE}{_indent(line.depth + 1)}"
-        yield tag("tr", tag("td", note, style=style, colspan=str(len(looks))), style=_ROW)
+        yield tag("tr", tag("td", note, style=style, colspan=str(noted)), style=_ROW)
 
 
 def _indent(depth: int) -> str:

@@ -70,6 +70,7 @@ _COLORS: Final = {
     **dict.fromkeys(("ok", "completed", "reused"), DONE_COLOR),
 }
 _NAME: Final = f"{html.BREAKS};min-width:11em;max-width:22em"
+_CHIP: Final = "border:1px solid rgba(128,128,128,0.35);border-radius:3px;padding:0 4px;font-size:11px"
 _BAR: Final = "font-size:10px;vertical-align:middle"
 _MONO: Final = "background:none;padding:0;white-space:pre;font-size:inherit"
 
@@ -229,12 +230,15 @@ def render_chart_html(
     title = html.tag("strong", _color(f"{MARKS[chart.status]} {chart.title}", chart.status))
     facts = [part for fact in chart.facts for part in (" ", html.faint("·"), f" {fact}")]
     said = [html.tag("div", chart.sentence)] if chart.sentence else []
-    name, agent = chart.names
+    name, about = chart.names
     axis = html.tag("code", _render_axis(chart).replace(" ", "\xa0"), style=_MONO)
-    # In a narrow window names and bars are in sight, and the rest can be scrolled to.
-    columns = [html.Column(name, style=_NAME), html.Column(axis, style=_BAR), html.Column(agent, is_faint=True)]
+    # In a narrow window who did it, names, bars and notes are in sight, and the rest can be scrolled to.
+    columns = [html.Column(name, style=_NAME), html.Column(axis, style=_BAR)]
+    has_rows = any(line.is_row for line in chart.lines)
+    columns += [html.Column(about, is_faint=True)] if has_rows else []
     columns += [html.Column(head, is_number=head in _NUMBERS) for head in chart.heads]
-    table = html.write_table(columns, map(_render_line, chart.lines))
+    lines = (_render_line(line, has_rows=has_rows) for line in chart.lines)
+    table = html.write_table(columns, lines, noted=2)
     return html.wrap(
         html.tag("div", title, *facts),
         *said,
@@ -254,13 +258,15 @@ def _join_headline(chart: Chart) -> str:
     return remove_control_characters(" · ".join([f"{MARKS[chart.status]} {chart.title}", *chart.facts]))
 
 
-def _render_line(line: ChartLine) -> html.Line:
-    name = f"{'↳ ' if line.is_worker else ''}{_shorten(line.name)}"
-    label = html.join(_color(MARKS[line.status], line.status), " ", html.tag("strong", name) if line.is_phase else name)
+def _render_line(line: ChartLine, *, has_rows: bool) -> html.Line:
+    name, agent = _shorten(line.name), "" if line.is_row else _shorten(line.agent)
+    chip = [html.tag("small", agent, style=_CHIP), " "] if agent else []
+    sign = html.join(_color(MARKS[line.status], line.status), " ↳ " if line.is_worker else " ")
+    label = html.join(sign, *chip, html.tag("strong", name) if line.is_phase else name)
     bar = html.tag("code", *map(_render_piece, line.bar), style=_MONO)
     notes = [_color(note, line.status) if line.status == "error" else html.faint(note) for note in line.notes]
     return html.Line(
-        cells=[label, bar, _shorten(line.agent), *line.cells],
+        cells=[label, bar, *([_shorten(line.agent) if line.is_row else ""] if has_rows else []), *line.cells],
         depth=line.depth,
         notes=[html.join("↳ ", note) for note in notes],
     )

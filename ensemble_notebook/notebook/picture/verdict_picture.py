@@ -157,11 +157,11 @@ def draw_differences(comparison: Comparison) -> Html:
             shade = DONE_COLOR if pair.better == pair.b.name else ERROR_COLOR
         elif pair.is_different:
             shade = TONE_COLORS["model"]
-        size, *ends = Scale([pair.difference.value, *pair.interval], unit).write_signed()
+        size, *said = Scale([pair.difference.value, *pair.interval], unit).write_signed()
         parts += [
             _connect("; "),
             _write(0, y + 4, pair.b.name),
-            _connect(f": {size}, {' to '.join(ends)}"),
+            _connect(f": {size}, {' to '.join(said)}"),
             _stroke(low, y, high, y, shade),
             _dot(axis.find(pair.difference.value), y, shade),
         ]
