@@ -30,7 +30,7 @@ from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.review_queue import SharedReviewer
 from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
 from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text, describe_question, describe_timeout
-from ensemble_notebook.errors import make_readable
+from ensemble_notebook.errors import make_readable, show_hidden_characters
 
 # A page says that it is there when it has opened the timeline, which may be about to happen.
 PATIENCE_S: Final = 2.0
@@ -152,9 +152,11 @@ class Person:
             question.settle(decision)
 
     def text_of(self, span_id: str) -> str | None:
-        """All of what is asked, secrets masked, so that it can be edited; None once it is not asked any more."""
+        """All of what is asked, to be edited, secrets masked and nothing hidden; None once it is not asked any more."""
         request, question = self._spans.get(span_id), self._question
-        return mask(request.text) if question is not None and question.request is request else None
+        return (
+            show_hidden_characters(mask(request.text)) if question is not None and question.request is request else None
+        )
 
     # --- The prompt ---------------------------------------------------------------------------------------------------
 

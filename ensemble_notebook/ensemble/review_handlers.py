@@ -13,6 +13,7 @@ from typing import Final
 from ensemble_notebook.domain.definitions.enums import OnTimeout
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.errors import show_hidden_characters
 
 _TITLES: Final = {
     "task": "May {task} begin?",
@@ -111,7 +112,7 @@ def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Calla
         read: gives the next line for a prompt.
         write: shows a text.
     """
-    lines = mask(request.text).splitlines() or [""]
+    lines = show_hidden_characters(mask(request.text)).splitlines() or [""]
     limit = "" if request.timeout is None else f"  ({request.timeout:g} s, then {describe_timeout(request)})"
     write("\n".join(_remove_control_characters([f"‖ {describe_question(request)}", *(f"  {line}" for line in lines)])))
     if request.subject == "question":

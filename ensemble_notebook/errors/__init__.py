@@ -48,6 +48,7 @@ from ensemble_notebook.errors.base import (
     make_readable,
     register_mask,
     remove_control_characters,
+    show_hidden_characters,
     summarize_error,
 )
 from ensemble_notebook.errors.definition_errors import (
@@ -154,5 +155,6 @@ __all__ = [
     "register_cell_namer",
     "register_mask",
     "remove_control_characters",
+    "show_hidden_characters",
     "summarize_error",
 ]

@@ -65,6 +65,11 @@ def _find_nearest_attribute(kind: type, own: tuple[str, ...], name: str) -> str 
 
 # ESC, NUL and their like; line breaks and tabs stay.
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What turns the direction of text, or hides in it: all format characters but the joiners and the hyphen that scripts
+# and emoji are written with.
+_HIDDEN: Final = re.compile(
+    "[\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 _masks: Final[list[Callable[[str], str]]] = []
 
 
@@ -83,6 +88,11 @@ def mask_text(text: str) -> str:
 def remove_control_characters(text: str) -> str:
     """The text without control characters, so that nobody's words move the cursor or write a title."""
     return _CONTROLS.sub("", text)
+
+
+def show_hidden_characters(text: str) -> str:
+    """The text with what turns its direction or hides in it as ``[U+202E]``: who approves it sees what it says."""
+    return _HIDDEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", text)
 
 
 def make_readable(text: str) -> str:

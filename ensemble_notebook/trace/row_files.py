@@ -1,23 +1,29 @@
-"""Rows for a map from a file, as pandas reads them: CSV, JSON Lines or Parquet."""
+"""Rows for a map from a file, as pandas reads them: CSV, JSON Lines or Parquet; and rows as a CSV file."""
 
 from __future__ import annotations
 
 import csv
 import re
 import warnings
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ensemble_notebook.errors import MissingPackageError, ValidationError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Formulas = Literal["text", "keep"]
+"""What becomes of texts in a CSV file that a spreadsheet would evaluate."""
 ROW_FILES: Final = (".csv", ".jsonl", ".parquet")
 """How the names of such files end."""
 _CODE: Final = re.compile(r"^[+-]?0\d|^\+\d|^(?i:true|false)$")
 """What looks like a number or a truth value, and would not be written so again."""
+_FORMULA: Final = re.compile(r"(?![+-]?[\d.]+(?:[eE][+-]?\d+)?$)'*[=+\-@\t\r]")
+"""What a spreadsheet evaluates, a number left out; and what would be read as such a text that is written for one."""
+_TEXT_FORMULA: Final = re.compile(r"'+[=+\-@\t\r]")
 
 
 def is_row_file(name: str) -> bool:
@@ -81,8 +87,37 @@ def _read_csv(path: Path) -> pd.DataFrame:
     try:
         texts = read(str)
         coded = [name for name in texts if texts[name].str.contains(_CODE, na=False).any()]
-        return read(dict.fromkeys(coded, str))
+        return _map_texts(read(dict.fromkeys(coded, str)), _read_formula)
     except pd.errors.ParserWarning:
         raise ValueError(
             f"rows have more values than the {len(head)} columns; put a text with a comma in it between double quotes"
         ) from None
+
+
+def write_csv(rows: pd.DataFrame, path: Path, formulas: Formulas = "text") -> None:
+    """Write rows as a CSV file.
+
+    Args:
+        rows: without their index.
+        path: of the file.
+        formulas: ``"text"``: an apostrophe before texts that a spreadsheet would evaluate, which `read_row_file` takes
+            away again; numbers stay numbers. ``"keep"``: as they are.
+    """
+    (rows if formulas == "keep" else _map_texts(rows, _write_formula)).to_csv(path, index=False)
+
+
+def _write_formula(text: Any) -> Any:
+    return f"'{text}" if isinstance(text, str) and _FORMULA.match(text) else text
+
+
+def _read_formula(text: Any) -> Any:
+    return text[1:] if isinstance(text, str) and _TEXT_FORMULA.match(text) else text
+
+
+def _map_texts(rows: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
+    """Change the texts of a table, and those that its columns are called by; all other columns are as they were."""
+    changed = rows.copy(deep=False)
+    for name in changed:
+        if changed[name].dtype.kind in "OU":
+            changed[name] = changed[name].map(change, na_action="ignore")
+    return changed.rename(columns=change)

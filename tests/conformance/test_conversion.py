@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from ensemble_notebook import Ensemble, Task, TaskInput, ValidationError
+from ensemble_notebook import Ensemble, Task, TaskInput, ValidationError, config
 from ensemble_notebook.cell.cell_reader import add_options, read_cell, read_cell_file
 from ensemble_notebook.cell.language.options import Options, parse_options
 from ensemble_notebook.cell.text.mistakes import CellError
@@ -105,6 +106,8 @@ def test_c32_input_may_be_the_text_of_a_file(tmp_path: Path, monkeypatch: pytest
         (b"a\xff", "it is no text in UTF-8, from byte 2 on"),
         (b"x" * 10_000_001, "it has 10,000,001 bytes, and 10,000,000 is the most"),
         ("folder", "it is a folder; name a file in it"),
+        ("pipe", "it is a device or a pipe; name a file"),
+        (Path("/dev/zero"), "it is a device or a pipe; name a file"),
     ],
 )
 def test_c32_file_that_is_no_text_is_refused(
@@ -113,12 +116,28 @@ def test_c32_file_that_is_no_text_is_refused(
     monkeypatch.chdir(tmp_path)
     if content == "folder":
         Path("a.txt").mkdir()
+    elif content == "pipe":
+        os.mkfifo("a.txt")
+    elif isinstance(content, Path):
+        Path("a.txt").symlink_to(content)
     elif isinstance(content, bytes):
         Path("a.txt").write_bytes(content)
     with pytest.raises(ValidationError) as caught:
         parse_options("-i notes=@a.txt")
     assert told in str(caught.value)
     assert "For the text '@a.txt' itself write @@a.txt." in str(caught.value)
+
+
+def test_c32_the_most_that_a_file_may_have_is_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"x" * 2_000)
+    monkeypatch.setattr(config, "max_input_mb", 0.001)
+    with pytest.raises(ValidationError, match=r"2,000 bytes, and 1,000 is the most; .*max_input_mb, now"):
+        parse_options(f"-i notes=@{file}")
+    monkeypatch.setattr(config, "max_input_mb", 0.002)
+    assert parse_options(f"-i notes=@{file}").inputs == {"notes": "x" * 2_000}
+    with pytest.raises(ValueError, match="max_input_mb must be a number > 0"):
+        config.max_input_mb = 0
 
 
 def test_c32_object_without_a_name_is_named_with_its_place() -> None:

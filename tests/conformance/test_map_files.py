@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from ensemble_notebook import Agent, Ensemble, MapResult, Score, ScriptedChatModel, Task, ToolUse, ValidationError
+from ensemble_notebook.trace.row_files import read_row_file
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -110,6 +112,30 @@ def test_v15_tables_hold_the_rows_as_pandas_reads_them(tmp_path: Path, ending: s
         assert found[name].astype(object).where(found[name].notna(), None).tolist() == (
             rows[name].astype(object).where(rows[name].notna(), None).tolist()
         )
+
+
+HOSTILE = [
+    *("=1+1", "+a", "-b", "@c", "\td", "'=quoted", "''@twice", "-2+3", "+49 30 1", "="),
+    *("'plain", "don't", "-5", "+0.5", "1e3"),
+]
+
+
+def test_v15_a_spreadsheet_evaluates_nothing_and_a_map_reads_back_what_was_exported(tmp_path: Path) -> None:
+    rows = [{"=word": each, "number": -number} for number, each in enumerate(HOSTILE)]
+    task = Task.of("Say", name="say", handler=lambda task: task.inputs["=word"])
+    result = Ensemble(tasks=[task]).map(rows)
+    file = result.export(tmp_path / "rows.csv")
+    with file.open(newline="") as lines:
+        cells = [cell for row in csv.reader(lines) for cell in row]
+    assert [each for each in cells if each[:1] in ("=", "@", "\t")] == []
+    assert {each for each in cells if each[:1] in ("+", "-")} <= {"-5", "+0.5", *(f"-{n}" for n in range(1, len(rows)))}
+    read = read_row_file(file)
+    assert result.frames is not None
+    assert [str(each) for each in read["output"]] == list(result.frames.rows["output"]) == HOSTILE
+    assert [str(each) for each in read["input_=word"]] == HOSTILE
+    assert list(read["input_number"]) == [-number for number in range(len(rows))]
+    kept = result.export(tmp_path / "kept.csv", formulas="keep").read_text()
+    assert ("'=1+1" in kept, "=1+1" in kept) == (False, True)
 
 
 def test_v15_other_endings_are_refused_with_those_that_there_are(tmp_path: Path) -> None:

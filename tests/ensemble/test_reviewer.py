@@ -2,7 +2,7 @@
 
 import pytest
 
-from ensemble_notebook import ReviewDecision, ReviewRequest, auto_review, console_review
+from ensemble_notebook import Ensemble, ReviewDecision, ReviewRequest, Task, auto_review, console_review
 from ensemble_notebook.domain.definitions.enums import OnTimeout
 from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.ensemble.review_handlers import ask_in_text
@@ -111,3 +111,17 @@ def test_the_console_reviewer_says_that_nobody_is_there(monkeypatch, capsys, err
     with pytest.raises(TimeoutError, match="Nobody can be asked here"):
         console_review(request())
     assert capsys.readouterr().out
+
+
+def test_what_turns_or_hides_text_is_made_visible() -> None:
+    person = Person("a")
+    person.decide(request(text="rm \u202e/pmt\u202c \u200bx\U000e0041 a\u200db"))
+    assert "rm [U+202E]/pmt[U+202C] [U+200B]x[U+E0041] a" in person.shown[0]
+    seen = []
+    ensemble = Ensemble(
+        tasks=[Task.of("Say", name="say", handler=lambda _: "rm \u202e/pmt", review="after")],
+        review_handler=lambda each: seen.append(each.text) or ReviewDecision.approve(),
+    )
+    output = ensemble.run()
+    assert (output.raw, seen) == ("rm \u202e/pmt", ["rm \u202e/pmt"])
+    assert list(output.frames.reviews["text"]) == ["rm [U+202E]/pmt"]

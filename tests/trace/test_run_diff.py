@@ -15,6 +15,7 @@ from ensemble_notebook.domain.wording import format_duration, format_money
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.comparison.row_diffs import format_difference
+from ensemble_notebook.trace.comparison.run_history import RunHistory
 from ensemble_notebook.trace.comparison.text_changes import (
     TextChange,
     TextChanges,
@@ -323,3 +324,15 @@ def test_two_long_texts_are_compared_in_little_time():
     changed = text.replace("line 777 ", "line seven ")
     assert mark_words(shorten_same(diff_words(text, changed))).count("{+") == 1
     assert len(diff_words("a b " * 50_000, "c d " * 50_000)) == 2 + 1
+
+
+def test_no_comparison_moves_the_cursor_of_a_terminal():
+    evil = "\x1b[2Jtitle\x07\x00"
+    tasks = ("plan", f"draft{evil}")
+    before, after = write(tasks, texts={"plan": "old"}), write(tasks, texts={"plan": f"new {evil}"})
+    diff, history = before.diff(after), RunHistory([after.fold, before.fold], 2)
+    prediction = after.what_if(max_concurrency=1)
+    for shown in (repr(diff), str(diff.outputs), repr(diff.outputs), repr(history), repr(prediction)):
+        assert not {"\x1b", "\x07", "\x00"} & set(shown)
+    assert "title" in str(diff.outputs)
+    assert evil in (diff.outputs.changes[0].after or "")

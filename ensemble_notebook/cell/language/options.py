@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
 from ensemble_notebook.cell.text.source_text import read_text_file
+from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.amounts import AmountError, is_amount, read_budget, read_history
 from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
 from ensemble_notebook.domain.definitions.templates import is_variable_name
@@ -353,7 +354,10 @@ def _read_value(value: str) -> str:
     """
     if not value.startswith("@"):
         return value
-    return value[1:] if value.startswith("@@") else read_text_file(Path(value[1:]))
+    if value.startswith("@@"):
+        return value[1:]
+    more = f"ensemble_notebook.config.max_input_mb, now {config.max_input_mb:g}, allows more"
+    return read_text_file(Path(value[1:]), int(config.max_input_mb * 1_000_000), more)
 
 
 def _make_parser() -> _Parser:

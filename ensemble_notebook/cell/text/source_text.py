@@ -125,14 +125,19 @@ class SourceText:
 MOST_BYTES: Final = 10_000_000
 
 
-def read_text_file(path: Path) -> str:
+def read_text_file(path: Path, most: int = MOST_BYTES, more: str = "load it in Python") -> str:
     """Read a file as UTF-8, without a byte order mark. A path is relative to the working folder; ``~`` is the home.
 
+    Args:
+        path: of the file.
+        most: bytes that it may have.
+        more: what to do with a larger one.
+
     Raises:
-        ValidationError: it is not there, a folder, too large, no text in UTF-8, or can't be opened.
+        ValidationError: it is not there, a folder, a device or a pipe, too large, no text in UTF-8, or can't be opened.
     """
     try:
-        return _read(path.expanduser())
+        return _read(path.expanduser(), most, more)
     except FileNotFoundError:
         reason = "there is no such file" + ("" if path.is_absolute() else f" in {Path.cwd()}")
     except UnicodeDecodeError as error:
@@ -142,9 +147,14 @@ def read_text_file(path: Path) -> str:
     raise ValidationError(f"{path} can't be read: {reason}.")
 
 
-def _read(file: Path) -> str:
-    if file.is_dir():
+def _read(path: Path, most: int, more: str) -> str:
+    if path.is_dir():
         raise ValueError("it is a folder; name a file in it")
-    if (size := file.stat().st_size) > MOST_BYTES:
-        raise ValueError(f"it has {size:,} bytes, and {MOST_BYTES:,} is the most; load it in Python")
-    return file.read_text(encoding="utf-8-sig")
+    if path.exists() and not path.is_file():  # to open a pipe would wait for whoever writes to it
+        raise ValueError("it is a device or a pipe; name a file")
+    with path.open("rb") as file:
+        text = file.read(most + 1)  # its size may be told as 0
+    if len(text) > most:
+        size = max(path.stat().st_size, len(text))
+        raise ValueError(f"it has {size:,} bytes, and {most:,} is the most; {more}")
+    return text.decode("utf-8-sig")

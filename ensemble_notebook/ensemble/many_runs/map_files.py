@@ -18,6 +18,7 @@ from ensemble_notebook.errors import MissingPackageError, ValidationError, summa
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.formats.trace_file import write_whole
+from ensemble_notebook.trace.row_files import Formulas, write_csv
 
 if TYPE_CHECKING:
     from inspect_ai.event import ModelEvent
@@ -57,7 +58,7 @@ class ExportedMap(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
-def export_map(result: ExportedMap, path: Path) -> Path:
+def export_map(result: ExportedMap, path: Path, formulas: Formulas) -> Path:
     """Write a map as what the end of the file's name says; gives the file.
 
     Raises:
@@ -73,14 +74,14 @@ def export_map(result: ExportedMap, path: Path) -> Path:
         )
     if result.last_output is None:
         raise ValidationError("There was no row to run, so there is nothing to export.")
-    return write(result, path)
+    return write(result, path, formulas) if write is _write_csv else write(result, path)
 
 
 # --- ``frames.rows`` --------------------------------------------------------------------------------------------------
 
 
-def _write_csv(result: ExportedMap, path: Path) -> Path:
-    return write_whole(path, lambda draft: _take_rows(result).to_csv(draft, index=False))
+def _write_csv(result: ExportedMap, path: Path, formulas: Formulas) -> Path:
+    return write_whole(path, lambda draft: write_csv(_take_rows(result), draft, formulas))
 
 
 def _write_jsonl(result: ExportedMap, path: Path) -> Path:
@@ -303,7 +304,7 @@ def _find_times(output: EnsembleOutput) -> tuple[str, str]:
     return started.isoformat(), (started + output.total_duration).isoformat()
 
 
-FORMATS: Final[dict[str, tuple[Callable[[ExportedMap, Path], Path], str]]] = {
+FORMATS: Final[dict[str, tuple[Callable[..., Path], str]]] = {
     ".eval": (_write_inspect_log, "a log of inspect_ai, for inspect view"),
     ".csv": (_write_csv, "the table of rows"),
     ".jsonl": (_write_jsonl, "the table of rows, a line for each"),

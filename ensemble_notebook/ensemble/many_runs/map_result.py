@@ -38,6 +38,7 @@ from ensemble_notebook.trace.analysis.row_table import (
     sum_spending,
 )
 from ensemble_notebook.trace.codec.event_codec import to_plain
+from ensemble_notebook.trace.row_files import Formulas
 
 if TYPE_CHECKING:
     from ensemble_notebook.evaluation.agreement import Agreement
@@ -581,13 +582,16 @@ class MapResult(Pickled):
 
         return measure_scores(self, first, second, levels)
 
-    def export(self, path: str | os.PathLike[str]) -> Path:
+    def export(self, path: str | os.PathLike[str], *, formulas: Formulas = "text") -> Path:
         """Write the map as the end of the name says: ``.csv``, ``.jsonl`` and ``.parquet`` have `frames.rows`.
 
         ``.eval`` is a log of inspect_ai, for ``inspect view``: a row is a sample, a repeat an epoch.
 
         Args:
             path: of the file; what is there is replaced.
+            formulas: of a ``.csv``: ``"text"`` writes an apostrophe before texts that a spreadsheet would evaluate
+                (those that begin with ``= + - @``, a tab or a line end, and are no numbers), which ``--map`` takes away
+                again; ``"keep"`` writes them as they are.
 
         Returns:
             The file.
@@ -599,7 +603,7 @@ class MapResult(Pickled):
         """
         from ensemble_notebook.ensemble.many_runs.map_files import export_map
 
-        return export_map(self, Path(path))
+        return export_map(self, Path(path), formulas)
 
     def _find_variant(self, name: str) -> str:
         """The whole name of a variant, which may be given as short as sentences have it.

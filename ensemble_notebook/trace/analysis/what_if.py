@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ensemble_notebook.domain.outputs.secrets import mask_repr
 from ensemble_notebook.domain.wording import format_duration, format_percent
 from ensemble_notebook.errors import SuggestsNames, ValidationError, did_you_mean
 from ensemble_notebook.trace.analysis.schedule import Schedule, Times
@@ -269,6 +270,7 @@ PREDICTED: Final = Table(
 )
 
 
+@mask_repr
 @dataclass(frozen=True)
 class Prediction(SuggestsNames):
     """How long a run would have taken under other conditions.

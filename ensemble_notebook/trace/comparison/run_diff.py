@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.outputs.secrets import mask_repr
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
 from ensemble_notebook.errors.pickling import Pickled
@@ -34,6 +35,7 @@ _MOST_NAMED: Final = 5
 _PROMPTS: Final = {"system": "system prompt", "user": "user prompt"}
 
 
+@mask_repr
 class RunDiff(Pickled):
     """What changed from one run to another: ``a.diff(b)``. Each difference is `b` less `a`; unknown is NA.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.outputs.secrets import mask_repr
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money
@@ -97,6 +98,7 @@ HISTORY: Final = Table(
 )
 
 
+@mask_repr
 class RunHistory(SuggestsNames):
     """Runs in a row; a notebook shows it as one table, and `frame` has the same as data.
 

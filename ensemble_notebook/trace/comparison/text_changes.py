@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.domain.seams.views import make_mime_bundle
+from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
 
@@ -180,7 +181,8 @@ class TextChange:
 class TextChanges(str):
     """All changed texts as one readable text; empty if nothing changed.
 
-    Removed words are in ``[-...-]``, added words in ``{+...+}``. A notebook shows them in colour.
+    Removed words are in ``[-...-]``, added words in ``{+...+}``. A notebook shows them in colour. Control characters
+    are left out, so that it can be printed; `changes` has them.
 
     Attributes:
         changes: one for each text that differs, with both texts in full.
@@ -193,7 +195,7 @@ class TextChanges(str):
     def __new__(cls, changes: Iterable[TextChange] = ()) -> Self:
         """The text of these changes, in order."""
         given = tuple(changes)
-        made = super().__new__(cls, "\n\n".join(map(str, given)))
+        made = super().__new__(cls, remove_control_characters("\n\n".join(map(str, given))))
         made.changes = given
         return made
 

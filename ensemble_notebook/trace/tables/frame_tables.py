@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.errors import show_hidden_characters
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.tables.shared_columns import (
     BEGUN,
@@ -320,6 +321,11 @@ DELEGATIONS: Final = Table(
     ),
 )
 
+
+def _read_asked(span: Span) -> str | None:
+    return None if span.input is None else show_hidden_characters(span.input)
+
+
 REVIEWS: Final = Table(
     "review: a person, or what stands for one, was asked",
     SPAN_ID,
@@ -338,7 +344,7 @@ REVIEWS: Final = Table(
         STATUS,
         *BEGUN,
         Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
-        Column("text", "string", "what was shown, secrets masked", "input", is_nullable=False, longest=2_000),
+        Column("text", "string", "what was shown, secrets masked", _read_asked, is_nullable=False, longest=2_000),
         Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
         Column(
             "by",
