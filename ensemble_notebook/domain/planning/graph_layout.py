@@ -1,4 +1,4 @@
-"""Where the nodes of a graph stand, from left to right, and which ways its edges take: plain geometry, in pixels.
+"""Where the nodes of a graph stand, from left to right: plain geometry, in pixels. `graph_ways` has the lines between.
 
 The usual steps (Sugiyama, Tagawa, Toda 1981): columns by the longest path, the order in each by sweeps of barycentres,
 of which the one with the fewest crossings is kept, then heights in which chains are straight. What is in a box is laid
@@ -15,8 +15,10 @@ import math
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, NamedTuple
+
+from ensemble_notebook.domain.planning.graph_ways import Channels, Place, Point, simplify
 
 GAP_X: Final = 48
 """Between columns."""
@@ -66,15 +68,6 @@ class Edge(NamedTuple):
     has_words: bool = False
 
 
-class Place(NamedTuple):
-    """Where a node stands."""
-
-    x: int
-    y: int
-    width: int
-    height: int
-
-
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Where everything is.
@@ -82,20 +75,19 @@ class Layout:
     Attributes:
         places: of the nodes, in their order.
         ways: of the edges: the points that each goes through, ``x, y, x, y, ...``.
-        inner: by the key of a node, where it stands inside the box around it: what a later layout starts with.
+        inner: by the key of a node, where it stands inside the box around it, and how large it is: what a later layout
+            starts with.
         width, height: of all.
     """
 
     places: tuple[Place, ...]
     ways: tuple[tuple[int, ...], ...]
-    inner: Mapping[str, tuple[int, int]]
+    inner: Mapping[str, Place]
     width: int
     height: int
 
 
-def lay_out(
-    nodes: Sequence[Node], edges: Sequence[Edge], earlier: Mapping[str, tuple[int, int]] | None = None
-) -> Layout:
+def lay_out(nodes: Sequence[Node], edges: Sequence[Edge], earlier: Mapping[str, Place] | None = None) -> Layout:
     """Lay out a graph.
 
     Args:
@@ -108,41 +100,62 @@ def lay_out(
 
 @dataclass(slots=True)
 class _Level:
-    """What is in one box: which edges are between its members, however deep their ends are."""
+    """What is in one box: which edges are between its members, however deep their ends are, and which go in and out."""
 
     members: list[int] = field(default_factory=list)
     edges: dict[tuple[int, int], bool] = field(default_factory=dict)
+    entered: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
 
 
 class _Layouter:
-    def __init__(self, nodes: Sequence[Node], edges: Sequence[Edge], earlier: Mapping[str, tuple[int, int]]) -> None:
+    def __init__(self, nodes: Sequence[Node], edges: Sequence[Edge], earlier: Mapping[str, Place]) -> None:
         self._nodes = nodes
         self._edges = edges
         self._earlier = earlier
-        self._sizes = [(node.width, node.height) for node in nodes]
+        self._sizes = [(earlier[node.key][2:] if node.key in earlier else (node.width, node.height)) for node in nodes]
         self._inner: list[tuple[int, int]] = [(0, 0)] * len(nodes)
         self._levels: dict[int | None, _Level] = {}
         for number, node in enumerate(nodes):
             self._levels.setdefault(node.parent, _Level()).members.append(number)
-        self._lifted = [self._lift(edge) for edge in edges]
-        self._bends: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._chains = [self._list_boxes(edge) for edge in edges]
+        for edge, (outwards, inwards) in zip(edges, self._chains, strict=True):
+            if outwards and inwards:
+                source, target = outwards[-1], inwards[-1]
+                between = self._levels[nodes[source].parent].edges
+                between[source, target] = between.get((source, target), False) or edge.has_words
+            is_between = bool(outwards and inwards)
+            for each in outwards[: len(outwards) - is_between]:
+                self._levels[nodes[each].parent].left.add(each)
+            for each in inwards[: len(inwards) - is_between]:
+                self._levels[nodes[each].parent].entered.add(each)
 
     def lay_out(self) -> Layout:
         """The innermost boxes first."""
         for number in range(len(self._nodes) - 1, -1, -1):
             if number in self._levels:
                 width, height = self._lay_out_level(self._levels[number])
-                head = self._nodes[number]
-                self._sizes[number] = (max(head.width, width + 2 * PAD), head.height + height + 2 * PAD)
+                head, size = self._nodes[number], self._sizes[number]
+                # A box that was there shrinks no more than anything in it moves.
+                self._sizes[number] = (max(size[0], width + 2 * PAD), max(size[1], head.height + height + 2 * PAD))
         width, height = self._lay_out_level(self._levels[None]) if self._nodes else (0, 0)
         places: list[Place] = []
         for number, node in enumerate(self._nodes):
             left, top = self._find_origin(node.parent, places)
             x, y = self._inner[number]
             places.append(Place(left + x, top + y, *self._sizes[number]))
-        inner = {node.key: self._inner[number] for number, node in enumerate(self._nodes)}
+        inner = {node.key: Place(*self._inner[number], *self._sizes[number]) for number, node in enumerate(self._nodes)}
+        room = Place(-PAD, -PAD, width + 2 * PAD, height + 2 * PAD)
+        channels = {
+            box: Channels(
+                [places[each] for each in level.members],
+                room if box is None else _cut_head(places[box], self._nodes[box].height),
+            )
+            for box, level in self._levels.items()
+        }
         ways = tuple(
-            self._find_way(edge, lifted, places) for edge, lifted in zip(self._edges, self._lifted, strict=True)
+            tuple(chain.from_iterable(self._find_way(edge, *boxes, places, channels)))
+            for edge, boxes in zip(self._edges, self._chains, strict=True)
         )
         return Layout(tuple(places), ways, inner, width, height)
 
@@ -151,62 +164,79 @@ class _Layouter:
             return 0, 0
         return places[parent].x + PAD, places[parent].y + self._nodes[parent].height + PAD
 
-    def _lift(self, edge: Edge) -> tuple[int, int] | None:
-        """The members of one level that an edge is between; None where one of its ends is in the other."""
-        around = {number: below for below, number in self._list_around(edge.source)}
-        for below, number in self._list_around(edge.target):
-            if number in around:
-                source, target = around[number], below
-                if source is None or target is None or source == target:
-                    return None
-                level = self._levels[number]
-                level.edges[source, target] = level.edges.get((source, target), False) or edge.has_words
-                return source, target
-        return None
+    def _list_boxes(self, edge: Edge) -> tuple[list[int], list[int]]:
+        """Of both ends the node and the boxes around it, as far as these are not around the other end, or are it."""
+        outwards, inwards = self._list_around(edge.source), self._list_around(edge.target)
+        while outwards and inwards and outwards[-1] == inwards[-1]:
+            outwards.pop()
+            inwards.pop()
+        return outwards, inwards
 
-    def _list_around(self, number: int) -> list[tuple[int | None, int | None]]:
-        """The node and the boxes around it, each with the member below it through which one gets there."""
-        found: list[tuple[int | None, int | None]] = []
-        below: int | None = None
+    def _list_around(self, number: int) -> list[int]:
+        """The node and the boxes around it, from the innermost."""
+        found: list[int] = []
         at: int | None = number
         while at is not None:
-            found.append((below, at))
-            below, at = at, self._nodes[at].parent
-        return [*found, (below, None)]
+            found.append(at)
+            at = self._nodes[at].parent
+        return found
 
     def _get_port(self, number: int) -> int:
         """How far below its top lines reach a node."""
         return self._sizes[number][1] // 2 if self._nodes[number].is_centred else self._nodes[number].height // 2
 
-    def _find_way(self, edge: Edge, lifted: tuple[int, int] | None, places: Sequence[Place]) -> tuple[int, ...]:
+    def _find_way(
+        self,
+        edge: Edge,
+        outwards: Sequence[int],
+        inwards: Sequence[int],
+        places: Sequence[Place],
+        channels: Mapping[int | None, Channels],
+    ) -> Sequence[Point]:
+        """Out of the boxes around both ends, of that where it arrives backwards, and then from one to the other."""
         source, target = places[edge.source], places[edge.target]
-        start = (source.x + source.width, source.y + self._get_port(edge.source))
-        end = (target.x, target.y + self._get_port(edge.target))
+        right = source.x + source.width
         if edge.source == edge.target:  # a loop over its right corner
-            return (source.x + source.width - 16, source.y, source.x + source.width - 60, source.y)
-        if lifted is None:  # from a box to what is in it
-            return (source.x + 7, source.y + self._nodes[edge.source].height, *end)
-        left, top = self._find_origin(self._nodes[lifted[0]].parent, places)
-        bends = [value for x, y in self._bends.get(lifted, ()) for value in (left + x, top + y)]
-        if edge.has_words and start[0] < (straight := end[0] - LABEL_GAP + GAP_X):
-            bends += [straight, end[1]]  # below the words
-        return (*start, *bends, *end)
+            return (right - 16, source.y), (right - 60, source.y)
+        start = (right, source.y + self._get_port(edge.source))
+        end = (target.x, target.y + self._get_port(edge.target))
+        head, tail = [start], [end]
+        is_between = bool(outwards and inwards)
+        for each in inwards[: len(inwards) - is_between]:
+            channels[self._nodes[each].parent].enter(tail, start, edge.source)
+        for each in outwards[: len(outwards) - is_between]:
+            channels[self._nodes[each].parent].leave(head, tail[-1], edge.source)
+        if is_between:
+            way = channels[self._nodes[outwards[-1]].parent].join(head, tail, edge.source)
+        elif inwards:  # from a box to what is in it: down from its head
+            x, (_, y) = source.x + PAD // 2, tail.pop()
+            way = [(x, source.y + self._nodes[edge.source].height), (x, y), *reversed(tail)]
+        else:  # from a box that is in it
+            way = head
+        straight = end[0] - LABEL_GAP + GAP_X
+        if edge.has_words and way[-2][0] < straight:
+            way.insert(-1, (straight, end[1]))  # below the words
+        return simplify(way)
 
     # --- One level ----------------------------------------------------------------------------------------------------
 
     def _lay_out_level(self, level: _Level) -> tuple[int, int]:
         """Give the members of a level their places in it; how large it is."""
+        lowest = 0
         if any(self._nodes[each].key in self._earlier for each in level.members):
             self._go_on(level)
         else:
-            self._begin(level)
+            lowest = self._begin(level)
         right = max(self._inner[each][0] + self._sizes[each][0] for each in level.members)
-        return right, max(self._inner[each][1] + self._sizes[each][1] for each in level.members)
+        return right, max(lowest, *(self._inner[each][1] + self._sizes[each][1] for each in level.members))
 
-    def _begin(self, level: _Level) -> None:
+    def _begin(self, level: _Level) -> int:
+        """Place all; how far down lines have room."""
         tied = {each for edge in level.edges for each in edge}
-        bottom = self._place_tied([each for each in level.members if each in tied], level.edges) if tied else 0
-        self._place_block([each for each in level.members if each not in tied], (0, bottom))
+        lowest = self._place_tied([each for each in level.members if each in tied], level) if tied else 0
+        loose = [each for each in level.members if each not in tied]
+        self._place_block(loose, (0, lowest + GAP_Y if tied else 0))
+        return lowest
 
     def _place_block(self, members: Sequence[int], origin: tuple[int, int]) -> tuple[int, int]:
         """Place nodes that no edge tells apart, column by column; how large that is."""
@@ -222,9 +252,9 @@ class _Layouter:
             bottom = max(bottom, y)
         return x - GAP_X // 2, bottom - GAP_Y
 
-    def _place_tied(self, members: Sequence[int], edges: Mapping[tuple[int, int], bool]) -> int:
-        """Place what has edges; where there is room below it."""
-        blocks = _find_blocks(members, edges)
+    def _place_tied(self, members: Sequence[int], level: _Level) -> int:
+        """Place what has edges; how far down it is, with room for its lines."""
+        blocks = _find_blocks(members, level.edges)
         first_of = {each: first for first, block in blocks.items() for each in block}
         sizes = {each: self._sizes[each] for each in blocks}
         ports = {each: self._get_port(each) for each in blocks}
@@ -232,29 +262,24 @@ class _Layouter:
             if len(block) > 1:
                 sizes[each] = self._place_block(block, (0, 0))
                 ports[each] = sizes[each][1] // 2
-        joined: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for source, target in edges:
-            joined.setdefault((first_of[source], first_of[target]), []).append((source, target))
-        columns = _Columns([*blocks], [*joined])
+        joined = dict.fromkeys((first_of[source], first_of[target]) for source, target in level.edges)
+        entered, left = ({first_of[each] for each in ends if each in first_of} for ends in (level.entered, level.left))
+        columns = _Columns([*blocks], [*joined], entered, left)
         columns.sort()
         tops = columns.straighten(sizes, ports)
-        highest = min(tops[each] for each in blocks)
-        wide = {columns.number_of[first_of[target]] for (_, target), has_words in edges.items() if has_words}
+        _close_gaps(tops, sizes)
+        wide = {columns.number_of[first_of[target]] for (_, target), has_words in level.edges.items() if has_words}
         x = bottom = 0
         for number, column in enumerate(columns.columns):
             if number:
                 x += LABEL_GAP if number in wide else GAP_X
-            width = max((sizes[each][0] for each in column if each >= 0), default=0)
             for each in column:
-                y = math.floor(tops[each] - highest + 0.5)
+                y = math.floor(tops[each] + 0.5)
                 if each >= 0:
                     self._move(blocks[each], (x, y))
-                    bottom = max(bottom, y + sizes[each][1])
-                else:
-                    for edge in joined[columns.edge_of[each]]:
-                        self._bends.setdefault(edge, []).extend([(x, y), (x + width, y)])
-            x += width
-        return bottom + GAP_Y
+                bottom = max(bottom, y + sizes.get(each, (0, 0))[1])
+            x += max((sizes[each][0] for each in column if each >= 0), default=0)
+        return bottom
 
     def _move(self, block: Sequence[int], to: tuple[int, int]) -> None:
         for each in block:
@@ -267,7 +292,7 @@ class _Layouter:
         """Keep what was there where it was; put what is new below the others of its column."""
         known = dict.fromkeys(each for each in level.members if self._nodes[each].key in self._earlier)
         for each in known:
-            self._inner[each] = self._earlier[self._nodes[each].key]
+            self._inner[each] = self._earlier[self._nodes[each].key][:2]
         tied = {each for edge in level.edges for each in edge}
         loose = [each for each in known if each not in tied]
         placed = dict.fromkeys(known)
@@ -336,7 +361,7 @@ class _Layouter:
             for other in sorted(done, key=lambda other: self._inner[other][1]):
                 other_x, other_y = self._inner[other]
                 other_width, other_height = self._sizes[other]
-                is_beside = other_x >= x + width or x >= other_x + other_width
+                is_beside = other_x >= x + width + LEAST_GAP_X or x >= other_x + other_width + LEAST_GAP_X
                 if not is_beside and other_y < y + height + GAP_Y - 1 and y < other_y + other_height + GAP_Y - 1:
                     y = other_y + other_height + GAP_Y
             self._inner[each] = (x, y)
@@ -348,6 +373,11 @@ class _Layouter:
         return any(
             self._inner[other][1] < bottom and top < self._inner[other][1] + self._sizes[other][1] for other in column
         )
+
+
+def _cut_head(box: Place, height: int) -> Place:
+    """What is below the head of a box."""
+    return Place(box.x, box.y + height, box.width, box.height - height)
 
 
 def _find_column_height(count: int) -> int:
@@ -373,36 +403,47 @@ def _find_blocks(members: Sequence[int], edges: Mapping[tuple[int, int], bool]) 
 
 
 class _Columns:
-    """Columns from left to right, each from its top. Where an edge passes one, it has a place there: a number below 0.
+    """Columns from left to right, each from its top. Where lines of a node pass, they have a place: a number below 0.
 
     Attributes:
         columns: the nodes and places of each.
         number_of: in which column a node is.
-        edge_of: the edge that such a place is of.
     """
 
-    def __init__(self, members: Sequence[int], edges: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self, members: Sequence[int], edges: Sequence[tuple[int, int]], entered: Iterable[int], left: Iterable[int]
+    ) -> None:
+        """Give nodes their columns, and lines their room: those of edges, and those into and out of the box around."""
         self.number_of = _find_longest_paths(members, edges)
         self.columns: list[list[int]] = [[] for _ in range(max(self.number_of.values()) + 1)]
-        self.edge_of: dict[int, tuple[int, int]] = {}
+        self._passing = 0
         self._before: dict[int, list[int]] = {}
         self._after: dict[int, list[int]] = {}
         for each in members:
             self.columns[self.number_of[each]].append(each)
-        for edge in edges:
-            first, last = self.number_of[edge[0]], self.number_of[edge[1]]
-            if first >= last:  # goes back, in a cycle
-                continue
-            at = edge[0]
-            for number in range(first + 1, last):
-                way = -1 - len(self.edge_of)
-                self.edge_of[way] = edge
-                self.columns[number].append(way)
-                self._join(at, way)
-                at = way
-            self._join(at, edge[1])
+        passing: dict[int, list[int]] = {}  # by where they come from, in the columns after that
+        for source, target in edges:
+            first, last = self.number_of[source], self.number_of[target]
+            if first < last:  # else it goes back, in a cycle
+                self._join(self._pass(source, passing.setdefault(source, []), first, last), target)
+        for source in left:
+            self._pass(source, passing.setdefault(source, []), self.number_of[source], len(self.columns))
+        for target in entered:
+            if last := self.number_of[target]:
+                self._join(self._pass(None, [], -1, last), target)
 
-    def _join(self, source: int, target: int) -> None:
+    def _pass(self, source: int | None, passing: list[int], first: int, last: int) -> int | None:
+        """Have lines pass from one column to another one, as far as they do not yet; by which place they get there."""
+        for number in range(first + 1 + len(passing), last):
+            self._passing -= 1
+            self.columns[number].append(self._passing)
+            self._join(passing[-1] if passing else source, self._passing)
+            passing.append(self._passing)
+        return passing[last - first - 2] if last - first > 1 else source
+
+    def _join(self, source: int | None, target: int) -> None:
+        if source is None:
+            return
         self._after.setdefault(source, []).append(target)
         self._before.setdefault(target, []).append(source)
 
@@ -488,6 +529,17 @@ class _Columns:
             offsets.append(y)
             y += WAY if each < 0 else sizes[each][1] + GAP_Y
         return offsets, y
+
+
+def _close_gaps(tops: dict[int, float], sizes: Mapping[int, tuple[int, int]]) -> None:
+    """Have the highest stand at 0, and nothing further below all of those above it than it has to."""
+    moved = min(tops.values())
+    bottom = moved - GAP_Y
+    for each in sorted(tops, key=tops.__getitem__):
+        top = tops[each]
+        moved += max(0.0, top - bottom - GAP_Y)
+        bottom = max(bottom, top + sizes.get(each, (0, 0))[1])
+        tops[each] = top - moved
 
 
 def _find_longest_paths(members: Sequence[int], edges: Sequence[tuple[int, int]]) -> dict[int, int]:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from ensemble_notebook.domain.definitions.definition import PlainValue
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
 from ensemble_notebook.domain.planning.graph_layout import Edge, Layout, Node, lay_out
+from ensemble_notebook.domain.planning.graph_ways import Place
 from ensemble_notebook.domain.wording import pluralize
 
 NodeKind = Literal["phase", "round", "task", "worker", "written", "review", "rows", "group"]
@@ -113,7 +114,7 @@ class ShownGraph:
             == [bool(each.words) for each in other.edges.values()]
         )
 
-    def lay_out(self, earlier: Mapping[str, tuple[int, int]] | None = None) -> Layout:
+    def lay_out(self, earlier: Mapping[str, Place] | None = None) -> Layout:
         """Where all of it stands; see `graph_layout`."""
         places = {key: number for number, key in enumerate(self.nodes)}
         nodes = [

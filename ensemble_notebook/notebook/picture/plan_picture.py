@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from itertools import pairwise
 from typing import Final
 
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, TaskEstimate
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
-from ensemble_notebook.domain.planning.graph_layout import LABEL_GAP, Place
+from ensemble_notebook.domain.planning.graph_layout import LABEL_GAP
+from ensemble_notebook.domain.planning.graph_ways import Place, to_path
 from ensemble_notebook.domain.planning.shown_graph import (
     HEADS,
     HEIGHT,
@@ -135,18 +135,9 @@ def _draw_words(edge: ShownEdge, way: tuple[int, ...], target: Place) -> html.Ht
 def _draw_line(edge: ShownEdge, way: tuple[int, ...]) -> str:
     """A line as a path of SVG, with a head where it ends."""
     x, y = way[-2:]
-    if edge.kind == "loop":
-        return _path(f"M{way[0]} {way[1]}v-6a6 6 0 0 0-6-6H{x + 6}a6 6 0 0 0-6 6v6", "") + _path(
-            f"M{x - 4} {y - 6}l4 6 4-6", ""
-        )
-    if edge.kind == "delegation":
-        return _path(f"M{way[0]} {way[1]}V{y - 5}q0 5 5 5H{x}", "") + _path(f"M{x - 5} {y - 4}l5 4-5 4", "")
-    points = [*zip(way[::2], way[1::2], strict=True)]
-    curves = "".join(
-        f"C{(x1 + x2) // 2} {y1} {(x1 + x2) // 2} {y2} {x2} {y2}" for (x1, y1), (x2, y2) in pairwise(points)
-    )
-    dashes = "" if edge.kind in ("context", "items", "round") else "4 4"
-    return _path(f"M{points[0][0]} {points[0][1]}{curves}", dashes) + _path(f"M{x - 6} {y - 4}l6 4-6 4", "")
+    is_loop = edge.kind == "loop"
+    head = f"M{x - 4} {y - 6}l4 6 4-6" if is_loop else f"M{x - 6} {y - 4}l6 4-6 4"
+    return _path(to_path(way, is_loop=is_loop), "4 4" if edge.kind in ("order", "condition") else "") + _path(head, "")
 
 
 def _path(way: str, dashes: str) -> str:

@@ -8,7 +8,6 @@ import { loopWords, type RowsThen, widthOfEdge } from "./graph-state";
 
 /** Of words, before the end of their line: as the layout leaves room for them. */
 const WORDS_WIDTH = 132;
-const LOOP_HEIGHT = 7;
 const DASHED = new Set(["order", "condition"]);
 
 interface Props {
@@ -59,14 +58,13 @@ function Line({ edge, row }: { edge: GraphEdge; row: Row | undefined }): VNode {
   );
 }
 
-/** The points of a way as a curve that leaves and arrives level; of a loop over the corner of its node. */
+/** A way as it is drawn; `graph_ways.to_path` in Python has the same, and says how. */
 export function pathOf({ kind, way }: GraphEdge): string {
-  const [x0 = 0, y0 = 0] = way;
-  const [x1 = 0, y1 = 0] = way.slice(-2);
-  if (kind === "loop") return `M${x0} ${y0}v-${LOOP_HEIGHT - 1}a6 6 0 0 0-6-6H${x1 + 6}a6 6 0 0 0-6 6v${LOOP_HEIGHT - 1}`;
-  if (kind === "delegation") return `M${x0} ${y0}V${y1 - 5}q0 5 5 5H${x1}`;
-  let path = `M${x0} ${y0}`;
-  for (let k = 2; k < way.length; k += 2) {
+  const [x0, y0, x1 = 0, y1 = 0] = way;
+  if (kind === "loop") return `M${x0} ${y0}v-6a6 6 0 0 0-6-6H${x1 + 6}a6 6 0 0 0-6 6v6`;
+  const isDown = x0 === x1;
+  let path = `M${x0} ${y0}${isDown ? `V${y1 - 5}q0 5 5 5` : ""}`;
+  for (let k = isDown ? 4 : 2; k < way.length; k += 2) {
     const [ax, ay, bx, by] = way.slice(k - 2, k + 2) as [number, number, number, number];
     const middle = (ax + bx) / 2;
     path += `C${middle} ${ay} ${middle} ${by} ${bx} ${by}`;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import cases from "../../../tests/curve_cases.json";
 import nested from "../../../tests/fixtures/messages/nested.json";
 import report from "../../../tests/fixtures/messages/report.json";
 import { pathOf } from "./graph-edges";
@@ -81,17 +82,7 @@ describe("a step in the graph (W32)", () => {
 });
 
 describe("a line of the graph", () => {
-  const edge = { source: 0, target: 1, kind: "context", way: [0, 10, 50, 40] };
-
-  it("leaves and arrives level", () => {
-    expect(pathOf(edge)).toBe("M0 10C25 10 25 40 50 40");
-  });
-
-  it("goes through all of its points", () => {
-    expect(pathOf({ ...edge, way: [0, 0, 10, 5, 20, 5, 30, 0] }).match(/C/g)).toHaveLength(3);
-  });
-
-  it("of a loop ends at its node again", () => {
-    expect(pathOf({ ...edge, kind: "loop", way: [100, 50, 60, 50] })).toMatch(/^M100 50v-6.*v6$/);
+  it.each(cases.cases)("is drawn as Python draws it: $name", ({ kind, way, path }) => {
+    expect(pathOf({ source: 0, target: 1, kind, way })).toBe(path);
   });
 });
