@@ -414,7 +414,7 @@ def _list_option_values(option: str, line: str, body: str, names: Mapping[str, A
         from ensemble_notebook.cell.binding.scorer_binder import list_scorer_names  # not before it is asked for
 
         yield from (Proposal(each, "function") for each in list_scorer_names(names))
-    elif option == "--expected":
+    elif option in ("--expected", "--id"):
         yield from (Proposal(each, "variable") for each in list_given(line, names))
     elif option == "--continue":
         outputs = (name for name, value in names.items() if hasattr(type(value), "get_conversations"))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ensemble_notebook import __version__
-from ensemble_notebook.cell.language.options import add_run_options, read_repeat
+from ensemble_notebook.cell.language.options import add_id_option, add_run_options, read_repeat
 from ensemble_notebook.errors import EnsembleError, RunInterrupted
 
 DONE: Final = 0
@@ -110,6 +110,7 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
         "--scores", action="append", metavar="PLACE", help="where scorers are: FILE.py, or module:function"
     )
     parser.add_argument("--expected", metavar="COLUMN", help="what a row should come to")
+    add_id_option(parser)
     parser.add_argument(
         "--failed", metavar="VALUE", help="what a row that failed counts as under a number; or 'leave out'"
     )
@@ -124,6 +125,11 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
         "--not-worse-by",
         metavar="LOSS",
         help="exit with 1 unless scores are shown to have lost no more than that against it, as 0.05",
+    )
+    parser.add_argument(
+        "--allow-unpaired",
+        action="store_true",
+        help="hold to --not-worse-by also where more than 5%% of the rows are in one of the two maps alone",
     )
     parser.add_argument("--summary", type=Path, metavar="FILE.md", help="add the verdict there, for a pull request")
     parser.add_argument(

@@ -20,6 +20,7 @@ from ensemble_notebook.domain.events import PlanMade, TaskCompleted, TaskFailed,
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, did_you_mean
+from ensemble_notebook.evaluation.gate import UNPAIRED
 from ensemble_notebook.evaluation.scorer import ReadyScorer, read_scorers
 
 if TYPE_CHECKING:
@@ -78,11 +79,13 @@ class _Marks:
     Attributes:
         least: by the name of a score, what its mean is to be at least.
         loss: what may be lost against an earlier map; None where nothing is said of that.
+        allow_unpaired: whether that is asked also where many rows are in one of the two maps alone.
         failed: what a row that failed counts as, where a score is a number.
     """
 
     least: Mapping[str, float]
     loss: float | None
+    allow_unpaired: bool
     failed: Any
 
     @property
@@ -112,6 +115,8 @@ def _read_marks(arguments: Namespace, scorers: Mapping[str, Any]) -> _Marks:
         raise ValidationError("--not-worse-by is about an earlier map: name it with --against RUN or FILE.")
     if arguments.against is not None and not scorers:
         raise ValidationError("--against compares scores, and nothing scores. Name a scorer with --score, too.")
+    if arguments.allow_unpaired and arguments.not_worse_by is None:
+        raise ValidationError("--allow-unpaired is about --not-worse-by LOSS: name that, too, or leave it out.")
     loss = None if arguments.not_worse_by is None else _read_number("--not-worse-by", arguments.not_worse_by)
     if loss is not None and loss <= 0:
         raise ValidationError(f"--not-worse-by must be above 0, the most that may be lost, got {loss:g}.")
@@ -119,6 +124,7 @@ def _read_marks(arguments: Namespace, scorers: Mapping[str, Any]) -> _Marks:
     return _Marks(
         least=least,
         loss=loss,
+        allow_unpaired=arguments.allow_unpaired,
         failed=failed if failed in (None, "leave out") else _read_number("--failed", failed),
     )
 
@@ -223,6 +229,7 @@ def _run(
         None,
         score=scorers,
         expected=arguments.expected,
+        id=arguments.id,
         repeat=arguments.repeat,
         timeout=options.timeout,
         record=options.record,
@@ -313,8 +320,14 @@ class _Verdict:
 
     @property
     def lines(self) -> list[str]:
-        gates = [f"{'✓' if gate else '✕'} {name}: {gate.status}" for name, gate in self.named_gates]
+        gates = [f"{'✓' if gate else '✕'} {name}: {_describe_status(gate)}" for name, gate in self.named_gates]
         return [*self.scores, *map(repr, self.comparisons), *gates]
+
+
+def _describe_status(gate: Gate) -> str:
+    if gate.status != UNPAIRED:
+        return gate.status
+    return f"{UNPAIRED}: more than 5% of the rows are in one map alone; --allow-unpaired asks it of the others"
 
 
 def _judge(result: MapResult, marks: _Marks, earlier: MapResult | None) -> _Verdict:
@@ -341,7 +354,8 @@ def _judge(result: MapResult, marks: _Marks, earlier: MapResult | None) -> _Verd
             comparison = result.compare(earlier, result, score=name, failed=marks.failed)
             comparisons.append(comparison)
             if marks.loss is not None:
-                gates.append((f"{name} not worse by {marks.loss:g}", comparison.not_worse(marks.loss)))
+                gate = comparison.not_worse(marks.loss, allow_unpaired=marks.allow_unpaired)
+                gates.append((f"{name} not worse by {marks.loss:g}", gate))
     return _Verdict(describe_scores(result, marks.failed), gates, comparisons)
 
 

@@ -455,6 +455,7 @@ class Ensemble(RunnableEnsemble):
         repeat: int | None = None,
         score: AnyScorers | None = None,
         expected: str | None = None,
+        id: str | None = None,  # noqa: A002 - the usual name of such a column
         on_error: OnError = "keep",
         concurrency: int | None = None,
         executor: Any = None,
@@ -483,6 +484,8 @@ class Ensemble(RunnableEnsemble):
                 is a function with any of the parameters ``output``, ``inputs``, ``expected`` and ``run``, one of
                 `ensemble_notebook.scorers`, or an ensemble that judges. Its scores are columns of ``.frame``.
             expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
+            id: the column that tells rows apart, in other maps as well, whatever stands before a row; None: ``id``,
+                where there is one.
             repeat: how often each row runs, 1 to 1,000, as independent samples; ``repeat`` is then the last level of
                 the index of `MapResult.frame`. None: once.
             on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
@@ -491,8 +494,9 @@ class Ensemble(RunnableEnsemble):
             executor: a `concurrent.futures` executor or a Dask distributed ``Client`` that runs the rows; None: this
                 process. Functions defined in cells are sent along; models must be given as specs. An interrupt stops
                 the rows there; on an executor of another class, only if its workers see the files of this machine.
-            resume: a `MapResult`, whose completed rows are taken over where label and values are equal, so that only
-                missing and failed rows run; or an earlier map, as in `run`, whose finished tasks are not done again.
+            resume: a `MapResult`, whose completed rows are taken over where their inputs are the same, so that new,
+                missing and failed rows run alone; or an earlier map, as in `run`, whose finished tasks are not done
+                again.
             budget: limits what this map may spend, in place of the ensemble's `budget`; so a map that ended for its
                 budget goes on with ``map(rows, resume=result, budget="$2")``.
             timeout: seconds for the whole map.
@@ -520,6 +524,7 @@ class Ensemble(RunnableEnsemble):
             executor=executor,
             score=score,
             expected=expected,
+            id=id,
             timeout=timeout,
             record=record,
             replay=replay,

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ensemble_notebook.domain.planning.row_pairs import RowPairs
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import format_money, format_percent, pluralize
 from ensemble_notebook.errors import Pickled, ValidationError, make_readable
 from ensemble_notebook.evaluation import statistics
 from ensemble_notebook.evaluation.agreement import describe_judge
 from ensemble_notebook.evaluation.amounts import Scale, agree, format_p
-from ensemble_notebook.evaluation.gate import Gate, decide
+from ensemble_notebook.evaluation.gate import UNPAIRED, Gate, decide
 from ensemble_notebook.evaluation.scored_runs import (
     Amounts,
     Question,
@@ -36,6 +37,7 @@ LEVEL: Final = 0.05
 POINTS: Final = 0.05
 """The difference of shares that is to be settled, unless a person says another one."""
 _SAME: Final = 0.005
+_MOST_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,7 @@ class Pair:
         comparisons: how many are.
         costs, durations: of runs, as differences; None where they are not known of all.
         judge: what is to be said of the judge; None where there is none.
-        alone: rows that one of the sides alone has.
+        pairs: which row of b is which of a, where they are of two maps; None within one, where rows are the same.
         is_only_score: whether the sides have no other score, so that nobody asks which it is.
         currency: of the costs.
     """
@@ -93,7 +95,7 @@ class Pair:
     costs: Difference | None
     durations: Difference | None
     judge: str | None
-    alone: int
+    pairs: RowPairs | None
     is_only_score: bool
     currency: str | None
 
@@ -130,6 +132,7 @@ def compare_sides(
     b: tuple[str, Sequence[ScoredRun]],
     question: Question,
     *,
+    pairs: RowPairs | None = None,
     is_only_score: bool = True,
     currency: str | None = None,
     find_earlier: Callable[[], Iterable[ScoredRun]] = tuple,
@@ -140,7 +143,8 @@ def compare_sides(
         a: name and runs of what is there before.
         b: of what changes it.
         question: what is compared.
-        is_only_score: as in `Pair`.
+        pairs: as in `Pair`.
+        is_only_score: likewise.
         currency: of the costs.
         find_earlier: as in `describe_judge`.
 
@@ -167,7 +171,7 @@ def compare_sides(
         costs=_subtract_spent(first, second, "costs"),
         durations=_subtract_spent(first, second, "durations"),
         judge=describe_judge([*first.scored, *second.scored], question.score, find_earlier),
-        alone=len(first.rows ^ second.rows),
+        pairs=pairs,
         is_only_score=is_only_score,
         currency=currency,
     )
@@ -216,6 +220,20 @@ COMPARISONS: Final = Table(
         Column("score", "string", "name of the score", "question.score", is_nullable=False),
         Column("rows", "Int64", "that both sides have a score for", is_nullable=False),
         Column("repeats", "Int64", "of each row, at most", is_nullable=False),
+        Column(
+            "paired",
+            "Int64",
+            "rows of two maps that are the same",
+            lambda each: each.pairs and len(each.pairs.partners),
+        ),
+        Column(
+            "changed",
+            "Int64",
+            "of these, with the same id and other inputs",
+            lambda each: each.pairs and each.pairs.changed,
+        ),
+        Column("new", "Int64", "rows of b alone", lambda each: each.pairs and len(each.pairs.new)),
+        Column("gone", "Int64", "rows of a alone", lambda each: each.pairs and len(each.pairs.gone)),
         Column("mean_a", "Float64", "over these rows", lambda each: each.difference and each.difference.a),
         Column("mean_b", "Float64", "likewise", lambda each: each.difference and each.difference.b),
         Column("difference", "Float64", "b less a", lambda each: each.difference and each.difference.value),
@@ -303,11 +321,13 @@ class Comparison(Pickled):
         found = {each.name: summarize_side(each, pair.question) for pair in self.pairs for each in (pair.a, pair.b)}
         return tuple(found.values())
 
-    def not_worse(self, by: float) -> Gate:
+    def not_worse(self, by: float, *, allow_unpaired: bool = False) -> Gate:
         """Whether b is not worse than a by more than this: true only where that is shown.
 
         Args:
             by: what it may be worse by; of a score that passes or fails, a share: 0.05 for 5 points.
+            allow_unpaired: whether the rows that could be paired are enough, however many of two maps could not.
+                Without it, more than 5% of the rows of either give ``unpaired``.
 
         Raises:
             ValidationError: `by` is not more than 0, several variants are compared, or the score knows no better.
@@ -317,6 +337,9 @@ class Comparison(Pickled):
             raise ValidationError(f"by must be a number above 0, the most that may be lost, got {by!r}.")
         if pair.question.higher_is_better is None:
             raise ValidationError(f"{pair.question.score!r} is a label, and no label is better than another.")
+        because = describe_pair(pair, self.detect)
+        if pair.pairs is not None and not pair.pairs.is_complete and not allow_unpaired:
+            return Gate(UNPAIRED, f"more than 5% of the rows have no partner, and allow_unpaired is not set; {because}")
         sign = 1 if pair.question.higher_is_better else -1
         found = pair.difference
         low, high = sorted(sign * end for end in pair.interval or (0.0, 0.0))
@@ -328,7 +351,7 @@ class Comparison(Pickled):
             spread=pair.spread,
             least=lambda distance: statistics.Z * math.sqrt(2) / distance - 2 if pair.question.is_share else 2,
             gaps=[gap for side in (pair.a, pair.b) if (gap := side.find_gap()) is not None],
-            because=describe_pair(pair, self.detect),
+            because=because,
         )
 
     def _get_only(self) -> Pair:
@@ -482,5 +505,23 @@ def _list_notes(pair: Pair) -> Iterator[str]:
         if side.unscored:
             verb, left = ("has" if side.unscored == 1 else "have"), agree("are left out", side.unscored)
             yield f"{side.count(side.unscored)} {verb} no score under {side.name} and {left}"
-    if pair.alone:
-        yield f"{pluralize(pair.alone, 'row')} in one of the two alone {agree('are left out', pair.alone)}"
+    if pair.pairs is not None:
+        yield _tell_pairs(pair.pairs)
+
+
+def _tell_pairs(pairs: RowPairs) -> str:
+    """How many rows were paired: ``199 rows paired, 1 with other inputs; 2 new (row 7 and row 9), 1 gone (row 3)``."""
+    if pairs.reason:
+        return f"no rows paired, since {pairs.reason}; {len(pairs.new):,} new, {len(pairs.gone):,} gone"
+    changed = f", {pairs.changed:,} with other inputs" if pairs.changed else ""
+    new, gone = (
+        f"{len(names):,} {word}{_name_rows(names)}" for word, names in (("new", pairs.new), ("gone", pairs.gone))
+    )
+    return f"{pluralize(len(pairs.partners), 'row')} paired{changed}; {new}, {gone}"
+
+
+def _name_rows(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return f" ({', '.join(names[:_MOST_NAMED])}{more})"

@@ -11,6 +11,7 @@ from ensemble_notebook.evaluation import statistics
 
 SHOWN = "shown"
 WORSE = "shown to be worse"
+UNPAIRED = "unpaired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class Gate:
 
     Attributes:
         status: ``"shown"``, ``"not shown with 40 rows (about 120 would)"``, ``"shown to be worse"``, or, where the map
-            did not come to its end, ``"not complete"``.
+            did not come to its end, ``"not complete"``, where too many rows of two maps have no partner,
+            ``"unpaired"``.
         because: what was found.
     """
 

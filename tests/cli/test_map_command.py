@@ -84,6 +84,27 @@ def test_exit_status_is_that_of_the_gate_and_failed_rows_count_as_not_passed(
     assert said in capsys.readouterr().out
 
 
+def test_an_inserted_row_takes_no_partner_away_and_too_many_new_ones_close_the_gate(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"word {place}" for place in range(60)]
+    write_rows(words)
+    assert run("--score", "equals", "-o", "before.trace.json") == DONE
+    marks = ["--score", "equals", "--against", "before.trace.json", "--not-worse-by", "0.1"]
+    write_rows(["new", *words])
+    assert run(*marks) == DONE
+    assert "60 rows paired; 1 new (row 0), 0 gone." in capsys.readouterr().out
+    write_rows([f"new {place}" for place in range(9)] + words)
+    assert run(*marks) == FAILED
+    shown = capsys.readouterr().out
+    assert "9 new (row 0, row 1, row 2, row 3, row 4 and 4 more), 0 gone." in shown
+    assert "✕ equals not worse by 0.1: unpaired: more than 5% of the rows are in one map alone" in shown
+    assert run(*marks, "--allow-unpaired") == DONE
+    pd.DataFrame({"no": range(60), "word": words, "expected": words}).to_csv("rows.csv", index=False)
+    assert run(*marks, "--id", "no") == DONE
+    assert "60 rows paired; 0 new, 0 gone." in capsys.readouterr().out
+
+
 def test_without_a_gate_rows_that_failed_set_the_status(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_rows(["tea", "fail"])
     assert run() == FAILED
@@ -137,6 +158,9 @@ def test_summary_is_added_to_what_is_there_and_is_no_markup(folder: Path, capsys
         (["--against", "no.trace.json"], "nothing scores"),
         (["--repeat", "0"], "must be a whole number from 1"),
         (["--expected", "nothing", "--score", "equals"], "nothing"),
+        (["--id", "nothing"], "The id column 'nothing' is not there"),
+        (["--id", "expected"], "'tea' stands several times, in row 0, row 1, row 2"),
+        (["--score", "equals", "--allow-unpaired"], "--allow-unpaired is about --not-worse-by"),
     ],
 )
 def test_mistakes_are_said_before_anything_runs(

@@ -237,6 +237,50 @@ def test_e72_a_stop_keeps_the_rows_that_are_done_and_resume_runs_the_others() ->
     assert make(wait).map(rows, resume=result).output is None
 
 
+def test_e72_resume_takes_over_the_same_rows_wherever_they_stand_and_no_row_of_other_inputs() -> None:
+    calls: list[str] = []
+
+    def work(given: TaskInput) -> str:
+        calls.append(given.inputs["topic"])
+        return given.inputs["topic"].upper()
+
+    first = make(work).map([{"topic": each} for each in "abc"])
+    calls.clear()
+    rows = [{"topic": each} for each in "cnab"]
+    second = make(work).map(rows, resume=first)
+    assert calls == ["n"]
+    assert second.frame.raw.tolist() == ["C", "N", "A", "B"]
+    assert [(each.name, each.index, each.inputs) for each in second] == [
+        (f"row {place}", place, row) for place, row in enumerate(rows)
+    ]
+    assert [each.run_id for each in second if each.spending is not None] == [first[n].run_id for n in (2, 0, 1)]
+    calls.clear()
+    told = [{**row, "expected": "something"} for row in rows]
+    assert make(work).map(told, resume=second).frame.raw.tolist() == ["C", "N", "A", "B"]
+    assert not calls  # what a row should come to is nothing that it is given
+    make(work).map([{**row, "author": "me"} for row in rows], resume=second)
+    assert sorted(calls) == ["a", "b", "c", "n"]  # a handler may read it
+    calls.clear()
+    numbered = [{"id": place, **row} for place, row in enumerate(rows)]
+    third = make(work).map(
+        [{**row, "topic": "new"} if row["id"] == 1 else row for row in numbered[::-1]], resume=second
+    )
+    assert sorted(calls) == ["a", "b", "c", "new"]  # the id is a new column, too
+    calls.clear()
+    make(work).map(numbered, resume=third)
+    assert calls == ["n"]
+
+
+def test_e72_resume_takes_over_rows_whose_other_columns_no_text_names() -> None:
+    ensemble = Ensemble(tasks=[Task.of("Say {topic}")], llm="scripted")
+    first = ensemble.map([{"topic": each} for each in "abc"])
+    second = ensemble.map([{"topic": each, "author": "me"} for each in "cab"], resume=first)
+    assert second.output is None
+    assert [each.run_id for each in second] == [first[n].run_id for n in (2, 0, 1)]
+    third = ensemble.map([{"topic": each, "author": "you"} for each in "cab"], resume=second)
+    assert third.metrics.llm_call_count == 3  # a tool may ask for it
+
+
 def test_e72_an_interrupt_raises_with_what_is_done() -> None:
     async def wait(given: TaskInput) -> str:
         if given.inputs["topic"] == "b":

@@ -125,27 +125,94 @@ def test_v12_a_comparison_is_one_sentence_with_the_better_variant_first(result: 
     assert "<table" in found._repr_mimebundle_()["text/html"]
 
 
-def test_v12_results_of_two_maps_are_paired_by_label_and_inputs(result: MapResult) -> None:
+def test_v12_results_of_two_maps_are_paired_by_what_their_runs_read_wherever_a_row_stands(result: MapResult) -> None:
     old, new = (
         make_ensemble(style, name).map(rows, score=is_right)
         for style, name, rows in (("tersely", "old", ROWS), ("kindly", "new", [*reversed(ROWS[10:]), {"word": 99}]))
     )
     with pytest.raises(ValidationError, match="compare two of its variants"):
         new.compare(result)
-    by_place = repr(new.compare(old))
-    assert "in one of the two alone are left out" in by_place
-    frames = [pd.DataFrame(rows, index=[each["word"] for each in rows]) for rows in (ROWS, [*reversed(ROWS[10:])])]
-    old, new = (
-        make_ensemble(style, name).map(rows, score=is_right)
-        for style, name, rows in zip(("tersely", "kindly"), ("old", "new"), frames, strict=True)
-    )
-    found = repr(new.compare(old, new))
+    found = repr(new.compare(old))
     assert found.startswith("new passes ")
     assert "; 50 rows, p " in found
-    assert "; 10 rows in one of the two alone are left out." in found
-    assert repr(new.compare(old)) == found
+    named = "row 0, row 1, row 2, row 3, row 4 and 5 more"
+    assert found.endswith(f"; 50 rows paired; 1 new (row 50), 10 gone ({named}).")
+    assert repr(new.compare(old, new)) == found
+    (line,) = new.compare(old).frame[["paired", "changed", "new", "gone"]].to_dict("records")
+    assert line == {"paired": 50, "changed": 0, "new": 1, "gone": 10}
     with pytest.raises(ValidationError, match="can't be compared with itself"):
         new.compare(new)
+
+
+def count(*shares: float) -> list[dict[str, str]]:
+    return [{"q": f"{each:g}"} for each in shares]
+
+
+def make_asker(**fields: object) -> Ensemble:
+    return Ensemble(tasks=[Task.of("{q}", name="ask", handler=lambda given: given.description)], **fields)  # type: ignore[arg-type]
+
+
+def test_v13_one_inserted_row_does_not_hide_that_half_of_the_others_fell() -> None:
+    old = count(*range(200))
+    new = [*old[:100], {"q": "new"}, *old[100:]]
+    before = make_asker().map(old, score={"s": lambda output: True})
+    after = make_asker().map(new, score={"s": lambda inputs: inputs["q"] != "new" and int(inputs["q"]) < 100})
+    found = after.compare(before, score="s")
+    assert found.difference == -0.5
+    assert found.not_worse(by=0.05).status == "shown to be worse"
+    assert "; 200 rows paired; 1 new (row 100), 0 gone." in repr(found)
+    for rows in ([{"q": "new"}, *old], old[::-1], [{**each, "author": "me"} for each in old]):
+        same = make_asker().map(rows, score={"s": lambda output: True}).compare(before)
+        assert same.pairs[0].rows == 200
+        assert same.not_worse(by=0.05)
+
+
+def test_v13_a_gate_stays_shut_where_more_than_5_percent_of_the_rows_have_no_partner() -> None:
+    before, after = (make_asker().map(rows, score=always) for rows in (count(*range(100)), count(*range(6, 106))))
+    found = after.compare(before)
+    gate = found.not_worse(by=0.1)
+    assert (bool(gate), gate.status) == (False, "unpaired")
+    assert "94 rows paired; 6 new (row 94, row 95, row 96, row 97, row 98 and 1 more), 6 gone (row 0, " in repr(gate)
+    assert found.not_worse(by=0.1, allow_unpaired=True).status == "shown"
+
+
+def test_v12_rows_with_an_id_are_the_same_whatever_they_are_given_and_that_is_counted() -> None:
+    old = [{"id": each, "q": f"{each}"} for each in range(40)]
+    new = [{**each, "q": "another" if each["id"] in (3, 5) else each["q"]} for each in reversed(old)]
+    before, after = (make_asker().map(rows, score=always) for rows in (old, new))
+    assert repr(after.compare(before)).endswith("; 40 rows paired, 2 with other inputs; 0 new, 0 gone.")
+    ticket = [{"ticket": each["id"], "q": each["q"]} for each in new]
+    by_name = make_asker().map(ticket, score=always, id="ticket")
+    again = make_asker().map(ticket[::-1], score=always)
+    assert "40 rows paired; 0 new" in repr(again.compare(by_name))
+    for twice, said in (
+        (
+            {"rows": [*old, *old[:2]]},
+            "'id' tells the rows apart, and '0' stands several times, in row 0, row 40, as 1 ",
+        ),
+        ({"rows": old, "id": "q_"}, "The id column 'q_' is not there. Did you mean 'q'"),
+        ({"rows": old, "id": 3}, "id must be the name of a column or None, got 3"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            make_asker().map(**twice)  # type: ignore[arg-type]
+
+
+def test_v12_maps_whose_values_are_not_kept_are_paired_by_a_digest_of_their_ids(store_path: Path) -> None:
+    rows = [{"id": f"ticket-{each}", "q": f"{each}"} for each in range(40)]
+    before, after = (
+        make_asker(name=name, capture_mode="metadata").map(given, score=always)
+        for name, given in (("old", rows), ("new", rows[::-1]))
+    )
+    wait_for_store()
+    assert "ticket-7" not in str(before.trace.to_dict() if before.trace is not None else "")
+    live, stored = after.compare(before), after.compare(before.run_id, after)
+    assert repr(stored) == repr(live)
+    assert repr(live).endswith("; 40 rows paired; 0 new, 0 gone.")
+    assert live.not_worse(by=0.1).status == "shown"
+    bare = [make_asker(capture_mode="metadata").map(count(*range(40)), score=always) for _ in range(2)]
+    gate = bare[1].compare(bare[0]).not_worse(by=0.1)
+    assert gate.status == "unpaired"
+    assert "no rows paired, since no values are kept of them" in repr(gate)
 
 
 def test_v12_a_stored_map_is_compared_by_its_id_and_its_rows_are_found_again(store_path: Path) -> None:

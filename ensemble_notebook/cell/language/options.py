@@ -100,6 +100,7 @@ class Options:
             (itself, where nobody says); several names: every combination.
         score: what scores the runs, each ``[NAME=]SCORER``.
         expected: the column of what a run should come to.
+        id: the column that tells rows apart.
         file: the file that is the cell; the body lies over it.
         is_dry_run: show the plan, call nothing.
         is_definition: bind the ensemble, do not run it.
@@ -129,6 +130,7 @@ class Options:
     vary: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     score: tuple[str, ...] = ()
     expected: str | None = None
+    id: str | None = None
     file: Path | None = None
     is_dry_run: bool = False
     is_definition: bool = False
@@ -177,6 +179,7 @@ def check_definition(options: Options) -> Options:
         "--repeat": options.repeat,
         "--score": options.score,
         "--expected": options.expected,
+        "--id": options.id,
         "--record": options.record,
         "--replay": options.replay,
         "--reuse": options.reuse,
@@ -202,6 +205,8 @@ def check_together(options: Options) -> Options:
             raise ValidationError(f"{MAGIC}: --continue goes on with one run, and {name} runs many: leave out one.")
     if options.expected is not None and not options.score:
         raise ValidationError(f"{MAGIC}: --expected is what scorers look at: name one with --score SCORER, too.")
+    if options.id is not None and options.map is None:
+        raise ValidationError(f"{MAGIC}: --id is a column of rows: name them with --map ROWS, too.")
     is_single = options.map is None and not options.vary and options.repeat is None
     if options.score and options.is_background and is_single:
         raise ValidationError(f"{MAGIC}: a single run is scored when it has ended: leave out -b or --score.")
@@ -263,6 +268,17 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="run what changed since an earlier run, and what depends on it",
     )
     once("--only", type=_read_text, metavar="TASK", help="run this task; reuse what it builds on, skip the rest")
+
+
+def add_id_option(parser: argparse.ArgumentParser) -> None:
+    """The column that tells rows apart, of which the command line has one, too."""
+    parser.add_argument(
+        "--id",
+        action=_Once,
+        type=_read_text,
+        metavar="COLUMN",
+        help="which rows of another map are the same (without it: the column id, else what the runs read)",
+    )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -425,6 +441,7 @@ def _make_parser() -> _Parser:
         metavar="COLUMN",
         help="what a run should come to, for --score (without it: expected, target or expected_output)",
     )
+    add_id_option(parser)
     way = parser.add_mutually_exclusive_group()
     way.add_argument(
         "--dry-run", action="store_true", dest="is_dry_run", help="show the plan, call nothing; -o binds it"

@@ -48,6 +48,7 @@ class PlannedRow(Record):
         repeat: from 1; None where there are no repeats.
         inputs: what it was given.
         earlier: set where the map took it over, and so has no task for it.
+        id_digest: of what tells it apart, where no values are kept; None where they are, or it has no id.
     """
 
     name: str
@@ -57,6 +58,7 @@ class PlannedRow(Record):
     repeat: int | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     earlier: EarlierRow | None = None
+    id_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -76,9 +78,12 @@ class MapDesign(Record):
         index: the levels of the index of the rows; none where they came as a list.
         fields: of the typed output of all of them, by name, each with its JSON schema; empty where there is none.
         inputs: names of what rows are given, in order.
+        id, read: as in `RowIdentity`.
     """
 
     rows: tuple[PlannedRow, ...]
     index: tuple[IndexLevel, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
+    id: str | None = None
+    read: tuple[str, ...] | None = None

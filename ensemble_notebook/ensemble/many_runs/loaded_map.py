@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final, NoReturn
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
@@ -16,6 +16,7 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskO
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask, make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.planning.map_design import EarlierRow
+from ensemble_notebook.domain.planning.row_pairs import RowIdentity
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.score_history import ScoreHistory, make_score_history
@@ -176,6 +177,12 @@ def _make_map_result(trace: ExecutionTrace, find_trace: FindTrace) -> MapResult:
         capture_mode=trace.capture_mode,
         input_names=design.inputs,
         score_records=trace.scores,
+        identity=RowIdentity(
+            id=design.id,
+            read=design.read,
+            digests={each.row: each.id_digest for each in design.rows},
+            keeps_values=trace.capture_mode is not CaptureMode.METADATA,
+        ),
     )
 
 

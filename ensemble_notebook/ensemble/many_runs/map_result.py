@@ -15,9 +15,11 @@ from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask, mask_named
 from ensemble_notebook.domain.outputs.task_output import Metrics
+from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowIdentity, write_value
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, ScoredRun
+from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
 from ensemble_notebook.errors import (
     Pickled,
     ScoringError,
@@ -137,6 +139,7 @@ class MapResult(Pickled):
         score_records: Sequence[ScoreRecord] = (),
         expected: str | None = None,
         score_fault: Exception | None = None,
+        identity: RowIdentity | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.rows: tuple[RowResult, ...] = tuple(rows)
@@ -149,6 +152,7 @@ class MapResult(Pickled):
         self._capture_mode = capture_mode
         self._expected = expected
         self._score_fault = score_fault
+        self._identity = RowIdentity() if identity is None else identity
         self.input_names: tuple[str, ...] = tuple(input_names)
 
     def __len__(self) -> int:
@@ -202,6 +206,18 @@ class MapResult(Pickled):
     def metrics(self) -> Metrics:
         """Sums over this map. Rows taken over by `resume` count nothing."""
         return Metrics() if self.output is None else self.output.metrics
+
+    def list_known_rows(self) -> KnownRows:
+        """What tells its rows apart, for whoever pairs them with those of another map. Not for users."""
+        firsts: dict[str, RowResult] = {}
+        for each in self.rows:
+            firsts.setdefault(each.row, each)
+        return KnownRows(
+            names=[*firsts],
+            values=[{name: write_value(to_kept_value(v)) for name, v in r.inputs.items()} for r in firsts.values()],
+            columns=self.input_names,
+            identity=self._identity,
+        )
 
     @property
     def last_output(self) -> EnsembleOutput | None:
@@ -523,7 +539,7 @@ class MapResult(Pickled):
     ) -> Comparison:
         """Say what b changes from a, in one sentence; without them, what each variant changes from the first.
 
-        Rows are paired: within a map by place, across maps by label and inputs.
+        Rows are paired: within a map by place; across maps by their `id`, else by what the runs of both read.
 
         Args:
             a: a variant's name, a result, or the id of a stored map.

@@ -22,10 +22,10 @@ from ensemble_notebook.domain.definitions.templates import escape_variables, fin
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate
 from ensemble_notebook.domain.outputs.score import ScoreRecord
-from ensemble_notebook.domain.planning.ensemble_texts import list_texts
+from ensemble_notebook.domain.planning.ensemble_texts import has_handlers, list_texts
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
-from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, EarlierRow, MapDesign, PlannedRow
+from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, MapDesign, PlannedRow
 from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.wording import pluralize
@@ -56,8 +56,10 @@ from ensemble_notebook.ensemble.many_runs.rows import (
     read_rows,
     to_kept_value,
 )
+from ensemble_notebook.ensemble.many_runs.same_rows import describe_done, find_done, identify_rows, list_known_rows
 from ensemble_notebook.ensemble.many_runs.scoring import (
     CheckedScorers,
+    KeptScores,
     RowCalls,
     copy_to,
     end_unpaid,
@@ -73,7 +75,7 @@ from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.evaluation.judge import EXPECTED, OUTPUT
 from ensemble_notebook.evaluation.scorer import AnyScorers, Scorer, find_expected_column, read_scorers
 from ensemble_notebook.evaluation.scoring import Scoring, list_score_warnings
-from ensemble_notebook.trace.analysis.row_table import NO_FIELDS, NOTHING_SPENT
+from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
 _log = logging.getLogger("ensemble_notebook.run")
 
@@ -99,6 +101,7 @@ class MapSettings:
         resume: an earlier result whose completed rows are taken over; None: none.
         score: what scores each completed row: a scorer, a list of them, or a dict of them by name; None: nothing.
         expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
+        id: the column that tells rows apart, here and in other maps; None: ``id``, where there is one.
         executor: a `concurrent.futures` executor or a Dask client; None: this process.
 
     Raises:
@@ -111,6 +114,7 @@ class MapSettings:
     resume: MapResult | None = None
     score: AnyScorers | None = None
     expected: str | None = None
+    id: str | None = None
     executor: Any = None
     scorers: tuple[Scorer, ...] = field(init=False, default=())
 
@@ -122,8 +126,9 @@ class MapSettings:
             raise ValidationError(f"concurrency must be a whole number >= 1 or None, got {self.concurrency!r}.")
         if self.repeat is not None and not (_is_whole(self.repeat) and 1 <= self.repeat <= MOST_REPEATS):
             raise ValidationError(f"repeat must be a whole number from 1 to {MOST_REPEATS:,}, got {self.repeat!r}.")
-        if self.expected is not None and not isinstance(self.expected, str):
-            raise ValidationError(f"expected must be the name of a column or None, got {self.expected!r}.")
+        for name in ("expected", "id"):
+            if not isinstance(given := getattr(self, name), str | None):
+                raise ValidationError(f"{name} must be the name of a column or None, got {given!r}.")
         object.__setattr__(self, "scorers", read_scorers(self.score))
 
 
@@ -140,6 +145,7 @@ def make_settings(
     executor: Any = None,
     score: AnyScorers | None = None,
     expected: str | None = None,
+    id: str | None = None,  # noqa: A002 - the word of `Ensemble.map`
     **fields: Any,
 ) -> tuple[RunSettings, MapSettings]:
     """Split the arguments of a map into the settings of its run and those of its rows.
@@ -157,6 +163,7 @@ def make_settings(
         resume=earlier,
         score=score,
         expected=expected,
+        id=id,
         executor=executor,
     )
     return RunSettings(resume=run, **fields), map_settings
@@ -218,6 +225,8 @@ class _CheckedVariant:
         self.prepared = PreparedEnsemble(variant.ensemble, settings, source)
         self.common = {**variant.ensemble.inputs, **inputs, **variant.inputs}
         self.runner = self._make_runner(settings, pool)
+        self.has_handlers = has_handlers(variant.ensemble)
+        self.variables = self.prepared.variables.keys()
 
     def _make_runner(self, settings: RunSettings, pool: Pool | None) -> RowRunner:
         if pool is None:
@@ -302,6 +311,13 @@ class _MapRun:
         )
         known = tuple(dict.fromkeys((*self._input_names, *(name for each in checked for name in each.common))))
         self._scorers = CheckedScorers(map_settings.scorers, known, map_settings.expected, self._source)
+        self._identity = identify_rows(
+            self._rows,
+            checked,
+            id_column=map_settings.id,
+            expected=self._scorers.expected,
+            hides_values=self._hides_rows,
+        )
         self._calls = RowCalls()
         self._score_fault: Exception | None = None
         if self._pool is not None and self._scorers.functions:
@@ -317,12 +333,13 @@ class _MapRun:
             each.name: each
             for each in _list_runs(checked, self._rows, map_settings.repeat, hides_labels=self._hides_rows)
         }
-        self._kept = _find_kept(self._runs.values(), map_settings.resume)
-        earlier = () if map_settings.resume is None else map_settings.resume.score_records
-        self._kept_scores = {
-            name: self._scorers.select([score for score in earlier if score.run_id == kept.run_id])
-            for name, kept in self._kept.items()
-        }
+        self._kept: dict[str, RowResult] = {}
+        self._kept_scores: dict[str, KeptScores] = {}
+        if map_settings.resume is not None:
+            given = list_known_rows(self._rows, self._identity)
+            for kept, scores in find_done(self._runs.values(), given, map_settings.resume, self._scorers.expected):
+                self._kept[kept.name] = kept
+                self._kept_scores[kept.name] = self._scorers.select(scores)
         self._outcomes: dict[str, RowOutcome] = {}
         self._run_ids = make_run_ids()
         self._run: RunHandle | None = None
@@ -383,6 +400,8 @@ class _MapRun:
             index=describe_index(self._rows.index),
             fields=self._fields,
             inputs=self._input_names,
+            id=self._identity.id,
+            read=self._identity.read,
         )
 
     def _list_in_order(self) -> list[_RowRun]:
@@ -400,7 +419,8 @@ class _MapRun:
             variant=self._tell_variant(run.variant.name),
             repeat=run.repeat,
             inputs={name: None if self._hides_rows else to_kept_value(value) for name, value in inputs.items()},
-            earlier=None if kept is None else _describe_kept(kept, self._map_settings.resume),
+            earlier=None if kept is None else describe_done(kept, self._map_settings.resume),
+            id_digest=self._identity.digests.get(run.row.name),
         )
 
     def _tell_variant(self, name: str | None) -> str | None:
@@ -516,6 +536,7 @@ class _MapRun:
             score_records=scores,
             expected=self._scorers.expected,
             score_fault=self._score_fault,
+            identity=self._identity,
         )
         if (note := result.describe_sameness()) is not None:
             _log.info("%s", note)
@@ -559,40 +580,6 @@ def _list_runs(
     names = [each.name for each in variants]
     for name, place, row, repeat in name_runs(names, rows, repeats, hides_labels=hides_labels):
         yield _RowRun(name, row, variants[place], repeat)
-
-
-def _find_kept(runs: Iterable[_RowRun], resumed: MapResult | None) -> dict[str, RowResult]:
-    """The completed rows of an earlier result that have the same label and values, by name."""
-    if resumed is None:
-        return {}
-    done = {each.name: each for each in resumed if each.is_done}
-    found = ((run, done.get(run.name)) for run in runs)
-    return {
-        run.name: replace(result, spending=resumed.get_spending(result), repeat=run.repeat)
-        for run, result in found
-        if result is not None and _is_same(run.variant.get_inputs(run.row), result.inputs)
-    }
-
-
-def _describe_kept(row: RowResult, resumed: MapResult | None) -> EarlierRow:
-    spending = row.spending or NOTHING_SPENT
-    return EarlierRow(
-        own_run_id=row.run_id,
-        map_run_id=None if resumed is None or resumed.last_output is None else resumed.last_output.run_id,
-        status=row.status,
-        output=None if row.output is None else row.output.get_final_output(),
-        input_tokens=spending.input_tokens,
-        output_tokens=spending.output_tokens,
-        cost=spending.cost,
-        duration_ms=spending.duration_ms,
-    )
-
-
-def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    try:
-        return bool(dict(values) == dict(others))
-    except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
-        return False
 
 
 _MOST_EXACT: Final = 50

@@ -14,9 +14,11 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.outputs.secrets import mask_named
 from ensemble_notebook.domain.planning.ensemble_rules import make_visible
 from ensemble_notebook.domain.planning.map_design import IndexLevel
+from ensemble_notebook.domain.planning.row_pairs import ID_COLUMN, ONLY_ROW, write_value
 from ensemble_notebook.domain.value_text import is_missing, is_table
+from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.earlier_runs.reuse import name_repeat
-from ensemble_notebook.errors import PromptTemplateError, ValidationError, find_nearest
+from ensemble_notebook.errors import PromptTemplateError, ValidationError, did_you_mean, find_nearest
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
@@ -58,7 +60,7 @@ class Rows:
     @property
     def is_nameless(self) -> bool:
         """True for `make_only_row`."""
-        return [each.name for each in self.rows] == [""]
+        return [each.name for each in self.rows] == [ONLY_ROW]
 
 
 def read_rows(given: Any, *, hides_labels: bool = False) -> Rows:
@@ -92,7 +94,7 @@ def read_rows(given: Any, *, hides_labels: bool = False) -> Rows:
 
 def make_only_row(values: Mapping[str, Any]) -> Rows:
     """A single row without a name, so that runs are named by their variant alone."""
-    return Rows([Row(0, "", values)], None, tuple(values))
+    return Rows([Row(0, ONLY_ROW, values)], None, tuple(values))
 
 
 def _is_series(given: Any) -> bool:
@@ -192,6 +194,40 @@ def check_columns(rows: Rows, variables: Mapping[str, str], known: Mapping[str, 
     if missing:
         advice = " ".join([*(_advise(name, rows) for name in missing), _describe_columns(rows.columns)])
         raise PromptTemplateError(tuple(missing), next(iter(missing.values())), advice)
+
+
+def find_id_column(rows: Rows, named: str | None) -> str | None:
+    """The column that tells the rows apart; None where there is none.
+
+    Args:
+        rows: all of them.
+        named: by a person; None: `ID_COLUMN`, where it is there.
+
+    Raises:
+        ValidationError: the column that was named is not there, or an id stands twice.
+    """
+    column = named if named is not None else ID_COLUMN if ID_COLUMN in rows.columns else None
+    if column is None:
+        return None
+    if column not in rows.columns:
+        raise ValidationError(
+            f"The id column {column!r} is not there.{did_you_mean(column, rows.columns)} "
+            f"{_describe_columns(rows.columns)}"
+        )
+    places: dict[str, list[str]] = {}
+    for row in rows.rows:
+        if text := write_value(to_kept_value(row.values.get(column))):
+            places.setdefault(text, []).append(row.name)
+    repeated = [(text, names) for text, names in places.items() if len(names) > 1]
+    if repeated:
+        text, names = repeated[0]
+        more = f", as {pluralize(len(repeated) - 1, 'other id')}" if len(repeated) > 1 else ""
+        raise ValidationError(
+            f"The column {column!r} tells the rows apart, and {mask_named(column, _shorten(text))!r} stands "
+            f"several times, in {', '.join(names[:_MOST_NAMED])}{more}. Give each row an id of its own, or name "
+            f"another column (id=, in a cell and a command --id)."
+        )
+    return column
 
 
 def _advise(name: str, rows: Rows) -> str:

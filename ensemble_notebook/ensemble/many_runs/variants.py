@@ -105,6 +105,7 @@ class Variants(SuggestsNames):
         on_error: OnError = "keep",
         score: AnyScorers | None = None,
         expected: str | None = None,
+        id: str | None = None,  # noqa: A002 - the usual name of such a column
         concurrency: int | None = None,
         executor: Any = None,
         resume: MapResult | Resumable = None,
@@ -129,6 +130,7 @@ class Variants(SuggestsNames):
             executor=executor,
             score=self._score if score is None else score,
             expected=expected,
+            id=id,
             timeout=timeout,
             record=record,
             replay=replay,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowPairs, pair_rows
 from ensemble_notebook.domain.seams.views import render_view
-from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
 from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.agreement import Agreement, measure_agreement
 from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
@@ -55,6 +54,7 @@ class ScoredResult(Protocol):
     @property
     def ensemble(self) -> Any: ...
     def get_spending(self, row: Any) -> RowSpending: ...
+    def list_known_rows(self) -> KnownRows: ...
     def __iter__(self) -> Iterator[Any]: ...
 
 
@@ -116,19 +116,29 @@ def compare_results(
     """As `MapResult.compare`."""
     if detect is not None and (not is_number(detect) or detect <= 0):
         raise ValidationError(f"detect must be a number above 0, the difference that is to be settled, got {detect!r}.")
+    matched = None
     if a is None and b is None:
         first, *others = _order_variants(result, baseline)
     elif baseline is not None:
         raise ValidationError("baseline= is for comparing all variants with one: leave it out beside two names.")
     else:
-        first, others = _find_two(result, a, b)
+        first, other, matched = _find_two(result, a, b)
+        others = [other]
     runs = [run for _, side in (first, *others) for run in side]
     question = ask(runs, score, is_, failed)
     currency = result.metrics.currency
     is_only = len(list_scores(runs)) <= 1
     find_earlier = cache(partial(_find_judged, getattr(result.ensemble, "name", None), runs))
     pairs = [
-        compare_sides(first, each, question, is_only_score=is_only, currency=currency, find_earlier=find_earlier)
+        compare_sides(
+            first,
+            each,
+            question,
+            pairs=matched,
+            is_only_score=is_only,
+            currency=currency,
+            find_earlier=find_earlier,
+        )
         for each in others
     ]
     return Comparison(pairs, detect)
@@ -171,7 +181,8 @@ def _order_variants(result: ScoredResult, baseline: str | None) -> list[Named]:
     return [(first, sides[first]), *(side for side in sides.items() if side[0] != first)]
 
 
-def _find_two(result: ScoredResult, a: Compared | None, b: Compared | None) -> tuple[Named, list[Named]]:
+def _find_two(result: ScoredResult, a: Compared | None, b: Compared | None) -> tuple[Named, Named, RowPairs | None]:
+    """The two sides, and where they are of two maps, which rows are the same."""
     if a is None or (b is None and isinstance(a, str) and result.variants):
         raise ValidationError("compare takes two: names of variants, results, or ids of stored maps.")
     given: list[Compared] = [a, result if b is None else b]
@@ -179,9 +190,13 @@ def _find_two(result: ScoredResult, a: Compared | None, b: Compared | None) -> t
         names = _name_variants(result)
         if any(each in names or each in names.values() for each in given):
             first, second = (_find_variant(result, str(each)) for each in given)
-            return first, [second]
-    first, second = _name_results([_find_result(each) for each in given])
-    return first, [second]
+            return first, second, None
+    earlier, later = (_find_result(each) for each in given)
+    name, other = _name_results([earlier, later])
+    pairs = pair_rows(earlier.list_known_rows(), later.list_known_rows())
+    before = list_runs(earlier, {name: (0, name) for name in pairs.gone})
+    now = list_runs(later, {name: pairs.partners.get(name, (1, name)) for name in later.list_known_rows().names})
+    return (name, before), (other, now), pairs
 
 
 def _find_result(given: Compared) -> ScoredResult:
@@ -201,8 +216,8 @@ def _find_result(given: Compared) -> ScoredResult:
     return found
 
 
-def _name_results(results: Sequence[ScoredResult]) -> list[Named]:
-    """Results by the names of their ensembles, or where these are alike, by their time."""
+def _name_results(results: Sequence[ScoredResult]) -> list[str]:
+    """What results are called: by the names of their ensembles, or where these are alike, by their time."""
     for each in results:
         if each.variants:
             raise ValidationError(
@@ -216,7 +231,7 @@ def _name_results(results: Sequence[ScoredResult]) -> list[Named]:
         started = [None if each.trace is None else each.trace.started_at for each in results]
         is_in_order = None not in started and started == sorted(started, key=str)
         names = ["the earlier map", "the later map"] if is_in_order else ["the later map", "the earlier map"]
-    return [(name, list_runs(each, is_alone=False)) for name, each in zip(names, results, strict=True)]
+    return names
 
 
 def _list_sides(result: ScoredResult) -> dict[str, list[ScoredRun]]:
@@ -270,30 +285,25 @@ def shorten_names(names: Sequence[str]) -> list[str]:
 # --- The runs of a result, as evaluation knows them -------------------------------------------------------------------
 
 
-def list_runs(result: ScoredResult, *, is_alone: bool = True) -> list[ScoredRun]:
+def list_runs(result: ScoredResult, rows: Mapping[str, Hashable] = MappingProxyType({})) -> list[ScoredRun]:
     """The runs of a result with their scores.
 
     Args:
         result: of a map.
-        is_alone: rows are compared with those of the same map, by place; else with those of another one, by their
-            labels and inputs.
+        rows: what stands for a row that is compared with one of another map, by its name; without it, the name does.
     """
     scores: dict[str, dict[str, ScoreRecord]] = {}
     for record in result.score_records:
         if record.span_id is None:
             scores.setdefault(record.run_id, {})[record.name] = record
-    places: Counter[Hashable] = Counter()
     made = []
     for row in result:
-        group = (row.variant, row.repeat)
-        key: Hashable = None if is_alone else _make_key(row, shows_texts=result.shows_texts)
-        places[group, key] += 1
         is_spent = not row.reused or row.spending is not None
         spending = result.get_spending(row)
         made.append(
             ScoredRun(
                 variant=row.variant or "",
-                row=(key, places[group, key]),
+                row=rows.get(row.row, row.row),
                 repeat=row.repeat or 1,
                 ending=_find_ending(row),
                 scores=scores.get(row.run_id or "", {}),
@@ -310,21 +320,3 @@ def _find_ending(row: Any) -> Ending:
     if isinstance(row.error, BudgetExceededError):  # of an executor's row, that had not begun yet
         return Ending.INCOMPLETE
     return Ending.FAILED if row.status == RunStatus.FAILED.value else Ending.INCOMPLETE
-
-
-def _make_key(row: Any, *, shows_texts: bool) -> Hashable:
-    """What makes a row of one map that of another, be it stored: its label and its inputs, as far as they are kept.
-
-    Inputs are compared as prompts have them, since a file of rows has the number 7 where a list had the text "7".
-    """
-    kept = {name: _write_input(value) if shows_texts else None for name, value in row.inputs.items()}
-    return row.row, mask(json.dumps(kept, sort_keys=True))
-
-
-def _write_input(value: Any) -> str | None:
-    kept = to_kept_value(value)
-    if kept is None or isinstance(kept, str):
-        return kept
-    if isinstance(kept, float):  # a column of whole numbers with a gap is one of floats
-        return None if kept != kept else f"{kept:.0f}" if kept.is_integer() else repr(kept)
-    return json.dumps(kept, sort_keys=True, default=str)

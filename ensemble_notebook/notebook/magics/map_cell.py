@@ -13,7 +13,7 @@ from ensemble_notebook.cell.language.options import DEFAULT_OUT
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.wording import format_money, pluralize
 from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, estimate_runs, start_map
-from ensemble_notebook.ensemble.many_runs.rows import Rows, list_remaining, make_only_row, read_rows
+from ensemble_notebook.ensemble.many_runs.rows import Rows, find_id_column, list_remaining, make_only_row, read_rows
 from ensemble_notebook.ensemble.many_runs.variant import combine, make_variants
 from ensemble_notebook.errors import RunInterrupted, ValidationError, find_nearest
 from ensemble_notebook.notebook.live.display_mode import can_answer
@@ -63,9 +63,11 @@ def _find_variable(names: Mapping[str, Any], variable: str) -> Any:
     return given
 
 
-def _read_rows(given: Any, place: str) -> Rows:
+def _read_rows(given: Any, place: str, id_column: str | None) -> Rows:
     try:
-        return read_rows(given)
+        rows = read_rows(given)
+        find_id_column(rows, id_column)  # a dry run says it, too
+        return rows
     except ValidationError as error:
         raise ValidationError(f"--map {place}: {error}") from None
 
@@ -86,10 +88,10 @@ class ManyRuns:
 
     def __init__(self, options: Options, names: Mapping[str, Any]) -> None:
         self._names = names
-        self._variable, self._repeat = options.map, options.repeat
+        self._variable, self._repeat, self._id = options.map, options.repeat, options.id
         self._out = None if options.out == DEFAULT_OUT else options.out
         self._given = make_only_row({}) if options.map is None else find_rows(names, options.map)
-        self._rows = self._given if options.map is None else _read_rows(self._given, options.map)
+        self._rows = self._given if options.map is None else _read_rows(self._given, options.map, options.id)
         self._changes = {name: _to_changes(values, names) for name, values in combine(options.vary).items() if values}
         all_rows = replace(self._rows, rows=[*self._rows.rows] * (options.repeat or 1))
         self._to_run = [all_rows] * max(1, len(self._changes))
@@ -156,8 +158,8 @@ class ManyRuns:
 
     def _make_settings(self, scorers: CellScorers | None) -> MapSettings:
         if scorers is None:
-            return MapSettings(repeat=self._repeat)
-        return MapSettings(repeat=self._repeat, score=scorers.score, expected=scorers.expected)
+            return MapSettings(repeat=self._repeat, id=self._id)
+        return MapSettings(repeat=self._repeat, score=scorers.score, expected=scorers.expected, id=self._id)
 
 
 def _to_changes(values: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,167 @@
+"""The rows that two maps have in common: what tells them apart (V12), and which of them `resume` takes over (E72)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
+from ensemble_notebook.domain.planning.map_design import EarlierRow
+from ensemble_notebook.domain.planning.row_pairs import (
+    NOT_READ,
+    KnownRows,
+    RowIdentity,
+    digest_id,
+    pair_rows,
+    write_value,
+)
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
+from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, to_kept_value
+from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT
+
+
+class Reader(Protocol):
+    """A variant, as far as rows are read."""
+
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def variables(self) -> Collection[str]:
+        """The names in its texts."""
+
+    @property
+    def has_handlers(self) -> bool:
+        """Whether handlers get all columns."""
+
+    def get_inputs(self, row: Row) -> Mapping[str, Any]:
+        """What distinguishes a run of a row from the others."""
+
+
+class RowRun(Protocol):
+    """A row under one of the variants."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def row(self) -> Row: ...
+    @property
+    def variant(self) -> Reader: ...
+    @property
+    def repeat(self) -> int | None: ...
+
+
+def identify_rows(
+    rows: Rows, readers: Iterable[Reader], *, id_column: str | None, expected: str | None, hides_values: bool
+) -> RowIdentity:
+    """What tells the rows of a map apart.
+
+    Args:
+        rows: all of them.
+        readers: what runs for them.
+        id_column: that a person has named; None: the usual one.
+        expected: the column of what a row should come to; None where there is none.
+        hides_values: whether the trace keeps no values of them.
+
+    Raises:
+        ValidationError: an id stands twice, or its column is not there.
+    """
+    column = find_id_column(rows, id_column)
+    read: set[str] = set()
+    for each in readers:
+        read |= {*each.variables}
+        read |= {*rows.columns} - NOT_READ - {expected} if each.has_handlers else set()
+    digests: dict[str, str | None] = {}
+    if hides_values and column is not None:
+        digests = {each.name: digest_id(_write(each.values.get(column))) for each in rows.rows}
+    return RowIdentity(
+        id=column,
+        read=tuple(each for each in rows.columns if each in read),
+        digests=digests,
+        keeps_values=not hides_values,
+    )
+
+
+def list_known_rows(rows: Rows, identity: RowIdentity) -> KnownRows:
+    """The rows of a map that is yet to run, to be paired with those of another one."""
+    return KnownRows(
+        names=[each.name for each in rows.rows],
+        values=[{name: _write(value) for name, value in each.values.items()} for each in rows.rows],
+        columns=rows.columns,
+        identity=identity,
+    )
+
+
+def find_done(
+    runs: Iterable[RowRun], known: KnownRows, resumed: MapResult, expected: str | None
+) -> Iterator[tuple[RowResult, list[ScoreRecord]]]:
+    """The rows that an earlier result has done with the same inputs, as rows of this map, each with its scores.
+
+    Where only what a row should come to is another, judges have been told otherwise, and their scores are left out.
+    """
+    # Values that no trace keeps are here as long as the result lives; those of a loaded one are like none.
+    here = [
+        replace(each, identity=replace(each.identity, keeps_values=True)) for each in (resumed.list_known_rows(), known)
+    ]
+    partners = pair_rows(*here).partners
+    done: dict[tuple[str | None, str | None, int], RowResult]
+    done = {(each.variant, each.row, each.repeat or 1): each for each in resumed if each.is_done}
+    scores: dict[str | None, list[ScoreRecord]] = {}
+    for score in resumed.score_records:
+        scores.setdefault(score.run_id, []).append(score)
+    for run in runs:
+        earlier = done.get((run.variant.name, partners.get(run.row.name), run.repeat or 1))
+        inputs = run.variant.get_inputs(run.row)
+        if earlier is None or not _reads_the_same(run.variant, inputs, earlier.inputs, NOT_READ | {expected or ""}):
+            continue
+        judged = scores.get(earlier.run_id, [])
+        if not _is_same(inputs, earlier.inputs):
+            judged = [each for each in judged if each.kind is not ScoreKind.JUDGE]
+        kept = replace(
+            earlier,
+            index=run.row.label,
+            inputs=inputs,
+            name=run.name,
+            row=run.row.name,
+            spending=resumed.get_spending(earlier),
+            repeat=run.repeat,
+        )
+        yield kept, judged
+
+
+def _reads_the_same(
+    reader: Reader, inputs: Mapping[str, Any], earlier: Mapping[str, Any], unread: Collection[str]
+) -> bool:
+    """Whether a run would read what an earlier one was given."""
+    now, before = ({name for name in side if name not in unread} for side in (inputs, earlier))
+    named = {*reader.variables} & inputs.keys()  # a text may name what a row should come to
+    if not named <= earlier.keys() or (reader.has_handlers and now != before):
+        return False
+    names = named | (now & before)
+    return _is_same({each: inputs[each] for each in names}, {each: earlier[each] for each in names})
+
+
+def describe_done(row: RowResult, resumed: MapResult | None) -> EarlierRow:
+    """A row that was taken over, for the trace of the map that did so."""
+    spending = row.spending or NOTHING_SPENT
+    return EarlierRow(
+        own_run_id=row.run_id,
+        map_run_id=None if resumed is None or resumed.last_output is None else resumed.last_output.run_id,
+        status=row.status,
+        output=None if row.output is None else row.output.get_final_output(),
+        input_tokens=spending.input_tokens,
+        output_tokens=spending.output_tokens,
+        cost=spending.cost,
+        duration_ms=spending.duration_ms,
+    )
+
+
+def _write(value: Any) -> str | None:
+    return write_value(to_kept_value(value))
+
+
+def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    try:
+        return bool(dict(values) == dict(others))
+    except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
+        return False
