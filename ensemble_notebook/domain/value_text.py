@@ -28,6 +28,25 @@ class UnwritableValueError(EnsembleError, TypeError):
     """A value has no text that a model could read."""
 
 
+class JudgedText(str):
+    """A text that a model is to judge: a prompt has it between marks (V7), code as it is."""
+
+    __slots__ = ()
+
+
+_MARK: Final = re.compile(r"<\s*+/?+\s*+output(-*+)", re.IGNORECASE)
+
+
+def mark_text(text: str) -> str:
+    """A text between marks that it can't close: their name is longer than any in it, ``<output->``, ``</output->``.
+
+    The same text has the same marks, so that prompts can be recorded and compared.
+    """
+    name = "output" + "-" * max((len(each) + 1 for each in _MARK.findall(text)), default=0)
+    space = "\n" if "\n" in text else ""
+    return f"<{name}>{space}{text}{space}</{name}>"
+
+
 @dataclass(frozen=True, slots=True)
 class ValueText:
     """A value as a text.
@@ -110,6 +129,8 @@ def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
     Raises:
         UnwritableValueError: bytes or an image, or something that holds one.
     """
+    if isinstance(value, JudgedText):
+        return ValueText(mark_text(value))
     if isinstance(value, str):
         return ValueText(value)
     if value is None:

@@ -195,6 +195,7 @@ class ResolvedTask:
         item_source: the output whose items it runs for; None where they come from elsewhere, or it runs once.
         is_item: whether this is one item of a task. item: the item.
         is_last: whether `ReviewPolicy.AFTER_LAST_TASK` means this one.
+        is_judge: whether a phase goes on by what it says of what it reads: it reviews one, or `until` tests it.
     """
 
     node: TaskNode
@@ -204,6 +205,7 @@ class ResolvedTask:
     missing: tuple[MissingOutput, ...] = ()
     revision: Revision = FIRST_ATTEMPT
     is_last: bool = False
+    is_judge: bool = False
     prompt: PlacedText | None = None
     item_source: TaskOutput | None = None
     is_item: bool = False

@@ -13,6 +13,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.nested_ensemble import describe_ensemble
 from ensemble_notebook.domain.definitions.output_type import get_parts
 from ensemble_notebook.domain.outputs.score import Score
+from ensemble_notebook.domain.value_text import JudgedText
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import Problem, did_you_mean
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS, Subject
@@ -139,5 +140,5 @@ def fill_inputs(ensemble: Any, variables: Mapping[str, str], subject: Subject, *
         subject: what is judged.
         has_handlers: whether functions see its inputs.
     """
-    known = {**ensemble.inputs, **subject.inputs, OUTPUT: subject.output.raw, EXPECTED: subject.expected}
+    known = {**ensemble.inputs, **subject.inputs, OUTPUT: JudgedText(subject.output.raw), EXPECTED: subject.expected}
     return known if has_handlers else {name: known[name] for name in variables}

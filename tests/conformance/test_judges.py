@@ -66,7 +66,7 @@ def test_v7_a_judge_is_asked_inside_the_map_and_its_cost_stands_apart(courts: Co
     assert result.metrics.cost == Decimal("2.42")
     assert result.metrics.llm_call_count == 4
     prompts = [each.prompt for each in courts.server.requests if "Judge" in each.prompt]
-    assert ["Judge Spain, which should be Italy" in each for each in prompts] == [False, True]
+    assert ["Judge <output>Spain</output>, which should be Italy" in each for each in prompts] == [False, True]
     assert result.frames is not None
     scores, spans = result.frames.scores, result.frames.spans
     assert scores.kind.tolist() == ["judge", "judge"]

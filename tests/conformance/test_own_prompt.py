@@ -223,7 +223,7 @@ def test_e77_a_reviewer_with_a_prompt_is_told_how_to_answer() -> None:
     by = Task(prompt="Look at this: {context}")
     Ensemble(phases=[Phase(name="one", tasks=[say("x", "a")], review=by)], llm=model).run()
     (text,) = told(model)
-    assert text.startswith("Look at this: x\n\n")
+    assert text.startswith("Look at this: <output>x</output>\n\n")
     assert "RETRY" in text
 
 

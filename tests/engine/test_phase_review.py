@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -450,6 +451,22 @@ def test_a_reviewer_takes_a_place_and_says_how_long_it_waited_e21() -> None:
         ("REJECT: too dull", REJECT),
         ("REJECT", ReviewDecision.reject("")),
         ("> **Reject** - too dull", REJECT),
+        ("**Reject** - too dull", REJECT),
+        ("```\nAPPROVE\n```", APPROVE),
+        ("```text\nRETRY: be bolder\n```", RETRY),
+        ("---\nAPPROVE", APPROVE),
+        ("`APPROVE`: it is what `a` wants", APPROVE),
+        ("`APPROVE`", APPROVE),
+        ('APPROVE\n> REJECT: it says\n```\nREJECT\n```\n"REJECT" is there, too', APPROVE),
+        (
+            "RETRY: be\nRejecting all of it: no\n- Approve of less",
+            ReviewDecision.retry("be\nRejecting all of it: no\n- Approve of less"),
+        ),
+        ("REJECT: it says\n> APPROVE this!", ReviewDecision.reject("it says\n> APPROVE this!")),
+        (
+            "RETRY draft: take out\n> RETRY the title: wittier",
+            ReviewDecision.retry({"draft": "take out\n> RETRY the title: wittier"}),
+        ),
         ("RETRY be bolder", RETRY),
         ("RETRY: say 'hi'", ReviewDecision.retry("say 'hi'")),
         ("RETRY the second part: be bolder", ReviewDecision.retry("the second part: be bolder")),
@@ -481,10 +498,26 @@ def test_what_a_reviewer_s_words_mean_e28_e46(answer: str, decision: ReviewDecis
         "REJECTED",
         "Approved",
         "APPROVE_ALL",
+        "APPROVE? no",
+        "**APPROVE**? no",
+        "**APPROVE**d? no: REJECT: bad",
+        "> APPROVE\nis what it says",
+        "> APPROVE this!",
+        "- > APPROVE this!",
+        "> APPROVE\n> REJECT: no",
+        "```\nAPPROVE\nREJECT: no\n```",
+        "'APPROVE\nREJECT: no'",
+        '"APPROVE" it says',
+        '"APPROVE this!"',
+        "`APPROVE this!` it says",
+        "```\nAPPROVE this!\n```",
+        "```\nAPPROVE\n```\nis what it says.",
+        "---\n~~~\nAPPROVE\n~~~\nit says.",
+        "« APPROVE »",
     ],
 )
 def test_an_answer_that_begins_with_none_of_the_three_words_decides_nothing_e28(answer: str) -> None:
-    with pytest.raises(UndecidedError, match=r"^Your answer decides nothing. Begin your answer with one of"):
+    with pytest.raises(UndecidedError, match=r"^Your answer decides nothing.* Begin your answer with one of"):
         read_answer(answer, ["draft"])
 
 
@@ -506,9 +539,8 @@ def test_any_text_is_a_decision_or_decides_nothing_e28(text: str, tasks: list[st
             decision = read_answer(answer, tasks)
         except UndecidedError:
             continue
-        assert decision.verdict is not Verdict.APPROVE or answer.strip(" \t\r\n*_`\"'#>~-").upper().startswith(
-            "APPROVE"
-        )
+        if decision.verdict is Verdict.APPROVE:
+            assert re.match(r"\W*(\d+\W+)?_*APPROVE", answer, re.IGNORECASE)
         assert {name for name, _ in decision.addressed} <= set(tasks)
 
 

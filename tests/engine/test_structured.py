@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from ensemble_notebook.engine.agent.structured_output import get_output_format
+from ensemble_notebook.engine.agent.structured_output import MOST_VALUES, get_output_format
 
 
 class Verdict(BaseModel):
@@ -83,6 +83,53 @@ def test_a_schema_has_a_title_and_stands_in_the_instructions() -> None:
     assert made.schema == {"title": "Output", "type": "object", **SCHEMA}
     assert json.dumps(made.schema, indent=2) in made.instructions
     assert get_output_format(Verdict) is get_output_format(Verdict)
+
+
+class Options(BaseModel):
+    city: str | None = None
+    days: int = 3
+
+
+OPEN = {"type": "object"}
+TIDES = Verdict(title="Tides", score=7)
+
+
+@pytest.mark.parametrize(
+    "kind, text, value",
+    [
+        (Verdict, 'So {"title": "Tides", "score": 7}.\n```json\n{"score": 7, "title": "Tides"}\n```', TIDES),
+        (Verdict, '{"title": "Tides", "score": 7} or {"title": "Tides", "score": "7"}', TIDES),
+        (Options, 'Without input it gives {}. Mine: {"city": "Brest"}', Options(city="Brest")),
+        (Options, '{"city": "Brest"} and {"city": "Brest", "days": 3}', Options(city="Brest")),
+        (Options, "As in [1], I have none: {}", Options()),
+        (OPEN, '{"a": NaN}\n```\n{"a": NaN}\n```'.replace("NaN", "1.5"), {"a": 1.5}),
+        (OPEN, "1. [1] says so; [2] not. {}", {}),
+    ],
+)
+def test_equal_values_are_one_and_an_empty_one_is_none_beside_another(kind: Any, text: str, value: Any) -> None:
+    assert get_output_format(kind).read(text) == value
+
+
+@pytest.mark.parametrize(
+    "kind, text, why",
+    [
+        (Verdict, '{"title": "Tides", "score": 7}\n```\n{"title": "Tides", "score": 8}\n```', "all of them fit"),
+        (Verdict, '{"title": "Tides", "score": 7}{"title": "Waves", "score": 7}', "all of them fit"),
+        (Verdict, '{"title": "Tides", "score": 7}, no: {"title": "Tides", "score": "low"}', "one does not fit .score:"),
+        (SCHEMA, '{"city": "Brest"} {"city": null}', "one does not fit .city: null is not of type"),
+        (OPEN, '{"a": 1} {"a": 2}', "all of them fit"),
+    ],
+)
+def test_values_that_differ_are_no_answer(kind: Any, text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^it holds several JSON values that differ, and {why}.*write only the one"):
+        get_output_format(kind).read(text)
+
+
+def test_very_many_values_are_no_answer_e67() -> None:
+    text = '{"a": 1} ' + " ".join(f"[{number}]" for number in range(MOST_VALUES))
+    with pytest.raises(ValueError, match="it holds more than 1,000 JSON values; write only one"):
+        get_output_format(OPEN).read(text)
+    assert get_output_format(OPEN).read('{"a": 1} [1]' * 5000) == {"a": 1}
 
 
 @given(st.text())

@@ -106,7 +106,7 @@ def render(text: str, inputs: Mapping[str, Any]) -> str:
         if match[1] is not None:
             return "{" + match[1] + "}"
         value = inputs.get(match[2], match[0])
-        return value if isinstance(value, str) else write_value(value, config.max_table_chars).text
+        return value if type(value) is str else write_value(value, config.max_table_chars).text
 
     return _PLACEHOLDER.sub(fill, text) if "{" in text else text
 
@@ -250,4 +250,4 @@ def _render_literal(text: str, inputs: Mapping[str, Any], pattern: re.Pattern[st
 
 def _write_part(item: Any, path: str) -> str:
     value = find_part(item, path) if path else item
-    return value if isinstance(value, str) else write_value(value, config.max_table_chars).text
+    return value if type(value) is str else write_value(value, config.max_table_chars).text

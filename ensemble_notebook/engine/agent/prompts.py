@@ -18,6 +18,7 @@ from ensemble_notebook.domain.value_text import (
     describe_limited_table,
     find_value_fault,
     is_table,
+    mark_text,
     write_value,
 )
 from ensemble_notebook.engine.run_spec import FIRST_ATTEMPT, MissingOutput, Revision
@@ -69,6 +70,7 @@ def frame_prompt(
     context: Sequence[TaskOutput] = (),
     *,
     missing: Sequence[MissingOutput] = (),
+    is_judge: bool = False,
     given: Mapping[str, str] = MappingProxyType({}),
     memory: MemoryEntries = NO_MEMORY,
     revision: Revision = FIRST_ATTEMPT,
@@ -81,6 +83,7 @@ def frame_prompt(
         body: the sections that say what is to be done.
         context: outputs, in the order of the task's `context`.
         missing: outputs that it reads and that are not there, each with its reason.
+        is_judge: whether it judges these outputs, which then stand between marks.
         given: facts for delegated work, under their names.
         memory: scope -> entries, best first.
         revision: what is to be done better, where somebody said so, or until when it is done again.
@@ -89,7 +92,8 @@ def frame_prompt(
     """
     sections = _write_memories(memory)
     if context or missing:
-        blocks = [block for each in context for block in _write_blocks(each)]
+        write = mark_text if is_judge else str
+        blocks = [_write_block(role, about, write(text)) for each in context for role, about, text in _list_parts(each)]
         blocks += [_write_block(each.agent_role, each.description, _write_missing(each)) for each in missing]
         sections.append("\n".join(["## Context from Previous Tasks", *blocks]))
     if given:
@@ -107,6 +111,7 @@ def write_own_prompt(
     context: Sequence[TaskOutput] = (),
     *,
     missing: Sequence[MissingOutput] = (),
+    is_judge: bool = False,
     memory: MemoryEntries = NO_MEMORY,
     revision: Revision = FIRST_ATTEMPT,
     output_format: str = "",
@@ -128,7 +133,7 @@ def write_own_prompt(
     }
 
     def write(name: str, path: str) -> str:
-        return _write_read(context, missing, path) if name == CONTEXT else parts[name]
+        return _write_read(context, missing, path, is_judge=is_judge) if name == CONTEXT else parts[name]
 
     text = prompt.write(write)
     sections = [parts[name] for name in ("memory", "revision") if parts[name] and not prompt.has(name)]
@@ -137,9 +142,10 @@ def write_own_prompt(
     return "\n\n".join([text.rstrip(), *sections]) if sections else text
 
 
-def _write_read(context: Sequence[TaskOutput], missing: Sequence[MissingOutput], name: str) -> str:
+def _write_read(context: Sequence[TaskOutput], missing: Sequence[MissingOutput], name: str, *, is_judge: bool) -> str:
     """What stands in ``{context}``: a single text as it is, several under the names of their tasks; or one of them."""
-    read = [(each.name, write_output(each).text) for each in context]
+    write = mark_text if is_judge else str
+    read = [(each.name, write(write_output(each).text)) for each in context]
     read += [(each.name, _write_missing(each)) for each in missing]
     if name:
         read = [each for each in read if each[0] == name or each[0].startswith(f"{name}[")]  # and items that failed
@@ -188,15 +194,15 @@ def _cut_heading(description: str) -> str:
     return line if len(line) <= LONG_HEADING else line[:LONG_HEADING] + "…"
 
 
-def _write_blocks(output: TaskOutput) -> list[str]:
-    """An output under its heading; where that differs from item to item, each item under its own."""
+def _list_parts(output: TaskOutput) -> list[tuple[str, str, str]]:
+    """Whose an output is, what for, and its text; where that differs from item to item, this of each item."""
     role, description, items = output.agent_role, output.task_description, output.item_outputs
     if all(_cut_heading(each.task_description) == _cut_heading(description) for each in items):
-        return [_write_block(role, description, write_output(output).text)]
+        return [(role, description, write_output(output).text)]
     if output.parsed_output is not None:
-        return [_write_block(each.agent_role, each.task_description, each.raw) for each in items]
+        return [(each.agent_role, each.task_description, each.raw) for each in items]
     descriptions = dict.fromkeys(each.task_description for each in items)
-    return [_write_block(role, "; ".join(descriptions), output.raw)]  # a person wrote it, about all of them
+    return [(role, "; ".join(descriptions), output.raw)]  # a person wrote it, about all of them
 
 
 def _write_block(role: str, description: str, text: str) -> str:

@@ -10,8 +10,8 @@ import json
 import re
 import sys
 import typing
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
 from typing import Any, Final
 
 from ensemble_notebook.domain.value_text import DEEPEST, read_json
@@ -49,18 +49,40 @@ class OutputFormat:
         return f"Reply with one JSON value that fits this schema, and with nothing else:\n```json\n{schema}\n```"
 
     def read(self, text: str) -> Any:
-        """The value in a reply: in a fenced block, the whole text, or the first complete JSON value in prose.
+        """The one value in a reply that fits: the whole text, or in a fenced block or in prose; equal ones are one.
+
+        A reply that quotes a value beside its own has said nothing yet: which of the two it means is not ours to guess.
 
         Raises:
-            ValueError: nothing in it fits; says what is wrong with the candidate that came first.
+            ValueError: nothing in it fits, which says what is wrong with the candidate that came first; or not one
+                thing alone does.
         """
-        first_fault = None
+        values: dict[str, Any] = {}
         for value in find_json_values(text):
+            values.setdefault(json.dumps(value, sort_keys=True), value)
+            if len(values) > MOST_VALUES:  # each is held to the type, which takes its time
+                raise ValueError(f"it holds more than {MOST_VALUES:,} JSON values; write only one")
+        fitting: list[tuple[Any, Any]] = []
+        faults, attempts = [], []
+        for value in values.values():
             try:
-                return self._check(value)
+                fitting.append((value, self._check(value)))
             except Exception as error:  # noqa: BLE001 - pydantic's, the schema validator's, or a validator of the user
-                first_fault = first_fault or _describe_fault(error)
-        raise ValueError(first_fault or "it holds no complete JSON value")
+                faults.append(_describe_fault(error))
+                attempts += faults[-1:] if self._is_attempt(value) else []
+        if not fitting:
+            raise ValueError(faults[0] if faults else "it holds no complete JSON value")
+        # An empty object in prose fits where all fields are optional, and is no opinion beside one that says something.
+        answers = [answer for value, answer in fitting if value] or [answer for _, answer in fitting]
+        if attempts or any(each != answers[0] for each in answers):
+            why = f"one does not fit ({attempts[0]})" if attempts else "all of them fit"
+            raise ValueError(f"it holds several JSON values that differ, and {why}; write only the one that you mean")
+        return answers[0]
+
+    def _is_attempt(self, value: Any) -> bool:
+        """Whether a value that does not fit is meant as one of this type: it has all the fields that are required."""
+        required = set(self.schema.get("required", ()))
+        return bool(required) and isinstance(value, dict) and value.keys() >= required
 
     def read_whole(self, text: str) -> Any:
         """The value that a text is as a whole, in a fence or without: of one that was cut off, no part counts (E58).
@@ -158,15 +180,17 @@ def _describe_fault(error: Exception) -> str:
 # opening brackets take half a minute. Here every character is looked at a few times at most.
 
 
-# Of more values than this in one reply, the rest is not looked at: each is held to the type, which takes its time.
+# A reply of more values than this, or of more brackets that begin one, is no answer: what stands last may be meant.
 MOST_VALUES: Final = 1000
-# Nor is what stands behind so many brackets that begin no value.
 MOST_STARTS: Final = 200_000
 # So many characters are read a second time, which is enough for any reply that people read.
 _MOST_REREAD: Final = 300_000
 
 _FENCE: Final = re.compile(r"```[\w-]*+[ \t]*+\n(.*?)```", re.DOTALL)
 _ONE_FENCE: Final = re.compile(r"\s*+```[\w-]*+[ \t]*+\n((?:(?!```).)*+)```\s*+", re.DOTALL)
+# A line of a quotation in Markdown, also in an item of a list.
+_QUOTED_LINE: Final = re.compile(r"^[ \t]*+(?:(?:[-*+]|\d++[.)])[ \t]++)?+>.*+$", re.MULTILINE)
+_QUOTES: Final = frozenset({'""', "''", "“”", "„“", "„”", "‘’", "‚‘", "«»", "»«", "‹›", "›‹", "「」", "『』"})  # noqa: RUF001
 # An opening bracket, and what may stand behind it in JSON.
 _START: Final = re.compile(r'\{\s*+["}]|\[\s*+["\[{\]\dtfnNI-]')
 _TOKEN: Final = re.compile(
@@ -191,8 +215,22 @@ _FIRST: Final = {"{": "key or end", "[": "item or end"}
 
 
 def find_json_values(text: str) -> Iterator[Any]:
-    """Find JSON values, the likeliest first: fenced blocks, the whole text, then complete values in prose."""
-    return islice(_find_all(text), MOST_VALUES)
+    """Find the JSON values of a text: the whole of it, else what is in fenced blocks, then those in prose.
+
+    A value inside another one, complete or broken, is none of its own, and one in a quotation is somebody else's.
+
+    Raises:
+        ValueError: it has too many brackets to tell.
+    """
+    whole = text.strip()
+    for part in (whole, whole[1:-1] if whole[:1] + whole[-1:] in _QUOTES else ""):
+        for value in _decode(part):
+            yield value
+            return
+    for match in _FENCE.finditer(text):
+        yield from _decode(match[1])
+    for start, end in _find_regions(text):
+        yield from _decode(text[start:end])
 
 
 def read_whole_json(text: str) -> Any:
@@ -205,13 +243,6 @@ def read_whole_json(text: str) -> Any:
     return read_json(fenced[1] if fenced else text, strict=False)
 
 
-def _find_all(text: str) -> Iterator[Any]:
-    for part in (*(match[1] for match in _FENCE.finditer(text)), text):
-        yield from _decode(part)
-    for start, end in _find_regions(text):
-        yield from _decode(text[start:end])
-
-
 def _decode(text: str) -> Iterator[Any]:
     """Decode a text that is one value; nothing where it is none."""
     try:
@@ -221,21 +252,37 @@ def _decode(text: str) -> Iterator[Any]:
 
 
 def _find_regions(text: str) -> Iterator[tuple[int, int]]:
-    """Find where complete objects and lists begin and end: the outermost ones, from left to right."""
+    """Find where complete objects and lists begin and end, outside quotations: the outermost ones, from left to right.
+
+    Raises:
+        ValueError: it has too many brackets.
+    """
     position, rereading = 0, _MOST_REREAD
+    quoted = [match.span() for match in _QUOTED_LINE.finditer(text)]
+    parts: dict[int, int] = {}  # of values that are broken: where they begin and end
     for _ in range(MOST_STARTS):
         start = _START.search(text, position)
         if start is None:
             return
-        regions, end = _scan(text, begin := start.start())
-        is_whole = regions[-1:] == [(begin, end)]
-        if is_whole or rereading < end - begin:
-            yield from regions
+        begin = start.start()
+        if begin in parts:
+            position = parts[begin]
+            continue
+        regions, end = _scan(text, begin)
+        if regions[-1:] == [(begin, end)]:
+            line = bisect_right(quoted, (begin, len(text))) - 1
+            if text[begin - 1 : begin] + text[end : end + 1] not in _QUOTES and (line < 0 or quoted[line][1] < begin):
+                yield begin, end
+            position = end
+            continue
+        parts.update(regions)
+        if rereading < end - begin:
             position = end
         else:
             # Prose has quotation marks, too: what was taken for a text may hold a value.
             rereading -= end - begin
             position = begin + 1
+    raise ValueError("it has too many brackets to be read; write only one JSON value")
 
 
 def _scan(text: str, start: int) -> tuple[list[tuple[int, int]], int]:

@@ -147,12 +147,25 @@ def _shorten(text: str) -> str:
 
 
 # --- Reads the answer of a task that reviews a phase: its first word is the verdict. Pure -----------------------------
+#
+# An answer may quote what it is about, and that may be written to be quoted: what is in a quotation is no verdict, and
+# an answer with two different ones decides nothing.
 
 
-_MARKUP: Final = " \t\r\n*_`\"'#>~-"
+_MARKUP: Final = " \t\r\n*_`#~-"
 _END_MARKUP: Final = " \t\r\n*_`"
-_AFTER_WORD: Final = f"{_MARKUP}:.,"
-_FIRST_WORD: Final = re.compile(r"[^\W_]+(?=_*(?:\W|$))")  # the underscores behind it are Markdown, as in _APPROVE_
+_AROUND_NAME: Final = f"{_MARKUP}\"'>"
+_AFTER_WORD: Final = f"{_AROUND_NAME}:.,"
+# The word behind Markdown or a number, and over where its Markdown is: **APPROVE**, but not **APPROVE**d or APPROVE?
+_WORD: Final = (
+    r"(?P<markup>[\s*_`#~-]*+(?:\d{1,3}[.)]\s++)?+[*_`]*+)"
+    r"(?P<word>APPROVE|RETRY|REJECT)(?P<after>[*_`]*+)(?![^\W_])(?!\s*+\?)"
+)
+_VERDICT: Final = re.compile(_WORD, re.IGNORECASE)
+_LABELLED: Final = re.compile(rf"(?P<label>[^:\n]{{1,40}}:[*_]*+)??{_WORD}", re.IGNORECASE)
+_FORM_END: Final = re.compile(r"[ \t]*+(?:[\n:.,;!-]|$)")
+_QUOTED_LINE: Final = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?+>")
+_FENCE_LINE: Final = re.compile(r"[ \t]*+(```|~~~)")
 _NAME: Final = re.compile(r"[\w.\-]+")
 
 
@@ -171,35 +184,94 @@ def read_answer(answer: str, tasks: Sequence[str]) -> ReviewDecision:
         tasks: names of those that feedback may be addressed to.
 
     Raises:
-        UndecidedError: it begins with none of the three words, or addresses a task that is not there.
+        UndecidedError: it begins with none of the three words, or with a quotation; another line begins with another
+            one of them; or it addresses a task that is not there.
     """
-    text = _unquote(answer.strip()).lstrip(_MARKUP).rstrip(_END_MARKUP)
-    found = _FIRST_WORD.match(text)
-    word = "" if found is None else found[0]
-    match word.upper():
+    text, is_wrapped = _unwrap("\n".join(answer.strip().splitlines()))
+    found = _find_verdict(text, is_wrapped=is_wrapped)
+    if found is None:
+        said = "Your answer decides nothing." if text.strip(_AFTER_WORD) else "Your answer was empty."
+        raise UndecidedError(f"{said} {explain_answers(tasks)}")
+    word = found["word"].upper()
+    if (other := _find_other_verdict(text, word)) is not None:
+        message = f"Your answer decides nothing: a line of it says {word}, and another one {other}."
+        raise UndecidedError(f"{message} {explain_answers(tasks)}")
+    text = found.string[found.start("word") :].rstrip(_END_MARKUP)
+    match word:
         case "APPROVE":
             return ReviewDecision.approve()
         case "REJECT":
             return ReviewDecision.reject(text[len(word) :].lstrip(_AFTER_WORD))
-        case "RETRY":
-            return _read_retry(text, word, tasks)
-    said = "Your answer decides nothing." if text else "Your answer was empty."
-    raise UndecidedError(f"{said} {explain_answers(tasks)}")
+    return _read_retry(text, found["word"], tasks)
 
 
-def _unquote(text: str) -> str:
-    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
-    return text[1:-1] if is_quoted else text
+def _unwrap(text: str) -> tuple[str, bool]:
+    """An answer that stands in a fence, a block quote or quotation marks as a whole, without them; and if it does."""
+    if text[:1] == text[-1:] and text[:1] in ("'", '"') and text.count(text[0]) == 2:
+        return text[1:-1].strip(), True
+    lines = _split_lines(text)
+    if not all(is_quoted for _, is_quoted in lines):
+        return text, False
+    inside = (
+        [line for line, _ in lines[1:-1]] if _FENCE_LINE.match(text) else [line.lstrip(" \t>") for line, _ in lines]
+    )
+    return "\n".join(inside).strip(), True
+
+
+def _find_verdict(text: str, *, is_wrapped: bool) -> re.Match[str] | None:
+    """The verdict at the beginning of an answer; None where there is none, or a quotation begins there.
+
+    What is wrapped as a whole, or begins with a code span, is no quotation where it has the form of an answer: nothing,
+    or a colon, behind the word, and not the rest of a sentence.
+    """
+    found = _VERDICT.match(text)
+    if found is None or _split_lines(text)[text.count("\n", 0, found.start("word"))][1]:
+        return None
+    is_wrapped = is_wrapped or ("`" in found["markup"] and "`" not in found["after"])
+    has_form = found["word"].upper() == "RETRY" or _FORM_END.match(text, found.end()) is not None
+    return found if has_form or not is_wrapped else None
+
+
+def _split_lines(text: str) -> list[tuple[str, bool]]:
+    """The lines of an answer, each with whether it is in a quotation. A fence that is not closed quotes nothing."""
+    lines = text.split("\n")
+    quoted = [_QUOTED_LINE.match(line) is not None for line in lines]
+    opened: tuple[int, str] | None = None
+    for number, line in enumerate(lines):
+        fence = _FENCE_LINE.match(line)
+        if fence is None:
+            continue
+        if opened is None:
+            opened = (number, fence[1])
+        elif fence[1] == opened[1] and not line.strip().strip(fence[1][0]):
+            quoted[opened[0] : number + 1] = [True] * (number + 1 - opened[0])
+            opened = None
+    return list(zip(lines, quoted, strict=True))
+
+
+def _find_other_verdict(text: str, word: str) -> str | None:
+    """Another verdict at the beginning of a line, or behind a label there, as in ``Verdict: REJECT``.
+
+    In the feedback of a retry, and in a reason, a sentence may begin with such a word; behind an approval none does.
+    """
+    for line, is_quoted in _split_lines(text):
+        found = None if is_quoted else _LABELLED.match(line)
+        if found is None or (other := found["word"].upper()) == word:
+            continue
+        is_verdict = found["label"] is None and (word == "APPROVE" or line[found.end() :].lstrip().startswith(":"))
+        if is_verdict or found["word"] == other:
+            return other
+    return None
 
 
 def _read_retry(text: str, word: str, tasks: Sequence[str]) -> ReviewDecision:
     """The feedback of a retry, by the tasks that it is for; each further part begins with the same word."""
-    begins = re.compile(rf"[{re.escape(_MARKUP)}]*{re.escape(word)}(?=_*(?:\W|$))")
     for_all: list[str] = []
     by_task: dict[str, list[str]] = {}
     lines = for_all
-    for line in text.splitlines():
-        if (begun := begins.match(line)) is None:
+    for line, is_quoted in _split_lines(text):
+        begun = None if is_quoted else _VERDICT.match(line)
+        if begun is None or begun["word"] != word:
             lines.append(line)
             continue
         name, feedback = _split_address(line[begun.end() :], tasks)
@@ -219,10 +291,10 @@ def _split_address(rest: str, tasks: Sequence[str]) -> tuple[str | None, str]:
         UndecidedError: it is for one that is not there.
     """
     address, colon, feedback = rest.partition(":")
-    address = address.strip(_MARKUP)
+    address = address.strip(_AROUND_NAME)
     if colon and address:
         if (name := _find_task(address, tasks)) is not None:
-            return name, feedback.lstrip(_MARKUP).rstrip(_END_MARKUP)
+            return name, feedback.lstrip(_AROUND_NAME).rstrip(_END_MARKUP)
         if _NAME.fullmatch(address):  # one word before a colon is meant for a name; several are a sentence
             message = f"This phase has no task {address!r}.{did_you_mean(address, tasks)}"
             raise UndecidedError(f"{message} {explain_answers(tasks)}")

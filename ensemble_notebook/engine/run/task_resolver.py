@@ -43,6 +43,7 @@ class TaskResolver:
         self._revisions = revisions
         self._inputs = inputs
         self._last = frozenset(find_final_tasks(graph) if only is None else (only.task,))
+        self._judges = frozenset(graph.conditions[each].source for phase in graph.phases for each in phase.until)
         self._reasons_of_absence: dict[int, str] = {}
         self._attempts: dict[PhaseNode, int] = {}
 
@@ -57,6 +58,7 @@ class TaskResolver:
             missing=self._describe_all_missing(node.context),
             revision=self._revisions.get(node, FIRST_ATTEMPT),
             is_last=node.index in self._last,
+            is_judge=node.index in self._judges,
             prompt=self._place_prompt(node),
             item_source=None if node.item_source is None else self._outputs.get(node.item_source),
         )
@@ -70,6 +72,7 @@ class TaskResolver:
             expected_output=render(reviewer.task.expected_output, self._inputs),
             context=self.find_outputs(reads),
             missing=self._describe_all_missing(reviewer.context),
+            is_judge=True,
             prompt=self._place_prompt(reviewer),
         )
 

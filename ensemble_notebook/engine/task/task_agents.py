@@ -227,9 +227,10 @@ def _find_token_counter(llm: Any) -> Callable[[str], int]:
 
 def _frame(resolved: ResolvedTask, sections: str, **around: Any) -> str:
     """The user prompt of a task: its own, or its `sections` in our frame; `around` is as of `frame_prompt`."""
+    around |= {"missing": resolved.missing, "is_judge": resolved.is_judge}
     if resolved.prompt is not None:
-        return write_own_prompt(resolved.prompt, resolved.context, missing=resolved.missing, **around)
-    return frame_prompt(sections, resolved.context, missing=resolved.missing, **around)
+        return write_own_prompt(resolved.prompt, resolved.context, **around)
+    return frame_prompt(sections, resolved.context, **around)
 
 
 def _write_user_prompt(
