@@ -60,7 +60,7 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
     # Not a definition again: it adds no field, and mypy would show the inherited ones in the form they are given in.
     __slots__ = ()
 
-    def replace(self, **changes: Unpack[EnsembleFields]) -> Self:
+    def replace(self, **changes: Unpack[EnsembleFields]) -> Self:  # type: ignore[override] # its fields, typed
         """Make a copy with other values of some fields: ``ensemble.replace(llm="openai:gpt-4o-mini", budget="$1")``.
 
         To compare several values, use `Ensemble.variants`.
@@ -71,7 +71,7 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
         Raises:
             ValidationError: a field has a wrong value, or does not exist; names the nearest one.
         """
-        return dataclasses.replace(self, **changes)
+        return super().replace(**changes)
 
     @abstractmethod
     def run(

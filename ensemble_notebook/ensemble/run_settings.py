@@ -299,18 +299,19 @@ def write_inputs(names: Iterable[str], values: Mapping[str, Any]) -> tuple[dict[
 # --- How much of a run is recorded (T6): whose word counts ------------------------------------------------------------
 
 
-VARIABLE: Final = "AGENTENSEMBLE_CAPTURE_MODE"
+VARIABLES: Final = ("ENSEMBLE_NOTEBOOK_CAPTURE_MODE", "AGENTENSEMBLE_CAPTURE_MODE")
+"""The first that is set counts; the second is AgentEnsemble's."""
 
 
 def resolve_capture_mode(argument: CaptureMode | str | None = None) -> CaptureMode:
-    """The mode of a run: the argument, else ``config.capture_mode``, else the environment variable, else OFF.
+    """The mode of a run: the argument, else ``config.capture_mode``, else the environment variables, else OFF.
 
     Case and surrounding space don't matter. What is no mode is told in one warning, and the next source is used.
     """
     sources = (
         ("capture_mode", argument),
         ("ensemble_notebook.config.capture_mode", config.capture_mode),
-        (VARIABLE, os.environ.get(VARIABLE)),
+        *((name, os.environ.get(name)) for name in VARIABLES),
     )
     wrong = []
     mode = CaptureMode.OFF

@@ -128,6 +128,17 @@ def test_c32_file_that_is_no_text_is_refused(
     assert "For the text '@a.txt' itself write @@a.txt." in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["$diff", "${diff}"])
+@pytest.mark.parametrize("option", ["-i", "--vary"])
+def test_c32_a_variable_that_nothing_fills_in_is_answered_with_what_to_write(option: str, value: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        parse_options(f"{option} 'text={value}'")
+    assert f"text={value}: no variable is filled in here" in str(caught.value)
+    assert "write text = diff above" in str(caught.value)
+    for plain in ("$5", "US$", "a $diff", "{diff}"):
+        assert parse_options(f"-i 'text={plain}'").inputs == {"text": plain}
+
+
 def test_c32_the_most_that_a_file_may_have_is_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"x" * 2_000)

@@ -324,6 +324,18 @@ def test_e4_a_copy_has_other_values_of_some_fields() -> None:
     )
 
 
+def test_e1_definitions_have_copies_with_other_values_of_some_fields() -> None:
+    agent = Agent(role="Cook", goal="Cook", max_iterations=3)
+    task = Task.of("Do it", name="do", agent=agent, timeout=5)
+    phase = Phase.of("one", task)
+    other = agent.replace(goal="Feed")
+    assert (other.goal, other.max_iterations, agent.goal) == ("Feed", 3, "Cook")
+    assert (task.replace(timeout=None).timeout, task.replace(name="it").timeout, task.timeout) == (None, 5, 5)
+    assert phase.replace(workflow="parallel").tasks == (task,)
+    assert refusal(lambda: task.replace(timout=3)) == "Task has no field 'timout'. Did you mean 'timeout'?"
+    assert ">= 1, got 0" in refusal(lambda: agent.replace(max_iterations=0))
+
+
 def test_e4_a_field_given_to_a_run_is_answered_with_how_to_do_it() -> None:
     ensemble = Ensemble(tasks=[Task(description="Do it")], llm=scripted("one"))
     told = refusal(lambda: ensemble.run(llm=scripted("two")))

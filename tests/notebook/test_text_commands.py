@@ -66,6 +66,18 @@ def test_the_text_is_shown_as_it_is_where_no_cell_can_be_made(kitchen, capsys):
     assert "%%ensemble --define -o desk\n- Do it\n" in capsys.readouterr().out
 
 
+def test_a_remembered_run_goes_to_the_cell_that_it_was_and_to_source(kitchen, store_path):
+    cell = f"%%ensemble -o report -i dish=soup\n{CELL}"
+    assert kitchen.run(cell).success
+    run_id = kitchen.names["report"].run_id
+    for word in ("-1", run_id[:8]):
+        assert value_of(kitchen, f"yaml {word}").strip() == cell.strip()
+        assert kitchen.run(value_of(kitchen, f"python {word}")).success
+        assert kitchen.names.pop("report_ensemble").run().raw == "eat soup"
+    run = Ensemble(tasks=[Task.of("Do it", handler=lambda _: "x")]).run()
+    assert f"No cell is kept of run {run.run_id}" in str(kitchen.error("%ensemble yaml -1"))
+
+
 @pytest.mark.parametrize(
     "line, told",
     [

@@ -7,7 +7,7 @@ import pytest
 
 import ensemble_notebook
 from ensemble_notebook.domain.definitions.enums import CaptureMode
-from ensemble_notebook.ensemble.run_settings import VARIABLE, config, resolve_capture_mode
+from ensemble_notebook.ensemble.run_settings import VARIABLES, config, resolve_capture_mode
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.exporters import JsonTraceExporter, export_trace, make_file_name
@@ -15,7 +15,8 @@ from ensemble_notebook.trace.exporters import JsonTraceExporter, export_trace, m
 
 @pytest.fixture(autouse=True)
 def nothing_configured(monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(config, "capture_mode", None)
 
 
@@ -31,7 +32,9 @@ def test_nothing_said_is_off():
 
 
 def test_argument_comes_before_config_and_config_before_the_environment(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "standard")
+    monkeypatch.setenv(VARIABLES[1], "metadata")
+    assert resolve_capture_mode() is CaptureMode.METADATA
+    monkeypatch.setenv(VARIABLES[0], "standard")
     assert resolve_capture_mode() is CaptureMode.STANDARD
     monkeypatch.setattr(config, "capture_mode", CaptureMode.FULL)
     assert resolve_capture_mode() is CaptureMode.FULL
@@ -45,7 +48,7 @@ def test_case_and_space_do_not_matter(text):
 
 
 def test_what_is_no_mode_is_told_once_and_the_next_source_is_used(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "Standard")
+    monkeypatch.setenv(VARIABLES[0], "Standard")
     monkeypatch.setattr(config, "capture_mode", "everything")
     with pytest.warns(UserWarning, match="No capture mode") as told:
         assert resolve_capture_mode("loud") is CaptureMode.STANDARD
@@ -55,7 +58,7 @@ def test_what_is_no_mode_is_told_once_and_the_next_source_is_used(monkeypatch):
 
 
 def test_an_empty_variable_is_none(monkeypatch):
-    monkeypatch.setenv(VARIABLE, " ")
+    monkeypatch.setenv(VARIABLES[0], " ")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert resolve_capture_mode() is CaptureMode.OFF

@@ -46,6 +46,8 @@ RUN_OPTIONS: Final = (
 """Those of `add_run_options` that are a single value, by their names in `Options`."""
 
 _RUN_ID: Final = re.compile(r"-[1-9]\d{0,5}|(?=.*\d)[0-9a-f]{4,12}")
+# What shells and other magics fill in.
+_VARIABLE: Final = re.compile(r"\$([A-Za-z_]\w*|\{[A-Za-z_]\w*\})", re.ASCII)
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -356,6 +358,13 @@ def _read_pair(parser: argparse.ArgumentParser, text: str, option: str) -> tuple
         parser.error(f"{option} wants NAME=VALUE, got {text!r}")
     if not is_variable_name(name):
         parser.error(f"{name!r} can't be a template variable: use ASCII letters, digits and underscores")
+    if variable := _VARIABLE.fullmatch(value):
+        meant = variable[1].strip("{}")
+        parser.error(
+            f"{option} {name}={value}: no variable is filled in here, so this would be the text {value!r}. Leave it "
+            f"out: {{{name}}} takes the notebook's variable {name}, so write {name} = {meant} above. If the text "
+            f"itself is meant, write it under inputs: in the cell."
+        )
     try:
         return name, _read_value(value)
     except ValidationError as error:

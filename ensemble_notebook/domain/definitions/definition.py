@@ -5,6 +5,7 @@ Knows no particular definition; `agent`, `task`, `phase` and `ensemble` are writ
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -239,6 +240,18 @@ class Definition(Pickled):
     def _complete_fields(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Add to the arguments of the constructor what follows from others, where they leave it out."""
         return values
+
+    def replace(self, **changes: Any) -> Self:
+        """Make a copy with other values of some fields: ``task.replace(timeout=30)``.
+
+        Args:
+            **changes: fields, in any form that the constructor takes.
+
+        Raises:
+            ValidationError: a field has a wrong value, or does not exist; names the nearest one.
+        """
+        made: Self = dataclasses.replace(cast("Any", self), **changes)
+        return made
 
     def with_texts(self, **texts: str) -> Self:
         """The same with other texts, which are not checked; quicker where thousands are alike."""

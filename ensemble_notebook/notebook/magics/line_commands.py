@@ -74,7 +74,7 @@ LINE_COMMANDS: Final = (
     LineCommand(
         "yaml",
         "NAME",
-        "an ensemble, or that of an output, as a new cell below",
+        "an ensemble, or that of an output or a remembered run, as a new cell below",
         "text_commands:write_as_cell",
     ),
     LineCommand("python", "NAME", "the same as Python source, as a new cell below", "text_commands:write_as_python"),

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ensemble_notebook.cell.language.options import DEFAULT_OUT
 from ensemble_notebook.cell.writing.editor_schema import make_editor_schema
-from ensemble_notebook.errors import ValidationError, find_nearest, make_readable
+from ensemble_notebook.errors import StoreError, ValidationError, find_nearest, make_readable
 from ensemble_notebook.notebook.live.display_mode import has_reader
+from ensemble_notebook.notebook.magics.named_runs import find_remembered
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.trace.store.run_facts import RunOrigin
 
 
 # --- Puts a text into a new cell below the running one, if the frontend can; otherwise shows it -----------------------
@@ -63,6 +66,8 @@ def _takes_cells(shell: Any) -> bool:
 def write_as_cell(words: Sequence[str], shell: Any) -> CellText | None:
     """Write the ensemble of a variable as a cell that binds the same variable: to the ensemble, or to a run's output.
 
+    A remembered run of a cell, by its id, its name, or -1, is written as the cell that it was.
+
     The rows of a map are not in its ensemble. Its cell defines the ensemble, as ``NAME_ensemble``.
 
     Raises:
@@ -70,6 +75,8 @@ def write_as_cell(words: Sequence[str], shell: Any) -> CellText | None:
     """
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 
+    if (origin := _find_cell(words, shell)) is not None:
+        return give_cell(f"%%ensemble {origin.options}".rstrip() + f"\n{origin.text}", shell)
     name, ensemble, result = _find_ensemble("yaml", words, shell)
     if result is None:
         options = f"--define -o {name}"
@@ -81,13 +88,40 @@ def write_as_cell(words: Sequence[str], shell: Any) -> CellText | None:
 def write_as_python(words: Sequence[str], shell: Any) -> CellText | None:
     """Write the ensemble of a variable as Python source that binds it: to the same variable, or ``NAME_ensemble``.
 
+    A remembered run of a cell will do, as for `write_as_cell`.
+
     Raises:
         ValidationError: there is no such ensemble, or it holds an object that has no name in this notebook.
     """
     from ensemble_notebook.cell.writing.python_writer import write_python
+    from ensemble_notebook.ensemble.ensemble import Ensemble
 
+    if (origin := _find_cell(words, shell)) is not None:
+        made = Ensemble.from_yaml(f"%%ensemble {origin.options}\n{origin.text}", shell.user_ns)
+        return give_cell(write_python(made, shell.user_ns, f"{origin.variable or DEFAULT_OUT}_ensemble"), shell)
     name, ensemble, result = _find_ensemble("python", words, shell)
     return give_cell(write_python(ensemble, shell.user_ns, name if result is None else f"{name}_ensemble"), shell)
+
+
+def _find_cell(words: Sequence[str], shell: Any) -> RunOrigin | None:
+    """The cell of a remembered run; None where the word is a variable, or names no run.
+
+    Raises:
+        ValidationError: the run comes from no cell, or kept none.
+    """
+    if len(words) != 1 or words[0] in shell.user_ns:
+        return None
+    try:
+        run = find_remembered(words[0], shell)
+    except StoreError:
+        return None
+    origin = run.facts.origin
+    if origin is None or not origin.text:
+        raise ValidationError(
+            f"No cell is kept of run {run.run_id}, which was begun in Python or keeps no texts. Name the variable of "
+            f"its ensemble."
+        )
+    return origin
 
 
 def _find_ensemble(
