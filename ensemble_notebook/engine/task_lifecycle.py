@@ -76,6 +76,7 @@ def emit_task_started(
     queued_s: float = 0.0,
     index: int | None = None,
     total: int | None = None,
+    label: str = "",
 ) -> None:
     """A task begins.
 
@@ -86,8 +87,10 @@ def emit_task_started(
         queued_s: how long it waited for a free place.
         index: its position among `total` planned tasks; None for a task that stands in no plan.
         total: how many tasks are planned; None for a task that stands in no plan.
+        label: of an item, what a person calls it.
     """
-    span.emit(TaskStarted, agent=agent, description=description, index=index, total=total, queued_s=queued_s)
+    place = {"index": index, "total": total}
+    span.emit(TaskStarted, agent=agent, description=description, **place, queued_s=queued_s, label=label)
     span.timer.start()
 
 
@@ -129,14 +132,20 @@ def emit_task_skipped(span: SpanEmitter, reason: str) -> None:
 
 
 async def run_unplanned_task(
-    span: SpanEmitter, work: Awaitable[TaskOutput], *, agent: str, description: str, queued_s: float = 0.0
+    span: SpanEmitter,
+    work: Awaitable[TaskOutput],
+    *,
+    agent: str,
+    description: str,
+    queued_s: float = 0.0,
+    label: str = "",
 ) -> TaskOutput:
     """Do the work of a task that stands in no plan, between the events of its start and its end.
 
     Raises:
         Exception: what ended the work; the trace has it by then.
     """
-    emit_task_started(span, agent=agent, description=description, queued_s=queued_s)
+    emit_task_started(span, agent=agent, description=description, queued_s=queued_s, label=label)
     try:
         output = await work
     except (asyncio.CancelledError, Exception) as error:

@@ -62,6 +62,19 @@ def test_w26_names_of_rows_are_whole_up_to_a_third_of_the_view(page: Page, width
             wait_for(lambda: not view.locator(".et-title").evaluate_all(is_cut), 30)
 
 
+@pytest.mark.parametrize("width", [1400, 480])
+def test_w26_the_letters_of_who_did_it_stand_before_each_name(page: Page, width: int) -> None:
+    with served_view() as address:
+        view = open_hier(page, address, width)
+        chips = view.locator(".et-row:has(.et-agent)")
+        expect(chips.locator(".et-agent")).to_have_text(["Ma", "Re", "Wr"])
+        boxes = "rows => rows.map((row) => ['.et-agent', '.et-title'].map((part) => row.querySelector(part)))"
+        measure = f"(rows) => ({boxes})(rows).map((row) => row.map((part) => part.getBoundingClientRect()))"
+        for chip, title in chips.evaluate_all(measure):
+            assert chip["width"] > 0
+            assert chip["right"] < title["left"] < title["right"]
+
+
 def test_w26_a_name_without_room_is_cut_and_never_replaced_by_its_turn(page: Page) -> None:
     with served_view() as address:
         view = open_hier(page, address, 1400)

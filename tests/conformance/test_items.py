@@ -87,6 +87,21 @@ def worked(output: EnsembleOutput) -> list[str | None]:
     return [event.task for event in of(output, TaskInputPrepared)]
 
 
+def picture(output: EnsembleOutput) -> list[str]:
+    """What views call the items, from the top."""
+    lines = output._repr_mimebundle_()["text/plain"].splitlines()
+    return [line.split("↳ ")[1].split("  ")[0] for line in lines if "↳ " in line]
+
+
+def test_w26_items_go_by_their_label_else_by_their_first_text() -> None:
+    papers = [{"year": 1990, "title": "Tides of Fundy"}, {"title": "Tides", "label": "B"}, {"year": 2}]
+    work = each(papers, handler=lambda given: "x")
+    output = run(work)
+    assert picture(output) == ["Tides of Fundy", "B", "each[2]"]
+    assert [item.name for item in output["each"].item_outputs] == ["each[0]", "each[1]", "each[2]"]
+    assert picture(run(work, capture_mode="metadata")) == ["each[0]", "each[1]", "each[2]"]
+
+
 # --- What comes of it ---
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ensemble_notebook.domain.definitions.item_list import Items, NoListError, list_items
+from ensemble_notebook.domain.definitions.item_list import Items, NoListError, list_items, name_item
 
 
 @dataclasses.dataclass
@@ -77,6 +77,26 @@ def test_value_is_a_list_of_items_e53(value: Any, items: tuple[Any, ...]) -> Non
 def test_other_values_are_refused_in_words_e53(value: Any, words: str) -> None:
     with pytest.raises(NoListError, match=words):
         list_items(value)
+
+
+@pytest.mark.parametrize(
+    "item, name",
+    [
+        ("Paris", "Paris"),
+        (7, "7"),
+        ({"year": 1990, "note": None, "title": "Tides\n of Fundy", "text": "Long"}, "Tides of Fundy"),
+        ({"title": "Tides", "label": "A1"}, "A1"),
+        ({"title": "Tides", "label": 3}, "3"),
+        ({"title": "Tides", "label": " "}, "Tides"),
+        (dataclasses.make_dataclass("Paper", [("year", int), ("title", str)])(1990, "Rance"), "Rance"),
+        ({"year": 1990}, ""),
+        (["Paris"], ""),
+        (None, ""),
+        ("word " * 1000, ("word " * 40).strip()),
+    ],
+)
+def test_an_item_is_called_by_its_label_else_by_its_first_text_w26(item: Any, name: str) -> None:
+    assert name_item(item) == name
 
 
 def test_items_say_how_many_they_are() -> None:

@@ -16,6 +16,7 @@ from ensemble_notebook.domain.value_text import is_missing, is_table, read_json
 from ensemble_notebook.errors import EnsembleError
 
 _QUOTED: Final = 200
+_LONGEST_NAME: Final = 200
 _FENCED: Final = re.compile(r"\s*```[A-Za-z]*[ \t]*\n(.*?)\n?```\s*", re.DOTALL)
 _MARKED: Final = re.compile(r"([ \t]*)(?:[-*+\u2022]|[0-9]{1,4}[.)])[ \t]+(?=\S)")
 
@@ -73,6 +74,19 @@ def _find_only_list(value: Any) -> Iterable[Any]:
         return only
     found = f"has the lists {', '.join(lists)}, and needs" if lists else "has no field that holds a list, and needs"
     raise NoListError(f"{found} exactly one")
+
+
+def name_item(item: Any) -> str:
+    """What people call an item: its field ``label``, else its first text, of a plain value itself; empty if none."""
+    if isinstance(item, str | int | float):
+        return " ".join(str(item)[:_LONGEST_NAME].split())
+    try:
+        fields = get_parts(item)
+        label = fields.get("label")
+        found = (each for each in (label, *fields.values()) if isinstance(each, str) and each.strip())
+        return name_item(label if isinstance(label, int | float) else next(found, ""))
+    except Exception:  # noqa: BLE001 - the item is anybody's; the task goes by its number, and its texts tell what is wrong
+        return ""
 
 
 # --- Tables -----------------------------------------------------------------------------------------------------------

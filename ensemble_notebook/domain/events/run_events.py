@@ -200,6 +200,7 @@ class TaskStarted(Event):
         index: position in the plan, from 0; None for delegated work.
         total: number of tasks in the plan; None for delegated work.
         queued_s: seconds that the task was ready and waited for a free place.
+        label: of an item of a task with `for_each`: what a person calls it; empty where it has no name.
     """
 
     agent: str
@@ -207,6 +208,7 @@ class TaskStarted(Event):
     index: int | None
     total: int | None
     queued_s: float
+    label: str = ""
 
 
 @event

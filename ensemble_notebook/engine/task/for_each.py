@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ReviewTiming
-from ensemble_notebook.domain.definitions.item_list import Items, NoListError, describe_count, list_items
+from ensemble_notebook.domain.definitions.item_list import Items, NoListError, describe_count, list_items, name_item
 from ensemble_notebook.domain.definitions.templates import ItemTemplate
 from ensemble_notebook.domain.events import ItemsListed, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
@@ -198,7 +198,12 @@ class ForEachRunner:
         span = work.span.task_child(node.name, work.span.phase)
         doing = self._run_task(resolved, span) if fault is None else _fail(fault)
         output = await run_unplanned_task(
-            span, doing, agent=node.role, description=resolved.description, queued_s=queued_s
+            span,
+            doing,
+            agent=node.role,
+            description=resolved.description,
+            queued_s=queued_s,
+            label=name_item(resolved.item),
         )
         self._reuse.keep_item(work.node, node, output)
         return output

@@ -302,7 +302,7 @@ class TraceFold:
         if span.parent is not None and span.parent.kind is SpanKind.DELEGATION:
             self._note_worker(span, span.parent)
         if event.index is None and span.parent is not None and span.parent.item_count is not None:
-            span.item_of = span.parent.name
+            span.item_of, span.title = span.parent.name, cut_words(clean_text(event.label))
             if (
                 span.parent.items_done + span.parent.items_failed >= span.parent.item_count
             ):  # all of them are done again

@@ -89,7 +89,8 @@ class Span(SuggestsNames):
         item_count: of a task that runs for each item of a list: for how many.
         items_done, items_failed: how many of them have ended at this attempt, well and otherwise.
         item_of: of such an item: the name of its task.
-        title: what views call a task that nobody named: its first words; None where its name will do.
+        title: what views call a task that nobody named: its first words, of an item its own name; None where its name
+            will do.
         managed: of a manager: the tasks that it sees to, as written.
         handed_on: of a manager: its delegations, in order.
         worker: of a delegation: the task that came of it.

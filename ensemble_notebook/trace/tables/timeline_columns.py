@@ -200,7 +200,9 @@ ROWS: Final = Table(
             _read_rounds,
             "readonly Round[]",
         ),
-        Column("title", "string", "what a task is called whose name nobody chose: its first words"),
+        Column(
+            "title", "string", "what a task is called whose name nobody chose: its first words, or the name of its item"
+        ),
         Column(
             "work",
             "object",

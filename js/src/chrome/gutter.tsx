@@ -52,7 +52,7 @@ function TrackRow({ view, track, index, down, isPinned, isCurrent, isDimmed, pre
   const pin = view.pin.value?.(track, isCurrent);
   // A row that folds has its arrow in the margin, unless that would take it for a neighbour of the row it is in.
   const inset = track.depth - (track.hasChildren && track.giver === null ? 1 : 0);
-  const hasMonogram = track.kind === "task" && !!row.agent && !isHandler(row) && !track.isWorker;
+  const hasMonogram = track.kind === "task" && !!row.agent && !isHandler(row);
   /** With ctrl or cmd it is selected also, with shift all spans of the row are. */
   const select = (event: MouseEvent): void => {
     if (event.ctrlKey || event.metaKey) return view.selectAlso(track.id);
@@ -79,9 +79,7 @@ function TrackRow({ view, track, index, down, isPinned, isCurrent, isDimmed, pre
         {track.isWorker && <span class="et-hook" aria-hidden="true">↳</span>}
         <span class="et-sign" title={state.name}><Icon name={iconOf(state.key)} /></span>
         {hasMonogram && <abbr class="et-agent" title={row.agent ?? ""} aria-hidden="true">{monogram(row.agent ?? "")}</abbr>}
-        <span class="et-title">
-          <Title name={nameOf(row) + timesOf(row)} />{track.isWorker && row.agent && !isHandler(row) && <span class="et-worker-role"> · {row.agent}</span>}
-        </span>
+        <span class="et-title"><Title row={row} /></span>
         {/* Read after the name, and in full, where the eye has letters before it. */}
         {hasMonogram && <span class="et-hidden">, {row.agent}</span>}
         {track.hasChildren && !track.isExpanded && track.errors > 0 && (
@@ -96,11 +94,16 @@ function TrackRow({ view, track, index, down, isPinned, isCurrent, isDimmed, pre
   );
 }
 
-/** A name, of which the end stays in sight where there is no room for all of it: it is what tells items and rows apart. */
-function Title({ name }: { name: string }) {
-  const end = distinctiveEnd(name);
+/**
+ * A name, of which the end stays in sight where there is no room for all of it: it is what tells items and rows apart. The
+ * number of an item that has a name of its own is there in narrow views alone.
+ */
+function Title({ row }: { row: Row }) {
+  const name = nameOf(row) + timesOf(row);
+  const end = distinctiveEnd(row.name);
   if (end === "") return <>{name}</>;
-  return <span class="et-parted"><span class="et-stem">{name.slice(0, name.length - end.length)}</span><span class="et-end">{end}</span></span>;
+  const stem = name.endsWith(end) ? name.slice(0, -end.length) : name;
+  return <span class="et-parted"><span class="et-stem">{stem}</span><span class="et-end" data-added={stem === name}>{end}</span></span>;
 }
 
 /** How long a row takes, or has waited: what for stands in its bar. */

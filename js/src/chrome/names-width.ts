@@ -12,5 +12,5 @@ const MOST_MEASURED = 200;
 
 /** In pixels; `measure` gives the width of a text in the font of the names. */
 export const widthOfNames = (tracks: readonly Track[], measure: (text: string) => number): number =>
-  Math.ceil(Math.max(0, ...tracks.slice(0, MOST_MEASURED).map(({ row, depth, isWorker, told }) =>
-    FIXED_PX + STEP_PX * depth + measure(`${nameOf(row)}${timesOf(row)}${isWorker ? ` · ${row.agent ?? ""}` : ""} ${told ?? describeLength(row)}`))));
+  Math.ceil(Math.max(0, ...tracks.slice(0, MOST_MEASURED).map(({ row, depth, told }) =>
+    FIXED_PX + STEP_PX * depth + measure(`${nameOf(row)}${timesOf(row)} ${told ?? describeLength(row)}`))));

@@ -71,7 +71,7 @@ function tabulateItems(store: Store): GridTable {
       const number = /\[(\d+)\]$/.exec(item.name)?.[1];
       const line = item.kind === "task" && number !== undefined ? lines[Number(number)] : undefined;
       if (!line) continue;
-      if (line.cells.length === 0) line.name = describe(item);
+      if (line.cells.length === 0) line.name = item.title ?? describe(item);
       line.cells[column] = item;
       for (const [name, task] of tasksIn(store, item)) line.cells[place(`${list.span_id} ${name}`, nameOf(task))] = task;
     }

@@ -136,7 +136,7 @@ export interface Row {
   lane?: number | null;
   /** of a phase or task that was sent back: each go at its work, in order */
   rounds?: readonly Round[] | null;
-  /** what a task is called whose name nobody chose: its first words */
+  /** what a task is called whose name nobody chose: its first words, or the name of its item */
   title?: string | null;
   /** of a manager: what stands below it, in order */
   work?: readonly Work[] | null;
