@@ -22,6 +22,7 @@ from ensemble_notebook.domain.value_text import is_missing
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, did_you_mean
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS, Judge, ReadyScorer
+from ensemble_notebook.trace.analysis.timeseries import measure_activity
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
@@ -375,7 +376,9 @@ def _cost_at_most(run: Any, usd: float) -> Score:
 
 
 def seconds_at_most(s: float) -> ReadyScorer:
-    """Pass where the run took no longer than that, from its start to its end.
+    """Pass where something was at work in the run for no longer than that: `active_ms` of `frames.runs`.
+
+    What it waited for counts nothing: rate limits, places, people, the time before a request is made again.
 
     ::
 
@@ -392,8 +395,8 @@ def seconds_at_most(s: float) -> ReadyScorer:
 
 
 def _seconds_at_most(run: Any, s: float) -> Score:
-    took = run.total_duration.total_seconds()
-    return Score(took <= s, f"it took {took:.3g} s" if took > s else None)
+    took = sum(each.active_ms for each in measure_activity(run.trace.fold)) / 1000
+    return Score(took <= s, f"it was at work for {took:.3g} s" if took > s else None)
 
 
 def no_errors() -> ReadyScorer:

@@ -8,7 +8,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ensemble_notebook.domain.definitions.run_context import give_context
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
@@ -17,20 +17,39 @@ from ensemble_notebook.errors import summarize_error
 T = TypeVar("T")
 
 
+class CallTimer(Protocol):
+    """Hears when a call was at work on its thread, by its own clock, which any thread may read."""
+
+    @property
+    def clock(self) -> Callable[[], float]: ...
+
+    def add_work(self, from_s: float, to_s: float) -> None: ...
+
+
 class FunctionCaller:
     """Runs user functions for one run: sync ones on threads of a pool, async ones on the loop."""
 
     def __init__(self) -> None:
         self._threads: ThreadPool | None = None  # most runs call no sync function
 
-    def call(self, label: str, function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]:
+    def call(
+        self, label: str, function: Callable[..., Any], *args: Any, timer: CallTimer | None = None
+    ) -> Coroutine[Any, Any, Any]:
         """The result of ``function(*args)``, awaited if it is awaitable; with the `RunContext` if it asks for it.
+
+        Args:
+            label: what it is called where it is told that it still runs.
+            function: of the user.
+            args: that it is given.
+            timer: hears when a function that is not async was at work; None: nobody does.
 
         Raises:
             Exception: what the function raised; `SystemExit` and its like come wrapped in a `RuntimeError`.
         """
         function = give_context(function)
-        return call_safely(function, *args) if is_async(function) else self._call_on_thread(label, function, args)
+        if is_async(function):
+            return call_safely(function, *args)
+        return self._call_on_thread(label, function, args, timer)
 
     def list_abandoned(self) -> list[str]:
         """Labels of the sync functions that still run though nobody waits for them any more."""
@@ -41,11 +60,38 @@ class FunctionCaller:
         if self._threads is not None:
             self._threads.close()
 
-    async def _call_on_thread(self, label: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    async def _call_on_thread(
+        self, label: str, function: Callable[..., Any], args: tuple[Any, ...], timer: CallTimer | None
+    ) -> Any:
         if self._threads is None:
             self._threads = ThreadPool()
-        result = await self._threads.call(label, function, args)
+        if timer is None:
+            result = await self._threads.call(label, function, args)
+        else:
+            result = await _call_timed(self._threads, label, function, args, timer)
         return await call_safely(lambda: result) if inspect.isawaitable(result) else result
+
+
+async def _call_timed(
+    threads: ThreadPool, label: str, function: Callable[..., Any], args: tuple[Any, ...], timer: CallTimer
+) -> Any:
+    clock = timer.clock
+    began_s: float | None = None
+    ended_s: float | None = None
+
+    def run(*given: Any) -> Any:
+        nonlocal began_s, ended_s
+        began_s = clock()
+        try:
+            return function(*given)
+        finally:
+            ended_s = clock()
+
+    try:
+        return await threads.call(label, run, args)
+    finally:
+        now_s = clock()
+        timer.add_work(now_s if began_s is None else began_s, now_s if ended_s is None else ended_s)
 
 
 async def call_safely(function: Callable[..., Awaitable[T]], *args: Any) -> T:

@@ -103,13 +103,13 @@ def stop_timer(span: SpanEmitter, ending: TaskEnding) -> None:
 
 def emit_task_ended(span: SpanEmitter, agent: str, ending: TaskEnding) -> None:
     """A task has ended, in whichever way, and its timer stands."""
-    duration = ending.duration
+    times = {"duration": ending.duration, "handler_waits": span.timer.take_handler_waits()}
     completed = ending.output if ending.is_completed else None
     if completed is not None and (saving := completed.saving) is not None:
         span.emit(
             TaskReused,
             output=completed,
-            duration=duration,
+            duration=ending.duration,
             source_run_id=saving.run_id,
             reason=saving.reason,
             saved_tokens=saving.tokens,
@@ -118,12 +118,12 @@ def emit_task_ended(span: SpanEmitter, agent: str, ending: TaskEnding) -> None:
             saved_ms=saving.duration.total_seconds() * 1000,
         )
     elif completed is not None:
-        span.emit(TaskCompleted, output=completed, duration=duration)
+        span.emit(TaskCompleted, output=completed, **times)
     elif ending.error is not None:
         status = SpanStatus.CANCELLED if ending.is_cancelled else SpanStatus.ERROR
-        span.emit(TaskFailed, agent=agent, error=ending.error, status=status, duration=duration)
+        span.emit(TaskFailed, agent=agent, error=ending.error, status=status, **times)
     else:
-        span.emit(TaskSkipped, reason=ending.reason, duration=duration)
+        span.emit(TaskSkipped, reason=ending.reason, **times)
 
 
 def emit_task_skipped(span: SpanEmitter, reason: str) -> None:

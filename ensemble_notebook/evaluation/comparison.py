@@ -74,7 +74,8 @@ class Pair:
         spread: standard deviation of the row differences.
         p: of the sign-flip test. adjusted_p: by Holm, where several are compared.
         comparisons: how many are.
-        costs, durations: of runs, as differences; None where they are not known of all.
+        costs, times: of runs, as differences; None where they are not known of all. Times are those in which something
+            was at work.
         judge: what is to be said of the judge; None where there is none.
         pairs: which row of b is which of a, where they are of two maps; None within one, where rows are the same.
         is_only_score: whether the sides have no other score, so that nobody asks which it is.
@@ -93,7 +94,7 @@ class Pair:
     adjusted_p: float
     comparisons: int = 1
     costs: Difference | None
-    durations: Difference | None
+    times: Difference | None
     judge: str | None
     pairs: RowPairs | None
     is_only_score: bool
@@ -169,7 +170,7 @@ def compare_sides(
         p=p,
         adjusted_p=p,
         costs=_subtract_spent(first, second, "costs"),
-        durations=_subtract_spent(first, second, "durations"),
+        times=_subtract_spent(first, second, "times"),
         judge=describe_judge([*first.scored, *second.scored], question.score, find_earlier),
         pairs=pairs,
         is_only_score=is_only_score,
@@ -245,9 +246,14 @@ COMPARISONS: Final = Table(
         Column("cost_difference", "Float64", "of a run, b less a", lambda each: each.costs and each.costs.value),
         Column("cost_low", "Float64", "end of its interval", lambda each: _get_end(each.costs, 0)),
         Column("cost_high", "Float64", "the other end", lambda each: _get_end(each.costs, 1)),
-        Column("time_difference_ms", "Float64", "likewise", lambda each: each.durations and each.durations.value),
-        Column("time_low_ms", "Float64", "end of its interval", lambda each: _get_end(each.durations, 0)),
-        Column("time_high_ms", "Float64", "the other end", lambda each: _get_end(each.durations, 1)),
+        Column(
+            "time_difference_ms",
+            "Float64",
+            "of the active_ms of a run, likewise",
+            lambda each: each.times and each.times.value,
+        ),
+        Column("time_low_ms", "Float64", "end of its interval", lambda each: _get_end(each.times, 0)),
+        Column("time_high_ms", "Float64", "the other end", lambda each: _get_end(each.times, 1)),
     ),
 )
 

@@ -47,7 +47,7 @@ class ScoredRun:
         ending: how it ended.
         scores: the current ones, by name.
         cost: of the work, without that of scoring; None where it is not known, or another run has paid.
-        duration_ms: its own; None likewise.
+        active_ms: how long something was at work in it; None likewise.
     """
 
     variant: str
@@ -56,7 +56,7 @@ class ScoredRun:
     ending: Ending = Ending.DONE
     scores: Mapping[str, ScoreRecord] = field(default_factory=dict)
     cost: float | None = None
-    duration_ms: float | None = None
+    active_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class Side:
     Attributes:
         name: as a person reads it.
         values: of the runs that count.
-        costs, durations: of the runs where they are known.
+        costs, times: of the runs where they are known; a time is that in which something was at work.
         rows: all of them.
         runs: how many there are.
         repeats: of each row, at most.
@@ -126,7 +126,7 @@ class Side:
     name: str
     values: Amounts
     costs: Amounts
-    durations: Amounts
+    times: Amounts
     rows: frozenset[Hashable]
     repeats: int
     failed: int
@@ -171,12 +171,12 @@ def make_side(name: str, runs: Sequence[ScoredRun], question: Question) -> Side:
             f"{question.score!r} is a number: say what they count as with failed=0 or another number, or "
             f"failed={LEAVE_OUT!r}."
         )
-    values, costs, durations = (defaultdict[Hashable, dict[int, float]](dict) for _ in range(3))
+    values, costs, times = (defaultdict[Hashable, dict[int, float]](dict) for _ in range(3))
     unscored = 0
     for each in runs:
         value = question.read(each)
         unscored += value is None and each.ending is Ending.DONE
-        for amounts, amount in ((values, value), (costs, each.cost), (durations, each.duration_ms)):
+        for amounts, amount in ((values, value), (costs, each.cost), (times, each.active_ms)):
             if amount is not None:
                 amounts[each.row][each.repeat] = amount
     repeats = Counter(each.row for each in runs)
@@ -184,7 +184,7 @@ def make_side(name: str, runs: Sequence[ScoredRun], question: Question) -> Side:
         name=name,
         values=values,
         costs=costs,
-        durations=durations,
+        times=times,
         rows=frozenset(repeats),
         repeats=max(repeats.values(), default=1),
         failed=endings[Ending.FAILED],

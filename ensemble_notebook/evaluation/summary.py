@@ -49,7 +49,7 @@ class SideSummary:
         mean: over rows; None where none counts.
         interval: of the mean, 95%; None where there is none.
         cost: of a run, on average; None where it is not known of all.
-        duration_ms: likewise.
+        active_ms: how long something was at work in a run, likewise.
         passing: by how it is called, the shares of V11 with k repeats.
     """
 
@@ -63,7 +63,7 @@ class SideSummary:
     mean: float | None
     interval: statistics.Interval | None
     cost: float | None
-    duration_ms: float | None
+    active_ms: float | None
     passing: Mapping[str, float | None]
 
 
@@ -82,7 +82,11 @@ SUMMARY: Final = Table(
         Column("low", "Float64", "end of the mean's 95% interval", lambda each: each.interval and each.interval[0]),
         Column("high", "Float64", "the other end", lambda each: each.interval and each.interval[1]),
         Column("cost", "Float64", "of a run on average, in currency, without scoring; NA if not known of all"),
-        Column("duration_ms", "Float64", "of a run, on average; NA if not known of all"),
+        Column(
+            "active_ms",
+            "Float64",
+            "of a run on average, without its waits: something was at work; NA if not known of all",
+        ),
     ),
 )
 
@@ -114,7 +118,7 @@ def summarize_side(side: Side, question: Question, k: int | None = None) -> Side
         mean=mean,
         interval=interval,
         cost=average_run(side.costs, side.runs - side.incomplete),
-        duration_ms=average_run(side.durations, side.runs - side.incomplete),
+        active_ms=average_run(side.times, side.runs - side.incomplete),
         passing={} if k is None else dict(_find_passing(side.values, k, is_share=question.is_share)),
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -53,6 +55,28 @@ def make_judge(courts: Courts, text: str = "Judge {output}, which should be {exp
     kind = fields.pop("output_type", {"passed": "bool", "reason": "str"})
     task = Task.of(text, name="judge", output_type=kind)
     return Ensemble(tasks=[task], llm=courts.llm, name=fields.pop("name", "right"), **fields)
+
+
+FRESH = """
+import sys
+from ensemble_notebook import Ensemble, Task
+task = Task.of("Judge {output}", name="judge", output_type={"passed": "bool", "reason": "str"})
+judge = Ensemble(tasks=[task], llm=sys.argv[1], name="right")
+ensemble = Ensemble(tasks=[Task.of("In which country is {city}?")], llm="scripted")
+result = ensemble.map([{"city": str(number)} for number in range(6)], score=judge)
+frames = result.frames
+print((frames.spans.wait_kind == "startup").sum(), file=sys.stderr)
+calls = frames.llm_calls.query("is_scripted").duration_ms.tolist()
+for row, call, a, b in zip(result, calls, result.frame.duration_ms, frames.rows.duration_ms):
+    took_ms = row.output.events[-1].duration.total_seconds() * 1000
+    print(a == b, abs(a - took_ms) < 0.001, a >= call, took_ms <= frames.spans.duration_ms[row.run_id], file=sys.stderr)
+"""
+
+
+def test_e50_a_row_takes_as_long_as_its_own_run_whatever_its_judge_waits_for(courts: Courts) -> None:
+    """The model of the judge is made ready while rows are open, which is on the clock of none."""
+    done = subprocess.run([sys.executable, "-c", FRESH, courts.llm], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines() == ["1", *["True True True True"] * 6]
 
 
 def test_v7_a_judge_is_asked_inside_the_map_and_its_cost_stands_apart(courts: Courts) -> None:

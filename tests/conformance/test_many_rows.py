@@ -88,7 +88,7 @@ def test_e72_each_row_has_a_result_at_its_place_and_errors_stand_beside_the_good
         "input_tokens",
         "output_tokens",
         "cost",
-        "duration_ms",
+        *("duration_ms", "active_ms", "human_wait_ms", "idle_ms"),
         "run_id",
         "reused",
     ]
@@ -130,8 +130,8 @@ def test_e72_sums_of_the_rows_are_those_of_the_map_and_its_trace() -> None:
     assert result.trace is not None
     for name in ("input_tokens", "output_tokens", "cost"):
         assert result.frame[name].sum() == result.frames.tasks[name].sum() == getattr(result.metrics, name)
-    rows = [each.duration.total_seconds() * 1000 for each in result.trace.tasks if each.duration]
-    assert result.frame.duration_ms.tolist() == pytest.approx(rows)
+    ends = [each.output.events[-1].duration for each in result if each.output]
+    assert result.frame.duration_ms.tolist() == pytest.approx([each.total_seconds() * 1000 for each in ends])
     assert result.metrics.llm_call_count == 3
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pandas.testing import assert_frame_equal
 
 from ensemble_notebook import (
     Agent,
@@ -15,6 +19,7 @@ from ensemble_notebook import (
     EnsembleOutput,
     ExecutionTrace,
     Fail,
+    MapResult,
     Phase,
     Reply,
     Review,
@@ -25,8 +30,12 @@ from ensemble_notebook import (
     TaskFailed,
     TaskInput,
     ToolUse,
+    load_traces,
+    scorers,
 )
+from ensemble_notebook.engine.function_caller import EAGER_THREADS, GROWTH_INTERVAL_S
 from tests.conformance.scene import agent, done, lost, of, run, run_cell, scripted
+from tests.support.store import wait_for_store
 
 WORK_S = 0.02
 REVIEW_S = 0.5
@@ -99,6 +108,76 @@ def test_e50_a_saved_trace_says_the_same(tmp_path: Any) -> None:
     output.trace.save(tmp_path / "run.trace.json")
     loaded = ExecutionTrace.load(tmp_path / "run.trace.json")
     assert loaded.frames.tasks.duration_ms.tolist() == output.frames.tasks.duration_ms.tolist()
+
+
+PARTS = ["active_ms", "human_wait_ms", "idle_ms"]
+
+
+def assert_told_apart(result: MapResult) -> None:
+    """The parts of the time of each row are its duration, in both tables."""
+    assert result.frames is not None
+    for table in (result.frame, result.frames.rows):
+        assert table[PARTS].sum(axis=1).tolist() == pytest.approx(table.duration_ms.tolist())
+
+
+def test_e50_a_row_that_waits_for_a_rate_limit_is_idle_meanwhile(store_path: Path) -> None:
+    ensemble = Ensemble(tasks=[Task.of("Say {word}")], llm="scripted", rate_limit="20/s", name="limited")
+    result = ensemble.map([{"word": str(number)} for number in range(5)], score={"long": lambda run: True})
+    assert_told_apart(result)
+    assert result.frame.idle_ms.max() >= 150
+    assert result.frame.active_ms.max() < result.frame.idle_ms.max()
+    assert result.summary().active_ms.item() == pytest.approx(result.frame.active_ms.mean())
+    assert isinstance(result.run_id, str)
+    wait_for_store()
+    loaded = load_traces().load_map(result.run_id)
+    assert_frame_equal(loaded.frame[["duration_ms", *PARTS]], result.frame[["duration_ms", *PARTS]])
+    more = ensemble.map([{"word": str(number)} for number in range(5)], resume=loaded)
+    assert_frame_equal(more.frame[["duration_ms", *PARTS]], result.frame[["duration_ms", *PARTS]])
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_e50_a_row_is_active_while_its_handler_is_at_work_wherever_it_runs(*, is_elsewhere: bool) -> None:
+    ensemble = Ensemble(tasks=[done("steak", handler=cook)])
+    with ThreadPoolExecutor(1) as pool:
+        result = ensemble.map([{"row": number} for number in range(3)], executor=pool if is_elsewhere else None)
+    assert_told_apart(result)
+    assert result.frame.active_ms.min() >= WORK_S * 1000
+    assert result.frames is not None
+    runs = result.frames.runs  # rows that wait for their turn are not at work
+    assert runs.work_ms.item() == pytest.approx(result.frame.active_ms.sum())
+
+
+def test_e50_a_handler_that_waits_for_a_thread_is_not_at_work() -> None:
+    """More of them than threads begin at once, and all stay until the last one has come."""
+    barrier = threading.Barrier(EAGER_THREADS + 1)
+
+    def meet(given: TaskInput) -> str:
+        barrier.wait(timeout=60)
+        return given.name
+
+    output = run(*(done(f"guest {number}", handler=meet) for number in range(barrier.parties)), workflow="parallel")
+    waits = {each.task: sum(last - first for first, last in each.handler_waits) for each in of(output, TaskCompleted)}
+    last = max(waits, key=lambda name: waits[name])
+    assert waits[last] >= GROWTH_INTERVAL_S / 2
+    took = sum(each.duration.total_seconds() for each in output.task_outputs)
+    work_ms = output.frames.runs.work_ms.item()
+    assert work_ms == pytest.approx((took - sum(waits.values())) * 1000, rel=0.1)
+
+
+def test_e50_a_handler_is_not_at_work_until_its_next_attempt(tmp_path: Path) -> None:
+    attempts = iter([ValueError("burnt"), "Steak."])
+
+    def fry(given: TaskInput) -> str:
+        if isinstance(made := next(attempts), Exception):
+            raise made
+        return made
+
+    output = run(done("steak", handler=fry, max_retries=1))
+    loaded = ExecutionTrace.load(output.trace.save(tmp_path / "run.trace.json"))
+    for frames in (output.frames, loaded.frames):
+        assert frames.runs.active_ms.item() < frames.runs.idle_ms.item()
+    scored = output.score(scorers.seconds_at_most(output.frames.runs.idle_ms.item() / 1000))
+    assert scored.frames.scores.passed.tolist() == [True]
 
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"

@@ -55,7 +55,7 @@ def test_v11_a_summary_has_a_row_for_each_variant_and_counts_failed_rows_as_not_
     frame = result.summary()
     assert list(frame.columns) == [
         *("variant", "score", "rows", "repeats", "failed", "incomplete", "unscored"),
-        *("mean", "low", "high", "cost", "duration_ms"),
+        *("mean", "low", "high", "cost", "active_ms"),
     ]
     kindly, tersely = frame.to_dict("records")
     assert (kindly["variant"], kindly["rows"], kindly["failed"]) == ("kindly", 60, 0)
@@ -68,15 +68,15 @@ def test_v11_a_summary_has_a_row_for_each_variant_and_counts_failed_rows_as_not_
 
 def test_v11_a_summary_without_scores_tells_rows_failures_cost_and_time_of_each_variant() -> None:
     frame = make_ensemble().variants(STYLES).map(ROWS, repeat=2).summary()
-    assert list(frame.columns) == ["variant", "rows", "repeats", "failed", "incomplete", "cost", "duration_ms"]
+    assert list(frame.columns) == ["variant", "rows", "repeats", "failed", "incomplete", "cost", "active_ms"]
     kindly, tersely = frame.to_dict("records")
     assert (kindly["variant"], kindly["rows"], kindly["repeats"], kindly["failed"]) == ("kindly", 60, 2, 0)
     assert (tersely["variant"], tersely["rows"]) == ("tersely", 60)
     assert tersely["failed"] > 0
-    assert kindly["duration_ms"] > 0
+    assert kindly["active_ms"] > 0
     ensemble = Ensemble(tasks=[Task.of("Say {word}")], llm="scripted", budget=Budget(max_llm_calls=30))
     alone = ensemble.map(ROWS, concurrency=1).summary()
-    assert list(alone.columns) == ["rows", "repeats", "failed", "incomplete", "cost", "duration_ms"]
+    assert list(alone.columns) == ["rows", "repeats", "failed", "incomplete", "cost", "active_ms"]
     (found,) = alone.to_dict("records")
     assert (found["rows"], found["failed"], found["incomplete"], found["cost"]) == (30, 0, 30, 0)
 

@@ -33,7 +33,7 @@ def make_runs(
     name: str = "accuracy",
     cost: float | None = None,
     start: int = 0,
-    duration_ms: float | None = None,
+    active_ms: float | None = None,
     **facts: Any,
 ) -> list[ScoredRun]:
     """Runs of one variant.
@@ -43,7 +43,7 @@ def make_runs(
         name: of the score.
         cost: of each run.
         start: number of the first row.
-        duration_ms: of each run.
+        active_ms: of each run.
         facts: of the records.
     """
     runs = []
@@ -60,7 +60,7 @@ def make_runs(
                     ending=ending,
                     scores=scores,
                     cost=cost,
-                    duration_ms=duration_ms,
+                    active_ms=active_ms,
                 )
             )
     return runs

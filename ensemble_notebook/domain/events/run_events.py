@@ -105,12 +105,14 @@ class RunEnded(Event):
         exit_reason: why it ended.
         error: what the run failed with; None if it did not fail.
         is_cut_off: the run never came to its end, since its process was gone; what was open then was interrupted.
+        duration: how long it took, without startups while nothing else was done; None in files of earlier versions.
     """
 
     status: RunStatus
     exit_reason: ExitReason
     error: BaseException | None = None
     is_cut_off: bool = False
+    duration: timedelta | None = None
 
 
 @event
@@ -136,11 +138,13 @@ class NestedRunEnded(Event):
         status: of the span.
         run_status: of the nested run; None if nobody waited for its end.
         error: what it failed with.
+        duration: as for `RunEnded`; None if nobody waited for its end.
     """
 
     status: SpanStatus
     run_status: RunStatus | None = None
     error: BaseException | None = None
+    duration: timedelta | None = None
 
 
 @event
@@ -300,10 +304,14 @@ class TaskCompleted(Event):
         output: as it goes to the tasks that read it.
         duration: how long the task, or agents on its behalf, worked or waited for a model, a tool, a limit or a person.
             Without its queue, startups, and the time between the attempts of its phase. None in files of 0.1.0.
+        handler_waits: when the task was not over, and its plain function of a handler waited: for a thread, for the
+            next attempt, for the run to take what it gave. From and to, in seconds since the task first began; what
+            events before this one have told is left out, and so is what is shorter than a millisecond.
     """
 
     output: TaskOutput
     duration: timedelta | None = None
+    handler_waits: tuple[tuple[float, float], ...] = ()
 
 
 @event
@@ -347,12 +355,14 @@ class TaskFailed(Event):
         error: the exception.
         status: ERROR or CANCELLED.
         duration: as for `TaskCompleted`.
+        handler_waits: likewise.
     """
 
     agent: str
     error: BaseException
     status: SpanStatus
     duration: timedelta | None = None
+    handler_waits: tuple[tuple[float, float], ...] = ()
 
 
 @event
@@ -362,7 +372,9 @@ class TaskSkipped(Event):
     Attributes:
         reason: why, in words.
         duration: as for `TaskCompleted`; None if it has never run.
+        handler_waits: likewise, or empty.
     """
 
     reason: str
     duration: timedelta | None = None
+    handler_waits: tuple[tuple[float, float], ...] = ()

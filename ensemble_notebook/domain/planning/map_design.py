@@ -24,6 +24,7 @@ class EarlierRow(Record):
         status: how that ended.
         output: of its final task.
         input_tokens, output_tokens, cost, duration_ms: what it took; None where nothing is known.
+        active_ms, human_wait_ms, idle_ms: the parts of its duration; None in older maps.
     """
 
     own_run_id: str | None
@@ -34,6 +35,9 @@ class EarlierRow(Record):
     output_tokens: int | None = None
     cost: Decimal | None = None
     duration_ms: float | None = None
+    active_ms: float | None = None
+    human_wait_ms: float | None = None
+    idle_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

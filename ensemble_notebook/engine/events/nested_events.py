@@ -158,7 +158,8 @@ class NestedEvents:
             return
         elif isinstance(event, RunEnded):
             status = _STATUS.get(event.status, SpanStatus.OK)
-            self._run.emit(NestedRunEnded, status=status, run_status=event.status, error=event.error)
+            ended = {"status": status, "run_status": event.status, "error": event.error}
+            self._run.emit(NestedRunEnded, **ended, duration=event.duration)
             self._run = None
         elif self._is_inside(event):
             self._known.add(event.span_id)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Protocol
+from typing import Final, Protocol
+
+_NOTICEABLE_S: Final = 0.001
+"""What is shorter is how long it takes to call a handler."""
 
 
 class TimedAround(Protocol):
@@ -35,7 +38,8 @@ class TaskTimer:
     """
 
     __slots__ = (
-        *("_around", "_calls", "_is_open", "_is_starting_up", "_measured_s", "_since_s", "_waiting"),
+        *("_around", "_began_s", "_calls", "_is_open", "_is_starting_up", "_measured_s", "_opened_s", "_since_s"),
+        *("_waiting", "_worked"),
         "clock",
         "watcher",
     )
@@ -46,6 +50,9 @@ class TaskTimer:
         self._around = around
         self._measured_s = 0.0
         self._since_s: float | None = None
+        self._began_s: float | None = None
+        self._opened_s: float | None = None
+        self._worked: tuple[tuple[float, float], ...] = ()
         self._is_open = False
         self._is_starting_up = False
         self._calls = 0
@@ -63,6 +70,9 @@ class TaskTimer:
             self._around.count_open(1)
         self._is_open = True
         self._run_or_stand()
+        self._opened_s = self.clock() if self._since_s is None else self._since_s
+        if self._began_s is None:
+            self._began_s = self._opened_s
 
     def stop(self) -> timedelta:
         """An attempt is over; what all attempts took by now."""
@@ -73,6 +83,19 @@ class TaskTimer:
         self._is_open = False
         self._run_or_stand()
         return self.duration
+
+    def add_work(self, from_s: float, to_s: float) -> None:
+        """The handler of the task was at work; the rest of the attempt it waited, on the task's time."""
+        self._worked += ((from_s, to_s),)
+
+    def take_handler_waits(self) -> tuple[tuple[float, float], ...]:
+        """When the handler waited in the attempt that is over, from and to, in seconds since the task first began."""
+        if not self._worked or self._began_s is None or self._opened_s is None:
+            return ()
+        edges = [self._opened_s, *(each for times in self._worked for each in times), self.clock()]
+        self._worked = ()
+        waits = zip(edges[::2], edges[1::2], strict=True)
+        return tuple((a - self._began_s, b - self._began_s) for a, b in waits if b - a >= _NOTICEABLE_S)
 
     @contextmanager
     def starting_up(self) -> Iterator[None]:

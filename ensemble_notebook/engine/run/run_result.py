@@ -146,8 +146,9 @@ class RunSpans:
 
     def emit_run_ended(self, result: RunResult) -> None:
         """The run is over; nothing is emitted any more."""
-        self.run.timer.stop()
-        self.run.emit(RunEnded, status=result.status, exit_reason=result.exit_reason, error=result.error)
+        duration = self.run.timer.stop()
+        facts = {"status": result.status, "exit_reason": result.exit_reason, "error": result.error}
+        self.run.emit(RunEnded, **facts, duration=duration)
         self._stream.close()
 
     def warn(self, message: str) -> None:

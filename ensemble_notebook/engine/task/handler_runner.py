@@ -50,7 +50,8 @@ async def run_handler(
     for attempt in range(1, max_retries + 2):  # nobody can tell which faults would pass
         try:
             with CallingSpan(work.span):
-                result = await caller.call(f"handler of {node.name}", function, work.make_input(inputs))
+                given = work.make_input(inputs)
+                result = await caller.call(f"handler of {node.name}", function, given, timer=work.span.timer)
         except (EnsembleError, TaskAbandoned):
             raise
         except Exception as error:

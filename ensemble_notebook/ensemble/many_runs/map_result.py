@@ -437,10 +437,10 @@ class MapResult(Pickled):
         """One row per given row, with the given index.
 
         Columns: status, raw (or the fields of the final task's typed output), error, error_type, http_status,
-        input_tokens, output_tokens, cost, duration_ms, run_id, reused, and then the inputs of the row, each by its name
-        (``input_NAME`` where another column has that). With variants, their names are the first level of the index;
-        with repeats, their numbers are the last one. Scores follow the output, with ``score_error`` where a scorer
-        failed. Secrets are masked; ``result[0].raw`` is as the model gave it.
+        input_tokens, output_tokens, cost, duration_ms, active_ms, human_wait_ms, idle_ms, run_id, reused, and then the
+        inputs of the row, each by its name (``input_NAME`` where another column has that). With variants, their names
+        are the first level of the index; with repeats, their numbers are the last one. Scores follow the output, with
+        ``score_error`` where a scorer failed. Secrets are masked; ``result[0].raw`` is as the model gave it.
         """
         return make_row_frame(
             [self._make_record(each) for each in self.rows],
@@ -515,8 +515,8 @@ class MapResult(Pickled):
         Returns:
             A row for each variant and score, a label's words one by one. Columns: variant, score, rows, repeats,
             failed, incomplete, unscored, mean, low, high (95%: Wilson's interval of what passes, Student's t of
-            numbers), cost and duration_ms of a run. Without scores a row for each variant: variant, rows, repeats,
-            failed, incomplete, cost and duration_ms.
+            numbers), cost and active_ms of a run. Without scores a row for each variant: variant, rows, repeats,
+            failed, incomplete, cost and active_ms.
 
         Raises:
             ValidationError: `k` is no number of repeats; rows failed under a number, and `failed` is not said; a score

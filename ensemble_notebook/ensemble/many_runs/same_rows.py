@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
@@ -18,7 +18,7 @@ from ensemble_notebook.domain.planning.row_pairs import (
 )
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, to_kept_value
-from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT
+from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowSpending
 
 
 class Reader(Protocol):
@@ -149,10 +149,7 @@ def describe_done(row: RowResult, resumed: MapResult | None) -> EarlierRow:
         map_run_id=None if resumed is None or resumed.last_output is None else resumed.last_output.run_id,
         status=row.status,
         output=None if row.output is None else row.output.get_final_output(),
-        input_tokens=spending.input_tokens,
-        output_tokens=spending.output_tokens,
-        cost=spending.cost,
-        duration_ms=spending.duration_ms,
+        **{each.name: getattr(spending, each.name) for each in fields(RowSpending)},
     )
 
 

@@ -163,7 +163,7 @@ def _read_runs(frames: JoinedFrames, records: dict[str, dict[str, ScoreRecord]])
                 ending=ending,
                 scores=records.get(each["run_id"] or "", {}),
                 cost=each["cost"],
-                duration_ms=each["duration_ms"],
+                active_ms=each["active_ms"],
             ),
         )
 

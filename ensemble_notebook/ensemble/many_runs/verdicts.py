@@ -308,7 +308,7 @@ def list_runs(result: ScoredResult, rows: Mapping[str, Hashable] = MappingProxyT
                 ending=_find_ending(row),
                 scores=scores.get(row.run_id or "", {}),
                 cost=None if spending.cost is None or not is_spent else float(spending.cost),
-                duration_ms=spending.duration_ms if is_spent else None,
+                active_ms=spending.active_ms if is_spent else None,
             )
         )
     return made

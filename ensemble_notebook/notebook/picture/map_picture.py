@@ -31,8 +31,8 @@ _LONGEST: Final = 80
 _LONGEST_ERROR: Final = 300
 _LEAST_WRAPPED: Final = 24  # characters of a line, so that no column of texts is a tower of words
 _NUMBER: Final = re.compile(r"[-+]?[0-9][0-9.,_e+-]*")
-_NUMBERS: Final = frozenset({"input_tokens", "output_tokens", "cost", "score_cost", "duration", "score"})
-_LEFT_OUT: Final = ("run_id", "error_type", "http_status")
+_NUMBERS: Final = frozenset({"input_tokens", "output_tokens", "cost", "score_cost", "duration", "at work", "score"})
+_LEFT_OUT: Final = ("run_id", "error_type", "http_status", "human_wait_ms", "idle_ms")
 
 
 def make_map_bundle(result: MapResult, expression: str | None = None) -> dict[str, Any]:
@@ -163,10 +163,11 @@ def _write_words(frame: pd.DataFrame, currency: str) -> pd.DataFrame:
     if not frame["reused"].any():
         frame = frame.drop(columns="reused")
     shown = {name: [_write(name, each, currency) for each in frame[name]] for name in frame.columns}
-    return frame.assign(**shown).astype("object").rename(columns={"duration_ms": "duration"})
+    return frame.assign(**shown).astype("object").rename(columns=_SHOWN_AS)
 
 
-_TEXTLESS: Final = frozenset({"status", "input_tokens", "output_tokens", "cost", "duration_ms", "reused"})
+_SHOWN_AS: Final = {"duration_ms": "duration", "active_ms": "at work"}
+_TEXTLESS: Final = frozenset({"status", "input_tokens", "output_tokens", "cost", *_SHOWN_AS, "reused"})
 
 
 def _write(name: str, value: Any, currency: str) -> str:
@@ -175,7 +176,7 @@ def _write(name: str, value: Any, currency: str) -> str:
         return ""
     if name in ("cost", "score_cost"):
         return format_money(value, currency)
-    if name == "duration_ms":
+    if name in _SHOWN_AS:
         return format_duration(value)
     longest = _LONGEST_ERROR if name == "error" else _LONGEST
     text = " ".join(mask_start(str(value), 2 * longest).split())

@@ -44,7 +44,10 @@ _SHADES: Final = (TONE_COLORS["model"], TONE_COLORS["tool"], TONE_COLORS["person
 _HEADS: Final = (
     Column(""),
     Column("rows", is_number=True),
-    *(Column(head, is_number=True) for head in ("mean", "difference", "95% each, not adjusted", "p", "cost", "time")),
+    *(
+        Column(head, is_number=True)
+        for head in ("mean", "difference", "95% each, not adjusted", "p", "cost", "at work")
+    ),
 )
 
 
@@ -91,11 +94,11 @@ def _write_mean(pair: Pair, mean: float | None) -> str:
 
 def _write_spent(side: SideSummary, pair: Pair, *, is_baseline: bool) -> list[str]:
     """What a run costs and takes; of what is compared, with the difference from the baseline."""
-    cost, time = format_money(side.cost, pair.currency), format_duration(side.duration_ms)
+    cost, time = format_money(side.cost, pair.currency), format_duration(side.active_ms)
     if is_baseline:
         return [cost, time]
     more_cost = _write_more(pair.costs, lambda amount: format_money(amount, pair.currency))
-    return [f"{cost}{more_cost}", f"{time}{_write_more(pair.durations, format_duration)}"]
+    return [f"{cost}{more_cost}", f"{time}{_write_more(pair.times, format_duration)}"]
 
 
 def _write_more(difference: Difference | None, write: Callable[[float], str]) -> str:

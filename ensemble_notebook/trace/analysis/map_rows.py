@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain import events as ev
@@ -19,7 +19,13 @@ from ensemble_notebook.errors import (
     find_origin,
     summarize_error,
 )
-from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowSpending, make_input_values, sum_spending
+from ensemble_notebook.trace.analysis.row_table import (
+    NOTHING_SPENT,
+    RowSpending,
+    make_input_values,
+    make_time_columns,
+    sum_spending,
+)
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
@@ -224,12 +230,7 @@ def _take_over(row: MapRow) -> None:
     assert earlier is not None
     row.status, row.run_id, row.reason = earlier.status, earlier.own_run_id, ""
     row.outputs = {} if earlier.output is None else {earlier.output.name: earlier.output}
-    row.spending = RowSpending(
-        input_tokens=earlier.input_tokens,
-        output_tokens=earlier.output_tokens,
-        cost=earlier.cost,
-        duration_ms=earlier.duration_ms,
-    )
+    row.spending = RowSpending(**{each.name: getattr(earlier, each.name) for each in fields(RowSpending)})
 
 
 def _get_place(name: str) -> int:
@@ -284,7 +285,7 @@ MAP_ROWS: Final = Table(
         Column("output_tokens", "Int64", "reasoning ones included; known part", "row.spending.output_tokens"),
         Column("cost", "Float64", "known part, in currency", "row.spending.cost"),
         Column("currency", "category", "of the cost"),
-        Column("duration_ms", "Float64", "the time that was its own", "row.spending.duration_ms"),
+        *make_time_columns("row.spending"),
         Column("reused", "boolean", "an earlier map or run has done it", "row.is_reused", is_nullable=False),
         _spread("input", "what it was given: a column for each input, with its name", "inputs"),
         _spread(

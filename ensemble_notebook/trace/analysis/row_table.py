@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 from ensemble_notebook.domain.planning.map_design import IndexLevel
+from ensemble_notebook.trace.analysis.timeseries import OwnTime, measure_inner_runs
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -31,13 +32,17 @@ class RowSpending:
 
     Attributes:
         input_tokens, output_tokens, cost: the known part; None where nothing is known.
-        duration_ms: the time that was its own; None for what never ran.
+        duration_ms: the time that was its run's own; None for what never ran.
+        active_ms, human_wait_ms, idle_ms: its parts, as in `OwnTime`; None where that has no run.
     """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: Any = None
     duration_ms: float | None = None
+    active_ms: float | None = None
+    human_wait_ms: float | None = None
+    idle_ms: float | None = None
 
 
 NOTHING_SPENT: Final = RowSpending()
@@ -74,6 +79,19 @@ class RowRecord:
     scores: Sequence[ScoreRecord] = ()
 
 
+_TIMES: Final = {
+    "duration_ms": "its run's own time, from start to end, without startups: the three that follow, together",
+    "active_ms": "the part in which something was at work: a request, a tool, a handler, a guardrail or memory",
+    "human_wait_ms": "nothing was at work, and a review was open",
+    "idle_ms": "neither: waits for rate limits, places and threads, back-off, the engine itself",
+}
+
+
+def make_time_columns(path: str) -> tuple[Column, ...]:
+    """The columns of a table of rows that say how long each took, read from a `RowSpending` at this path."""
+    return tuple(Column(name, "Float64", meaning, f"{path}.{name}") for name, meaning in _TIMES.items())
+
+
 _STATUS: Final = Column("status", "category", "how its run ended; skipped where it has none", is_nullable=False)
 _RAW: Final = Column("raw", "string", "text of the final task")
 _LAST: Final = (
@@ -83,7 +101,7 @@ _LAST: Final = (
     Column("input_tokens", "Int64", "cached ones included; known part", "spending.input_tokens"),
     Column("output_tokens", "Int64", "reasoning ones included; known part", "spending.output_tokens"),
     Column("cost", "Float64", "known part, in currency", "spending.cost"),
-    Column("duration_ms", "Float64", "the time that was its own", "spending.duration_ms"),
+    *make_time_columns("spending"),
     Column("run_id", "string", "of its own run, as in the trace"),
     Column("reused", "boolean", "an earlier map or run has done it: nothing of it was run", is_nullable=False),
 )
@@ -114,29 +132,42 @@ def sum_spending(fold: TraceFold, tasks: Collection[str]) -> dict[str, RowSpendi
     """What each of these tasks of a run took, by name: without what scorers took to look at it."""
     with fold.lock:
         spans = {each.span_id: each for each in fold.spans.values() if each.is_own_task and each.name in tasks}
-        inside: dict[str | None, list[Span]] = {each: [] for each in spans}
-        for each in fold.spans.values():
-            if each.kind in _PARTS_OF_A_ROW and each.parent_id in inside:
-                inside[each.parent_id].append(each)
-        return {each.name: _read_spending(each, inside[span_id]) for span_id, each in spans.items()}
+        runs = {
+            each.parent_id: each
+            for each in fold.spans.values()
+            if each.kind is SpanKind.NESTED and each.parent_id in spans
+        }
+        own_ms = {
+            run.span_id: ms
+            for row_id, run in runs.items()
+            if (ms := _find_own_ms(spans[row_id or ""], run)) is not None
+        }
+        times = measure_inner_runs(fold, own_ms)
+        return {each.name: _read_spending(each, runs.get(span_id), times) for span_id, each in spans.items()}
 
 
-_PARTS_OF_A_ROW: Final = frozenset({SpanKind.NESTED, SpanKind.SCORE})
+def _find_own_ms(span: Span, run: Span) -> float | None:
+    """The time that was its own of the run in a task; None while it goes on.
+
+    In older traces no event tells it. Then it is no longer than that of the task, which startups are not a part of.
+    """
+    if run.duration_ms is None or run.worked_ms is not None:
+        return run.worked_ms
+    return run.duration_ms if span.own_ms is None else min(run.duration_ms, span.own_ms)
 
 
-def _read_spending(span: Span, inside: Sequence[Span]) -> RowSpending:
-    """What a task took; where it was scored, what is inside tells the work from that."""
-    if span.start_ms is None or span.totals is None:
+def _read_spending(span: Span, run: Span | None, times: Mapping[str, OwnTime]) -> RowSpending:
+    """What a task took: what its run did, where it has one, since whoever scores it looks at it beside that."""
+    totals = span.totals if run is None or run.totals is None else run.totals
+    if span.start_ms is None or totals is None:
         return NOTHING_SPENT
-    scores = [each for each in inside if each.kind is SpanKind.SCORE]
-    runs = [each.totals for each in inside if each.kind is SpanKind.NESTED and each.totals is not None]
-    totals = runs[-1] if scores and runs else span.totals
-    scored_ms = sum(each.duration_ms or 0.0 for each in scores)
+    own = None if run is None else times.get(run.span_id)
+    parts = {} if own is None else {name: getattr(own, name) for name in _TIMES}
     return RowSpending(
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,
         cost=totals.cost,
-        duration_ms=None if span.own_ms is None else max(0.0, span.own_ms - scored_ms),
+        **(parts if run is not None else {"duration_ms": span.own_ms}),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from numbers import Real
@@ -28,6 +28,26 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTime:
+    """How a run spent the time that was its own, in milliseconds.
+
+    Attributes:
+        active_ms: something was at work.
+        human_wait_ms: nothing was, and a review was open.
+        idle_ms: neither: waits for rate limits, places and threads, back-off, the engine itself.
+    """
+
+    active_ms: float
+    human_wait_ms: float
+    idle_ms: float
+
+    @property
+    def duration_ms(self) -> float:
+        """All of it."""
+        return self.active_ms + self.human_wait_ms + self.idle_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunActivity:
     """How a run spent its time, in milliseconds; ``wall_ms = active_ms + human_wait_ms + idle_ms``.
 
@@ -36,7 +56,7 @@ class RunActivity:
         wall_ms: from start to end, or to the latest event.
         active_ms: something was at work.
         human_wait_ms: nothing was, and a review was open.
-        idle_ms: neither: waits for rate limits, back-off, the engine itself.
+        idle_ms: neither: waits for rate limits, places and threads, startups, back-off, the engine itself.
         work_ms: of all that was at work; side by side adds up.
         queue_ms: tasks were ready and waited for a free place; side by side adds up.
     """
@@ -71,24 +91,52 @@ def measure_activity(fold: TraceFold) -> list[RunActivity]:
     work: list[Interval] = []
     reviews: list[Interval] = []
     for span, times in iterate_own_times(fold, now_ms):
-        if is_working(span):
-            work += times
+        if is_working(fold, span):
+            work += list_work(span, times)
         elif span.kind is SpanKind.REVIEW:
             reviews += times
-    active_ms, either_ms = _measure_covered_ms(work), _measure_covered_ms([*work, *reviews])
+    own = _split_time(now_ms, work, reviews)
     return [
         RunActivity(
             fold=fold,
             run=run,
             totals=run.totals,
             wall_ms=now_ms,
-            active_ms=active_ms,
-            human_wait_ms=either_ms - active_ms,
-            idle_ms=now_ms - either_ms,
+            active_ms=own.active_ms,
+            human_wait_ms=own.human_wait_ms,
+            idle_ms=own.idle_ms,
             work_ms=sum(end_ms - start_ms for start_ms, end_ms in work),
             queue_ms=sum(span.queue_ms or 0.0 for span in fold.spans.values()),
         )
     ]
+
+
+def measure_inner_runs(fold: TraceFold, own_ms: Mapping[str, float]) -> dict[str, OwnTime]:
+    """How runs inside a run spent the time that was their own.
+
+    Args:
+        fold: of the run around them.
+        own_ms: that time, by the ids of their spans, none of which is inside another one.
+    """
+    now_ms = find_latest_ms(fold)
+    owners: dict[str | None, str] = {}
+    for span in fold.spans.values():  # each after the one around it
+        owner = span.span_id if span.span_id in own_ms else owners.get(span.enclosing_id)
+        if owner is not None:
+            owners[span.span_id] = owner
+    work, reviews = (defaultdict[str, list[Interval]](list) for _ in range(2))
+    for span, times in iterate_own_times(fold, now_ms):
+        owner = owners.get(span.span_id)
+        if owner is not None and is_working(fold, span):
+            work[owner] += list_work(span, times)
+        elif owner is not None and span.kind is SpanKind.REVIEW:
+            reviews[owner] += times
+    return {span_id: _split_time(each, work[span_id], reviews[span_id]) for span_id, each in own_ms.items()}
+
+
+def _split_time(own_ms: float, work: Sequence[Interval], reviews: Sequence[Interval]) -> OwnTime:
+    active_ms, either_ms = _measure_covered_ms(work), _measure_covered_ms([*work, *reviews])
+    return OwnTime(active_ms=active_ms, human_wait_ms=either_ms - active_ms, idle_ms=max(0.0, own_ms - either_ms))
 
 
 def list_startup_times(fold: TraceFold) -> list[Interval]:
@@ -97,7 +145,8 @@ def list_startup_times(fold: TraceFold) -> list[Interval]:
     startups = [times for span in fold.spans.values() if is_startup(span) for times in list_times(span, now_ms)]
     if not startups:
         return []
-    work = [each for span, times in iterate_own_times(fold, now_ms) if is_working(span) for each in times]
+    own = iterate_own_times(fold, now_ms)
+    work = [each for span, times in own if is_working(fold, span) for each in list_work(span, times)]
     return list(_subtract(_unite(startups), work))
 
 
@@ -106,9 +155,16 @@ def find_latest_ms(fold: TraceFold) -> float:
     return max((span.end_ms or span.start_ms or 0.0 for span in fold.spans.values()), default=0.0)
 
 
-def is_working(span: Span) -> bool:
-    """True for what does something by itself."""
-    return span.kind.traits.is_work or (span.kind is SpanKind.TASK and span.agent == HANDLER_ROLE)
+def is_working(fold: TraceFold, span: Span) -> bool:
+    """True for what does something by itself; a row of a map does nothing beside its run."""
+    if span.kind is SpanKind.TASK:
+        return span.agent == HANDLER_ROLE and not (fold.task_noun.is_run and span.is_own_task)
+    return span.kind.traits.is_work
+
+
+def list_work(span: Span, times: Sequence[Interval]) -> Sequence[Interval]:
+    """The parts of its own times in which what is at work did not wait for a thread, or for its next attempt."""
+    return list(_subtract(times, span.waits)) if span.waits else times
 
 
 def list_times(span: Span, now_ms: float) -> Sequence[Interval]:

@@ -172,12 +172,12 @@ class OperationFold:
         return span
 
     def end_operation(self, event: ev.Event) -> Span | None:
-        """An operation ends; what only its event has is added to its attributes, but for how it ended."""
+        """An operation ends; what only its event has is added to its attributes, but for how it ended and its time."""
         span = self._tree.open.get(event.span_id)
         if span is None:
             return None
         attributes = _read_own_fields(event)
-        for name in ("status", "error"):
+        for name in ("status", "error", "duration"):
             attributes.pop(name, None)
         error = summarize_error(getattr(event, "error", None))
         self._tree.end(event, span, getattr(event, "status", SpanStatus.OK), error)

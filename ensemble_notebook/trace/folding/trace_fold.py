@@ -267,7 +267,9 @@ class TraceFold:
         for span in reversed([*self.tree.open.values()]):
             if span.span_id in inside and span.span_id != event.span_id:
                 self._calls.abandon(event, span)
-        self._end_operation(event)
+        ended = self._end_operation(event)
+        if ended is not None and event.duration is not None:
+            ended.worked_ms = to_ms(event.duration.total_seconds())
 
     def _close_what_is_open(self, event: ev.RunEnded) -> None:
         """What ignored its cancellation, or was cut off, never said how it ended: it is over with what is around it."""
@@ -410,8 +412,10 @@ class TraceFold:
             span.attempt = (count or 1) + 1  # in files of 0.1.0 the event counts from the latest start, of several
             self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
             span.retry_reason = event.cause if event.error is None else type(event.error).__name__
-            if event.error is None:  # a handler that failed is tried again, which nobody has asked for
-                end_ms = to_ms(event.offset_s)
+            end_ms = to_ms(event.offset_s)
+            if event.error is not None:  # a handler that failed is tried again, which nobody has asked for
+                span.waits = (*span.waits, (end_ms, end_ms + to_ms(event.delay_s)))
+            else:
                 span.send_back(end_ms, end_ms + to_ms(event.delay_s), describe_return(clean_text(event.feedback)))
             span.agent, span.is_fallback = self._replaced.pop(span.span_id, span.agent), False
             span.failed_child = None
@@ -429,7 +433,7 @@ class TraceFold:
         span = self._end(event, SpanStatus.OK)
         if span is not None:
             span.output = self.log.clean(event.output.raw)
-            span.worked_ms = _read_worked_ms(event)
+            _fix_times(span, event)
             span.agent, span.is_fallback = event.output.agent_role, event.output.from_fallback
 
     def _on_task_reused(self, event: ev.TaskReused) -> None:
@@ -459,12 +463,12 @@ class TraceFold:
     def _on_task_failed(self, event: ev.TaskFailed) -> None:
         span = self._end(event, event.status, event.error)
         if span is not None:
-            span.worked_ms = _read_worked_ms(event)
+            _fix_times(span, event)
 
     def _on_task_skipped(self, event: ev.TaskSkipped) -> None:
         span = self.tree.find_or_enter(event, SpanKind.TASK, event.task or "")
         self.tree.skip(event, span, event.reason)
-        span.worked_ms = _read_worked_ms(event)
+        _fix_times(span, event)
 
     def _end(self, event: ev.Event, status: SpanStatus, error: BaseException | None = None) -> Span | None:
         span = self.tree.open.get(event.span_id)
@@ -500,8 +504,11 @@ class TraceFold:
     }
 
 
-def _read_worked_ms(event: ev.TaskCompleted | ev.TaskFailed | ev.TaskSkipped) -> float | None:
-    return None if event.duration is None else to_ms(event.duration.total_seconds())
+def _fix_times(span: Span, event: ev.TaskCompleted | ev.TaskFailed | ev.TaskSkipped) -> None:
+    """What the end of a task tells of its time."""
+    span.worked_ms = None if event.duration is None else to_ms(event.duration.total_seconds())
+    began_ms = span.start_ms or 0.0
+    span.waits += tuple((began_ms + to_ms(first), began_ms + to_ms(last)) for first, last in event.handler_waits)
 
 
 def _mask(value: PlainValue) -> PlainValue:

@@ -97,7 +97,9 @@ class Span(SuggestsNames):
         row: of a task of a row of a map: the name of that row.
         start_ms, end_ms: milliseconds since the run started; both None for what never ran.
         resolved_ms: when it ended or was skipped.
-        worked_ms: of a task: its own time, as its last end tells it; None where that tells nothing.
+        worked_ms: of a task or a nested run: its own time, as its last end tells it; None where that tells nothing.
+        waits: of a task that a handler does: when that waited for a thread, or for its next attempt; from and to, in
+            milliseconds since the run started.
         inactive_intervals: a task was over in between, because its phase was sent back.
         depends_on: names of the tasks or phases that it waited for.
         context: names of the tasks whose outputs it was given.
@@ -176,6 +178,7 @@ class Span(SuggestsNames):
     end_ms: float | None = None
     resolved_ms: float | None = None
     worked_ms: float | None = None
+    waits: tuple[tuple[float, float], ...] = ()
     inactive_intervals: tuple[InactiveInterval, ...] = ()
     queue_ms: float | None = None
     backoff_ms: float | None = None
