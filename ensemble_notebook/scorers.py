@@ -16,13 +16,15 @@ from ensemble_notebook.domain.definitions.condition import describe_pattern, is_
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.output_type import is_same_scalar, read_field, to_scalar_text
-from ensemble_notebook.domain.outputs.score import Score
+from ensemble_notebook.domain.outputs.score import RENAMED, Score
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.value_text import is_missing
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, did_you_mean
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS, Judge, ReadyScorer
+from ensemble_notebook.evaluation.scoring import FIELD_MEANT
 from ensemble_notebook.trace.analysis.timeseries import measure_activity
+from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
@@ -44,10 +46,11 @@ __all__ = [
 # --- Scorers that look at what a run has put out ----------------------------------------------------------------------
 
 _EXPECTED = EXPECTED_COLUMNS[0]
+_MOST_TOLD: Final = 5
 
 
 def equals(column: str = _EXPECTED, field: str | None = None, ignore_case: bool = False) -> ReadyScorer:
-    """Pass where the output is what a column of the rows says.
+    """Pass where the output is what a column of the rows says. The score is called ``is_equal``.
 
     ::
 
@@ -56,8 +59,8 @@ def equals(column: str = _EXPECTED, field: str | None = None, ignore_case: bool 
     Args:
         column: with the value that is right. Where a row has none, there is no opinion. ``"expected"`` also finds
             ``target``, ``expected_output``, and what ``map(expected=)`` names.
-        field: a path into the typed output, such as ``"address.city"``; None: the whole text, without white space
-            around it.
+        field: a path into the typed output, such as ``"address.city"``; None: its only field, or the whole text,
+            without white space around it.
         ignore_case: whether upper and lower case are the same.
 
     Raises:
@@ -70,7 +73,7 @@ def equals(column: str = _EXPECTED, field: str | None = None, ignore_case: bool 
     function = partial(_equals, column, field, ignore_case)
     values = {"field": field, "ignore_case": ignore_case or None}
     shown = write_call("equals", *(() if column == _EXPECTED else (column,)), **values)
-    return ReadyScorer(name="equals", shown=shown, function=function, column=column)
+    return ReadyScorer(name=RENAMED["equals"], shown=shown, function=function, column=column)
 
 
 def _equals(
@@ -86,8 +89,21 @@ def _equals(
     if is_missing(wanted):
         return Score(None, f"the row has no {column}")
     given = output.raw if field is None else _read_field(output, field)
-    is_same = _is_same(given, wanted, ignore_case=ignore_case)
-    return Score(is_same, None if is_same else f"expected {_shorten(wanted)}, got {_shorten(given)}")
+    fields = {} if field is not None else _list_fields(output)
+    same = [name for name, value in fields.items() if _is_same(value, wanted, ignore_case=ignore_case)]
+    if _is_same(given, wanted, ignore_case=ignore_case) or (same and len(fields) == 1):
+        return Score(value=True)
+    told = f"expected {_shorten(wanted)}, got {_shorten(given)}"
+    if len(fields) < 2:
+        return Score(value=False, reason=told)
+    meant = " or ".join(f"field={name!r}" for name in (same or [*fields])[:_MOST_TOLD])
+    return Score(value=False, reason=f"{told}{FIELD_MEANT}{meant}")
+
+
+def _list_fields(output: TaskOutput) -> Mapping[str, Any]:
+    """The fields of a typed output; none of one that has none."""
+    plain = to_plain(output.parsed_output)
+    return plain if isinstance(plain, Mapping) else {}
 
 
 def _is_same(given: Any, wanted: Any, *, ignore_case: bool) -> bool:
@@ -230,7 +246,6 @@ def _shorten(value: Any) -> str:
 #
 # Of a run whose tasks were reused there is no trace of the work, so they have no opinion of it.
 
-_MOST_TOLD: Final = 5
 _REUSED: Final = "reused from an earlier run, whose trace has the work"
 # Not attempts: one that was refused for a moment, and made again, is no error of the run.
 _BY_WHICH_A_RUN_ERRS: Final = frozenset(

@@ -17,6 +17,7 @@ from ensemble_notebook.cell.language.remedies import in_cell_words
 from ensemble_notebook.cli.cell_files import read_command, remove_unprintable, say
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import PlanMade, TaskCompleted, TaskFailed, TaskReused
+from ensemble_notebook.domain.outputs.score import find_name
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, did_you_mean
@@ -102,7 +103,8 @@ def _read_marks(arguments: Namespace, scorers: Mapping[str, Any]) -> _Marks:
     """
     least: dict[str, float] = {}
     for text in arguments.fail_under or ():
-        name, _, value = text.rpartition("=")
+        given, _, value = text.rpartition("=")
+        name = find_name(given, scorers)
         if not name or name in least:
             raise ValidationError(f"--fail-under wants NAME=MARK, each name once, as accuracy=0.9; got {text!r}.")
         least[name] = _read_number("--fail-under", value)
@@ -345,8 +347,8 @@ def _judge(result: MapResult, marks: _Marks, earlier: MapResult | None) -> _Verd
     ]
     comparisons = []
     if earlier is not None:
-        before = {each.name for each in earlier.score_records}
-        names = dict.fromkeys(each.name for each in result.score_records if each.measure not in (None, "label"))
+        before = {each.current_name for each in earlier.score_records}
+        names = dict.fromkeys(each.current_name for each in result.score_records if each.measure not in (None, "label"))
         for name in names:
             if name not in before:
                 say(f"The earlier map has no score {name!r}, so there is nothing to compare it with.")

@@ -28,7 +28,7 @@ class Agreement:
         second: name of the other.
         measure: ``"kappa"`` for what passes or fails and for labels, ``"weighted kappa"`` for levels, ``"concordance"``
             for other numbers.
-        value: 1 where they agree on all, 0 as chance would have it; None where both always say the same one thing.
+        value: 1 where they agree on all, 0 as chance would have it; None where one of them always says the same.
         interval: of it, 95%, by a bootstrap over rows; None where there is none.
         rows: that have both scores.
         runs: likewise, repeats counted.
@@ -48,10 +48,11 @@ class Agreement:
         """What stands in a verdict: ``36 of 40 rows (kappa 0.71, 0.48 to 0.90)``."""
         noun = "row" if self.rows == self.runs else "run"
         if self.value is None:
-            how = f"no {self.measure}, since both always say the same"
+            who = "both always say" if self.agreed == self.runs else "one of them always says"
+            how = f"no {self.measure}, since {who} the same"
         else:
-            ends = "" if self.interval is None else f", {self.interval[0]:.2f} to {self.interval[1]:.2f}"
-            how = f"{self.measure} {self.value:.2f}{ends}"
+            value, *ends = (f"{round(each, 2) + 0.0:.2f}" for each in (self.value, *(self.interval or ())))  # no -0.00
+            how = f"{self.measure} {value}{f', {ends[0]} to {ends[1]}' if ends else ''}"
         return f"{self.agreed:,} of {pluralize(self.runs, noun)} ({how})"
 
     def __repr__(self) -> str:
@@ -114,7 +115,8 @@ def _measure(first: str, second: str, pairs: Sequence[_Pair], levels: Sequence[i
     rows: dict[Hashable, list[int]] = {}
     for place, pair in enumerate(pairs):
         rows.setdefault(pair.row, []).append(place)
-    value = find(np.arange(len(pairs)))
+    is_telling = all(len(set(each)) > 1 for each in said)  # else it is 0 whatever the other one says
+    value = find(np.arange(len(pairs))) if is_telling else math.nan
     return Agreement(
         first=first,
         second=second,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final, Literal, TypeAlias
 
-from ensemble_notebook.domain.outputs.score import Measure, ScoreRecord
+from ensemble_notebook.domain.outputs.score import Measure, ScoreRecord, find_name
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, did_you_mean
 
@@ -209,7 +209,7 @@ def ask(runs: Sequence[ScoredRun], score: str | None, is_: str | None = None, fa
     names = list_scores(runs)
     if failed is not None and failed != LEAVE_OUT and not is_number(failed):
         raise ValidationError(f"failed must be a number or {LEAVE_OUT!r}, got {failed!r}.")
-    name = score if score is not None else _choose(names, runs)
+    name = find_name(score, names) if score is not None else _choose(names, runs)
     records = [each.scores[name] for each in runs if name in each.scores]
     if not records and any(each.ending is Ending.DONE for each in runs):
         raise ValidationError(f"No score is called {name!r}.{did_you_mean(name, names) or ' There are none yet.'}")

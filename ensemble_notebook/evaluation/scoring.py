@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -19,6 +19,8 @@ from ensemble_notebook.errors import BudgetExceededError, ValidationError, add_o
 from ensemble_notebook.evaluation.judge import Judgement, JudgeReader
 from ensemble_notebook.evaluation.scorer import Scorer, Subject
 
+FIELD_MEANT: Final = "; it has several fields, so say which is meant: "
+"""Stands in the reason of a ready-made scorer that compared a whole typed output, before the fields."""
 _NOT_ASKED: Final = "not asked, since the budget is used up"
 
 
@@ -185,7 +187,7 @@ def describe_score(record: ScoreRecord) -> str:
 
 
 def list_score_warnings(records: Iterable[ScoreRecord]) -> Iterator[str]:
-    """One warning for each scorer that failed, with a count and the place, or that had no opinion at all.
+    """One warning for each scorer that failed, with a count and the place, or that could say nothing of any run.
 
     Args:
         records: the scores that count.
@@ -199,6 +201,10 @@ def list_score_warnings(records: Iterable[ScoreRecord]) -> Iterator[str]:
         elif all(each.measure is None for each in same):
             which = f"any of {pluralize(count, 'run')}" if count > 1 else "the only run"
             yield f"The scorer {name} had no opinion of {which}."
+        elif all(not each.passed and FIELD_MEANT in (each.reason or "") for each in same):
+            meant = Counter(str(each.reason).partition(FIELD_MEANT)[2] for each in same).most_common(1)[0][0]
+            outputs = pluralize(count, "typed output")
+            yield f"The scorer {name} found none of {outputs} equal as a whole: say which field is meant, {meant}."
 
 
 def find_useless(records: Iterable[ScoreRecord]) -> tuple[str, str, int] | None:

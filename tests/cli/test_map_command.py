@@ -69,11 +69,11 @@ def test_function_of_a_module_scores(folder: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     "words, status, said",
     [
-        (["tea"] * 40, DONE, "✓ equals at least 0.9: shown"),
-        (["tea"] * 34, FAILED, "✕ equals at least 0.9: not shown with 34 rows (about 35 would)"),
-        (["tea"] * 99 + ["fail"], DONE, "✓ equals at least 0.9: shown"),
-        (["tea"] * 20 + ["fail"] * 20, FAILED, "✕ equals at least 0.9: shown to be worse"),
-        (["fail"] * 20, FAILED, "✕ equals at least 0.9: shown to be worse"),
+        (["tea"] * 40, DONE, "✓ is_equal at least 0.9: shown"),
+        (["tea"] * 34, FAILED, "✕ is_equal at least 0.9: not shown with 34 rows (about 35 would)"),
+        (["tea"] * 99 + ["fail"], DONE, "✓ is_equal at least 0.9: shown"),
+        (["tea"] * 20 + ["fail"] * 20, FAILED, "✕ is_equal at least 0.9: shown to be worse"),
+        (["fail"] * 20, FAILED, "✕ is_equal at least 0.9: shown to be worse"),
     ],
 )
 def test_exit_status_is_that_of_the_gate_and_failed_rows_count_as_not_passed(
@@ -98,7 +98,7 @@ def test_an_inserted_row_takes_no_partner_away_and_too_many_new_ones_close_the_g
     assert run(*marks) == FAILED
     shown = capsys.readouterr().out
     assert "9 new (row 0, row 1, row 2, row 3, row 4 and 4 more), 0 gone." in shown
-    assert "✕ equals not worse by 0.1: unpaired: more than 5% of the rows are in one map alone" in shown
+    assert "✕ is_equal not worse by 0.1: unpaired: more than 5% of the rows are in one map alone" in shown
     assert run(*marks, "--allow-unpaired") == DONE
     pd.DataFrame({"no": range(60), "word": words, "expected": words}).to_csv("rows.csv", index=False)
     assert run(*marks, "--id", "no") == DONE
@@ -132,7 +132,7 @@ def test_summary_is_added_to_what_is_there_and_is_no_markup(folder: Path, capsys
     text = Path("summary.md").read_text()
     assert text.startswith("# Before\n### 40 rows: 40 completed")
     assert "- ✅ **a\\*b at least 0.9**: shown: a\\*b 100% (95%: 91 to 100; 40 rows)." in text
-    assert "- ✅ **equals not worse by 0.2**: shown: No difference" in text
+    assert "- ✅ **is\\_equal not worse by 0.2**: shown: No difference" in text
     assert "```text\n" in text
     assert "●" in text
     capsys.readouterr()
@@ -144,13 +144,13 @@ def test_summary_is_added_to_what_is_there_and_is_no_markup(folder: Path, capsys
         (["--score", "equalz"], "there is no scorer"),
         (["--score", "equals('nowhere')"], "nowhere"),
         (["--score", "contains()"], "contains"),
-        (["--score", "equals", "--score", "equals"], "two scores are called 'equals'"),
+        (["--score", "equals", "--score", "equals"], "two scores are called 'is_equal'"),
         (["--scores", "rulers.py"], "say which with --score NAME"),
         (["--scores", "nowhere.py", "--score", "x"], "there is no such file"),
         (["--scores", "rulers:lenght", "--score", "x"], "Did you mean 'length'"),
         (["--scores", "rulers", "--score", "x"], "wants FILE.py or module:function"),
         (["--fail-under", "equals=0.9"], "nothing scores"),
-        (["--score", "equals", "--fail-under", "equal=0.9"], "no scorer gives 'equal'. Did you mean 'equals'"),
+        (["--score", "equals", "--fail-under", "is_equl=0.9"], "no scorer gives 'is_equl'. Did you mean 'is_equal'"),
         (["--score", "equals", "--fail-under", "equals"], "wants NAME=MARK"),
         (["--score", "equals", "--fail-under", "equals=much"], "wants a number, got 'much'"),
         (["--score", "equals", "--not-worse-by", "0.05"], "name it with --against"),

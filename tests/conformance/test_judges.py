@@ -171,7 +171,7 @@ def test_v7_a_budget_that_is_used_up_is_no_bad_score(courts: Courts) -> None:
     assert result.status is RunStatus.BUDGET_EXCEEDED
     assert result.frame.status.tolist() == ["completed", "completed"]
     assert result.frame.right.tolist() == [True, pd.NA]
-    assert result.frame["equals"].tolist() == [True, False]
+    assert result.frame["is_equal"].tolist() == [True, False]
     assert result.frame.score_error[1].startswith("The budget's requests are used up: 3 of 3.")
     assert len(courts.server.requests) == 3
 
@@ -194,7 +194,7 @@ def test_v7_judges_are_asked_here_where_rows_run_elsewhere(courts: Courts) -> No
     with ThreadPoolExecutor(1) as executor:
         result = make(courts).map(ROWS, score=[make_judge(courts), scorers.equals()], executor=executor)
     assert result.frame.right.tolist() == [True, True]
-    assert result.frame["equals"].tolist() == [True, False]
+    assert result.frame["is_equal"].tolist() == [True, False]
 
 
 def test_v12_labels_of_a_stored_map_of_the_same_name_check_the_same_judge(courts: Courts, store_path: Path) -> None:

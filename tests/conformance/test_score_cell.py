@@ -63,7 +63,7 @@ def test_v4_a_cell_with_rows_is_scored_by_all_that_its_line_names(
     result = shell.user_ns["res"]
     assert isinstance(result, MapResult)
     frame = result.frame
-    columns = ["is_right", "no_a", "fair", "equals", "contains", "matches"]
+    columns = ["is_right", "no_a", "fair", "is_equal", "contains", "matches"]
     assert frame[columns].to_numpy().tolist() == [[True] * 6, [False, True, False, False, True, False]]
     assert len(server.requests) == 4
     assert "is_right" in capsys.readouterr().out

@@ -8,13 +8,15 @@ import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from ensemble_notebook import Ensemble, Score, ScoringError, Task, ValidationError, scorers
+from ensemble_notebook import Ensemble, Score, ScoringError, Task, TaskInput, ValidationError, scorers
+from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from tests.support.openai_server import OpenAIServer
 
 ROWS = [{"city": "Paris", "expected": "France"}, {"city": "Rome", "expected": "Italy"}]
@@ -89,6 +91,45 @@ def test_v3_a_scorer_that_raises_is_one_warning_with_count_and_place_and_fails_n
     assert "!" not in repr(result.frame.head(1))
 
 
+def test_v5_one_warning_says_which_field_was_meant_where_no_whole_output_was_equal() -> None:
+    def place(given: TaskInput) -> dict[str, str]:
+        return {"city": given.inputs["city"], "land": "here"}
+
+    task = Task.of("Place {city}", name="place", handler=place, output_type={"city": "str", "land": "str"})
+    rows = [{"city": each, "expected": each} for each in ("Paris", "Rome", "Oslo")]
+    result = Ensemble(tasks=[task]).map(rows, score=scorers.equals())
+    assert result.warnings == (
+        "The scorer equals() found none of 3 typed outputs equal as a whole: say which field is meant, field='city'.",
+    )
+    assert Ensemble(tasks=[task]).map(rows, score=scorers.equals(field="city")).warnings == ()
+    some = [*rows, {"city": "Bern", "expected": '{"city": "Bern", "land": "here"}'}]
+    assert Ensemble(tasks=[task]).map(some, score=scorers.equals()).warnings == ()
+
+
+def test_v5_scores_that_an_older_version_called_equals_are_found_and_compared() -> None:
+    ensemble = Ensemble(tasks=[Task.of("Say {city}", name="say", handler=lambda given: "Paris")])
+    rows = [{"city": f"{each}", "expected": "Paris"} for each in range(40)]
+    new = ensemble.map(rows, score=scorers.equals())
+    bare = ensemble.map(rows)
+    old = bare.with_scores(
+        ScoreRecord(
+            name="equals",
+            kind=ScoreKind.CODE,
+            scored_at=datetime(2026, 11, 1, tzinfo=UTC),
+            **bare.describe_place(each),
+            passed=True,
+            value=1.0,
+            scorer="equals()",
+        )
+        for each in bare
+    )
+    for name in ("equals", "is_equal"):
+        assert new.compare(old, score=name).not_worse(by=0.1)
+        assert old.passes(name, at_least=0.9)
+    assert repr(new.compare(old)) == repr(new.compare(old, score="equals"))
+    assert old.agreement("equals", "is_equal").rows == 40
+
+
 def test_v3_a_scorer_that_raises_for_every_row_ends_the_call_with_all_rows_kept(server: OpenAIServer) -> None:
     with pytest.raises(ScoringError) as caught:
         make(server).map(ROWS, score=[lambda output: output.nothing, is_right], concurrency=1)
@@ -126,7 +167,7 @@ def test_v3_rows_without_what_they_should_come_to_are_refused(server: OpenAIServ
         make(server).map(rows, score=is_right, expected="golden")
     assert server.requests == []
     result = make(server).map(rows, score=[is_right, scorers.equals()], expected="gold")
-    assert (result.frame["is_right"].tolist(), result.frame["equals"].tolist()) == ([True], [True])
+    assert (result.frame["is_right"].tolist(), result.frame["is_equal"].tolist()) == ([True], [True])
 
 
 def test_v3_rows_that_failed_are_not_scored() -> None:
@@ -167,7 +208,7 @@ def test_v3_functions_score_where_rows_run(kind: str) -> None:
     with ProcessPoolExecutor(1, get_context("forkserver")) if is_elsewhere else ThreadPoolExecutor(1) as executor:
         result = Ensemble(tasks=[Task.of("Answer", handler=handler)]).map(ROWS, score=score, executor=executor)
     assert (os.getpid() in result.frame.process.tolist()) == (not is_elsewhere)
-    assert result.frame[["is_told", "equals"]].to_numpy().tolist() == [[True, True], [False, False]]
+    assert result.frame[["is_told", "is_equal"]].to_numpy().tolist() == [[True, True], [False, False]]
     assert result.frame.length.tolist() == [5.0, 4.0]
     assert result.warnings[0].startswith("The scorer fail_once failed for 1 of 2 runs: ValueError: no number for Spain")
     assert {each.map_run_id for each in result.score_records} == {result.run_id}

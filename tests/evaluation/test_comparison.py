@@ -315,6 +315,9 @@ def test_agreement_is_measured_by_the_kind_of_the_scores() -> None:
     same = measure_agreement(rate([T] * 20, [T] * 20), "a", "b")
     assert (same.value, same.interval) == (None, None)
     assert repr(same) == "a and b agree on 20 of 20 rows (no kappa, since both always say the same)."
+    one_sided = measure_agreement(rate([T] * 20, [T, F] * 10), "a", "b")
+    assert repr(one_sided) == "a and b agree on 10 of 20 rows (no kappa, since one of them always says the same)."
+    assert "-0.00" not in repr(measure_agreement(rate([T, F] * 40, [T, T, F, F] * 20), "a", "b"))
     words = measure_agreement(rate(["x", "y", "x", "z"] * 5, ["x", "y", "y", "z"] * 5), "a", "b")
     assert (words.agreed, words.measure) == (15, "kappa")
     for pair, given_levels, problem in (

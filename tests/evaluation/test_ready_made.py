@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import cloudpickle
+import pandas as pd
 import pytest
 
 from ensemble_notebook import (
@@ -81,6 +82,41 @@ def use(*names: str) -> EnsembleOutput:
 )
 def test_equals_compares_the_text_with_what_was_expected(text: str, expected: Any, is_same: bool | None) -> None:
     assert passed(scorers.equals(), say(text), expected=expected) is is_same
+
+
+def test_equals_compares_the_only_field_of_a_typed_output_by_its_value() -> None:
+    mood = say('{"mood": "hymn"}', output_type={"mood": "str"})
+    assert passed(scorers.equals(), mood, expected="hymn") is True
+    assert passed(scorers.equals(ignore_case=True), mood, expected="HYMN") is True
+    assert passed(scorers.equals(), mood, expected='{"mood": "hymn"}') is True
+    assert passed(scorers.equals(), mood, expected="jig") is False
+    assert passed(scorers.equals(), say('{"size": 2}', output_type={"size": "int"}), expected="2") is True
+
+
+def test_equals_says_which_field_of_a_typed_output_was_meant() -> None:
+    place = say('{"city": "Paris", "size": 2}', output_type={"city": "str", "size": "int"})
+    for wanted, meant in (("Paris", "field='city'"), (2, "field='size'"), ("Rome", "field='city' or field='size'")):
+        found = score(scorers.equals(), place, expected=wanted)
+        assert found.value is False
+        assert str(found.reason).endswith(f"; it has several fields, so say which is meant: {meant}")
+
+
+def test_no_score_of_a_ready_made_scorer_is_called_as_a_method_of_a_frame() -> None:
+    made = [
+        scorers.equals(),
+        scorers.contains("x"),
+        scorers.matches("x"),
+        scorers.close_to("x", 1),
+        scorers.called("x"),
+        scorers.called_in_order(["x"]),
+        scorers.delegated_to("x"),
+        scorers.calls_at_most(1),
+        scorers.cost_at_most(1),
+        scorers.seconds_at_most(1),
+        scorers.no_errors(),
+    ]
+    assert len(made) == len(scorers.__all__) - 1  # a judge is called as its ensemble is
+    assert not [each.name for each in made if hasattr(pd.DataFrame, each.name) or hasattr(pd.Series, each.name)]
 
 
 def test_equals_may_ignore_case_look_at_another_column_and_at_a_field() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import Enum, StrEnum
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.value_text import is_missing
@@ -75,6 +76,13 @@ def read_score_value(given: Any) -> ScoreValue:
 
 
 Measure = Literal["passed", "value", "label"]
+RENAMED: Final = MappingProxyType({"equals": "is_equal"})
+"""What the scores of ready-made scorers are called, by what older versions called them: frames have such a method."""
+
+
+def find_name(wanted: str, names: Container[str]) -> str:
+    """The name of a score that a person asks for, perhaps by what an older version called it."""
+    return wanted if wanted in names else RENAMED.get(wanted, wanted)
 
 
 class ScoreKind(StrEnum):
@@ -152,6 +160,12 @@ class ScoreRecord(Record):
         if self.value is not None:
             return "value"
         return None if self.label is None else "label"
+
+    @property
+    def current_name(self) -> str:
+        """Its name as this version calls the scores of the same scorer."""
+        is_ready_made = (self.scorer or "").partition("(")[0] == self.name
+        return RENAMED.get(self.name, self.name) if is_ready_made else self.name
 
     @property
     def stored_run_id(self) -> str:

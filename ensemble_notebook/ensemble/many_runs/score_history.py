@@ -125,7 +125,7 @@ def make_score_history(
             summary=summarize_side(make_side(short[variant], side, question), question),
         )
         for map_run_id, sides in maps.items()
-        if any(score in run.scores for side in sides.values() for run in side)
+        if any(question.score in run.scores for side in sides.values() for run in side)
         for variant, side in sides.items()
     ]
     return ScoreHistory(question, sorted(points, key=lambda each: each.start_time))
@@ -136,7 +136,7 @@ def _read_records(frames: JoinedFrames) -> dict[str, dict[str, ScoreRecord]]:
     found: dict[str, dict[str, ScoreRecord]] = defaultdict(dict)
     for each in _list_records(frames.scores):
         if each["span_id"] is None:
-            found[each["run_id"]][each["name"]] = ScoreRecord(
+            record = ScoreRecord(
                 name=each["name"],
                 kind=ScoreKind(each["kind"]),
                 scored_at=each["scored_at"],
@@ -144,7 +144,9 @@ def _read_records(frames: JoinedFrames) -> dict[str, dict[str, ScoreRecord]]:
                 passed=None if each["passed"] is None else bool(each["passed"]),
                 value=each["value"],
                 label=each["label"],
+                scorer=each["scorer"],
             )
+            found[record.run_id][record.current_name] = record
     return found
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
-from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, list_current
+from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, find_name, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowPairs, pair_rows
 from ensemble_notebook.domain.seams.views import render_view
@@ -99,7 +99,9 @@ def measure_mark(
 
 def measure_scores(result: ScoredResult, first: str, second: str, levels: Sequence[int] | None) -> Agreement:
     """As `MapResult.agreement`."""
-    return measure_agreement(list_runs(result), first, second, levels)
+    runs = list_runs(result)
+    names = list_scores(runs)
+    return measure_agreement(runs, find_name(first, names), find_name(second, names), levels)
 
 
 def compare_results(
@@ -157,7 +159,7 @@ def _find_judged(name: str | None, runs: Sequence[ScoredRun]) -> list[ScoredRun]
     for records in stored.values():
         for record in list_current(records):
             if record.span_id is None and record.run_id not in own:
-                scores.setdefault(record.run_id, {})[record.name] = record
+                scores.setdefault(record.run_id, {})[record.current_name] = record
     kinds = {ScoreKind.JUDGE, ScoreKind.HUMAN}
     both = (found for found in scores.values() if kinds <= {each.kind for each in found.values()})
     return [_to_scored_run(found) for found in both]
@@ -295,7 +297,7 @@ def list_runs(result: ScoredResult, rows: Mapping[str, Hashable] = MappingProxyT
     scores: dict[str, dict[str, ScoreRecord]] = {}
     for record in result.score_records:
         if record.span_id is None:
-            scores.setdefault(record.run_id, {})[record.name] = record
+            scores.setdefault(record.run_id, {})[record.current_name] = record
     made = []
     for row in result:
         is_spent = not row.reused or row.spending is not None
