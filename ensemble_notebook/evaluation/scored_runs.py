@@ -115,7 +115,8 @@ class Side:
     Attributes:
         name: as a person reads it.
         values: of the runs that count.
-        costs, times: of the runs where they are known; a time is that in which something was at work.
+        costs, times: of the runs that came to an end, where they are known; a time is that in which something was at
+            work.
         rows: all of them.
         runs: how many there are.
         repeats: of each row, at most.
@@ -176,7 +177,8 @@ def make_side(name: str, runs: Sequence[ScoredRun], question: Question) -> Side:
     for each in runs:
         value = question.read(each)
         unscored += value is None and each.ending is Ending.DONE
-        for amounts, amount in ((values, value), (costs, each.cost), (times, each.active_ms)):
+        spent = (None, None) if each.ending is Ending.INCOMPLETE else (each.cost, each.active_ms)
+        for amounts, amount in zip((values, costs, times), (value, *spent), strict=True):
             if amount is not None:
                 amounts[each.row][each.repeat] = amount
     repeats = Counter(each.row for each in runs)

@@ -94,6 +94,32 @@ def test_c34_what_is_saved_is_told_and_never_counted_as_spent() -> None:
     assert "3 of 3 tasks reused: $" in again._repr_mimebundle_()["text/plain"]
 
 
+def test_c34_what_rows_of_a_map_save_is_told_as_of_a_single_run() -> None:
+    rows = [{"place": "here"}, {"place": "there"}]
+    ensemble = Ensemble(tasks=[Task.of("Look {place}", name="look"), Task.of("Tell", context=["look"])], llm="scripted")
+    first = ensemble.map(rows)
+    again = ensemble.map(rows, reuse=True)
+    assert first.frames is not None
+    assert again.frames is not None
+    paid = first.frames.tasks.set_index("task")
+    saved = again.frames.tasks.set_index("task")
+    assert saved.reused.all()
+    assert saved.saved_tokens.to_dict() == paid.total_tokens.to_dict()
+    assert saved.saved_cost.to_dict() == paid.cost.to_dict()
+    assert again.frames.runs.saved_tokens.item() == first.metrics.total_tokens
+
+
+def test_c34_a_list_inside_a_run_inside_saves_what_its_items_took() -> None:
+    inner = Ensemble(tasks=[Task.of("Say {item}", name="each", for_each=["a", "b"])], llm="scripted", name="inner")
+    outer = Ensemble(tasks=[Task(name="whole", ensemble=inner), Task.of("End", context=["whole"])], llm="scripted")
+    first = outer.map([{"row": 1}])
+    again = outer.map([{"row": 1}], reuse=True)
+    assert first.frames is not None
+    assert again.frames is not None
+    assert again.frames.tasks.saved_tokens.tolist() == first.frames.tasks.total_tokens.tolist()
+    assert first.frames.tasks.total_tokens.gt(0).all()
+
+
 def test_c34_a_run_without_reuse_saved_nothing_which_is_0() -> None:
     assert chain().run().frames.runs[["saved_tokens", "saved_cost", "saved_ms"]].iloc[0].tolist() == [0, 0, 0]
 

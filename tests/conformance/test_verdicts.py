@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 
 from ensemble_notebook import (
     Budget,
+    CostConfiguration,
     Ensemble,
     EnsembleError,
     EnsembleOutput,
@@ -79,6 +81,17 @@ def test_v11_a_summary_without_scores_tells_rows_failures_cost_and_time_of_each_
     assert list(alone.columns) == ["rows", "repeats", "failed", "incomplete", "cost", "active_ms"]
     (found,) = alone.to_dict("records")
     assert (found["rows"], found["failed"], found["incomplete"], found["cost"]) == (30, 0, 30, 0)
+
+
+def test_v11_a_row_that_a_budget_cut_short_is_in_no_mean_of_costs() -> None:
+    rates = CostConfiguration(input_rate=Decimal("0.01"), output_rate=Decimal("0.01"))
+    ensemble = Ensemble(tasks=[Task.of("Say {word}")], llm="scripted", cost=rates, budget=Budget(max_llm_calls=5))
+    result = ensemble.map(ROWS[:8], concurrency=1)
+    (found,) = result.summary().to_dict("records")
+    paid = result.frame.query("status == 'completed'")
+    assert (found["rows"], found["incomplete"], len(paid)) == (5, 3, 5)
+    assert found["cost"] == pytest.approx(paid.cost.mean())
+    assert found["active_ms"] == pytest.approx(paid.active_ms.mean())
 
 
 def test_v11_rows_that_a_budget_cut_short_are_no_bad_score() -> None:

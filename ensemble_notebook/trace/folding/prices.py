@@ -165,11 +165,13 @@ class TaskSpending:
         self._parents: dict[str, str | None] = {}  # by span
         self._paths: dict[str, str] = {}  # of tasks, by span: the engine knows tasks by that
         self._lists: dict[str, str] = {}  # paths of tasks that run for each item, by span
-        self._wholes: dict[str, str] = {}  # the same, by the path of the item
+        self._wholes: dict[str, str] = {}  # what a task is a part of, by path: an item, or a task of a nested run
+        self._prefixes: dict[str, str] = {}  # of the paths of the tasks of nested runs, by span
         self._calls: dict[str, tuple[str | None, str]] = {}
         self._tasks: dict[str, list[_Attempt]] = {}  # by path
         self._last: dict[str, _Attempt] = {}
         self._notes: dict[type[ev.Event], Any] = {
+            ev.NestedRunStarted: self._note_run,
             ev.TaskStarted: self._note_task,
             ev.ItemsListed: self._note_items,
             ev.LlmCallStarted: self._note_call,
@@ -187,14 +189,18 @@ class TaskSpending:
             if note is not None:
                 note(event)
 
+    def _note_run(self, event: ev.NestedRunStarted) -> None:
+        self._prefixes[event.span_id] = f"{self._find_prefix(event.parent_id)}{event.task or ''}/{event.name}/"
+
     def _note_task(self, event: ev.TaskStarted) -> None:
-        whole = self._lists.get(event.parent_id or "")
-        # What is delegated is of the task around it, and so is what runs inside.
-        if whole is not None or self._find_owner(event.parent_id) is None:
-            path = self._paths[event.span_id] = make_task_path(event.task or "", event.phase)
-            self._tasks.setdefault(path, [])
-            if whole is not None:
-                self._wholes[path] = whole
+        around = self._find_first(event.parent_id, self._paths, self._prefixes)
+        if around in self._paths and around not in self._lists:
+            return  # what is delegated is of the task around it
+        path = self._find_prefix(event.parent_id) + make_task_path(event.task or "", event.phase)
+        self._paths[event.span_id] = path
+        self._tasks.setdefault(path, [])
+        if (whole := self._find_owner(around)) is not None:
+            self._wholes[path] = whole
 
     def _note_items(self, event: ev.ItemsListed) -> None:
         if (path := self._paths.get(event.span_id)) is not None:
@@ -205,11 +211,13 @@ class TaskSpending:
 
     def _note_attempt(self, event: ev.LlmAttemptEnded) -> None:
         path, call = self._find_owner(event.parent_id), self._calls.get(event.parent_id or "")
-        if path is not None and call is not None:
-            attempt = self._last[event.parent_id or ""] = _Attempt(event.usage, event.time, *call)
-            self._tasks[path].append(attempt)
-            if (whole := self._wholes.get(path)) is not None:
-                self._tasks[whole].append(attempt)
+        if path is None or call is None:
+            return
+        attempt = self._last[event.parent_id or ""] = _Attempt(event.usage, event.time, *call)
+        around: str | None = path
+        while around is not None:
+            self._tasks[around].append(attempt)
+            around = self._wholes.get(around)
 
     def _note_reply(self, event: ev.LlmCallCompleted) -> None:
         attempt = self._last.pop(event.span_id, None)
@@ -217,15 +225,25 @@ class TaskSpending:
             attempt.served_model = event.model
 
     def _find_owner(self, span_id: str | None) -> str | None:
-        """The path of the task of the plan around a span, or of its item; that one included. None: there is none."""
-        while span_id is not None:
+        """The path of the task around a span, or of its item; that one included. None: there is none."""
+        while span_id is not None:  # for each request: a loop of its own
             if (path := self._paths.get(span_id)) is not None:
                 return path
             span_id = self._parents.get(span_id)
         return None
 
+    def _find_prefix(self, span_id: str | None) -> str:
+        """What paths of tasks begin with in the nested run around a span, that one included; else nothing."""
+        return self._prefixes.get(self._find_first(span_id, self._prefixes) or "", "")
+
+    def _find_first(self, span_id: str | None, *known: dict[str, str]) -> str | None:
+        """The innermost span around a span, that one included, that is known."""
+        while span_id is not None and not any(span_id in each for each in known):
+            span_id = self._parents.get(span_id)
+        return span_id
+
     def sum_task(self, path: str) -> UsageTotals | None:
-        """What the task at this path has spent by now; None for one that is not of this run itself."""
+        """What the task at this path has spent by now; None for one that has not begun."""
         if path not in self._tasks:
             return None
         totals = UsageTotals()
