@@ -58,7 +58,7 @@ class LoopThread:
         """End the loop and its thread, at exit; runs that are still going are stopped first."""
         if self.loop.is_running():
             with contextlib.suppress(TimeoutError):
-                self.submit(_end_all()).result(EXIT_LIMIT_S)
+                self.submit(_end_all()).result(2 * EXIT_LIMIT_S)  # which it takes half of, if nothing is stuck
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(timeout=EXIT_LIMIT_S)
         if not self.loop.is_running():

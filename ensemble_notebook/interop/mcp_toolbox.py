@@ -6,20 +6,22 @@ By the official `mcp` package, which is imported when a session is opened.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import re
 import shlex
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from typing import Any, Final, TextIO
 
 from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.domain.definitions.tool import Ask, SourcedTool, ToolResult, ToolSource
-from ensemble_notebook.domain.outputs.secrets import mask, protect, protect_named
+from ensemble_notebook.domain.outputs.secrets import MASK, is_secret_name, mask, protect, protect_named
 from ensemble_notebook.errors import (
     EnsembleError,
     MissingPackageError,
@@ -27,13 +29,17 @@ from ensemble_notebook.errors import (
     did_you_mean,
     summarize_error,
 )
+from ensemble_notebook.interop.mcp_process import END_LIMIT_S, HURRIED_END_LIMIT_S, ServerProcess, quote_line
 
 LONGEST_RESULT: Final = 100_000
 _PYTHONS: Final = ("python", "python3")
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]+")
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
-_LONGEST_WORDS: Final = 300
+# A value that has a name: ``--token=X``, ``API_KEY=X``, ``Authorization: X``.
+_NAMED: Final = re.compile(r"(-*[\w-]+(?:=|:\s*))(\S.*)", re.DOTALL)
+# The same inside an argument that is a command itself: ``sh -c 'serve --token X'``.
+_NAMED_INSIDE: Final = re.compile(r"""(?<![\w-])((?:[\w-]+\s*[=:]|--?[\w-]+\s)\s*["']?)([^\s"']+)""")
 _CONNECTION_CLOSED: Final = -32000
 """The code of an error of `mcp` for a server that is gone."""
 
@@ -92,7 +98,7 @@ class McpConnection:
         timeout_s: for its start and each call.
     """
 
-    command: tuple[str, ...]
+    command: tuple[str, ...] = field(repr=False)
     env: Mapping[str, str] = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     cwd: str | None
@@ -106,10 +112,15 @@ class McpConnection:
     @property
     def label(self) -> str:
         """What messages call it."""
-        return f"the MCP server {mask(shlex.join(self.command))!r}"
+        return f"the MCP server {self.told_command!r}"
+
+    @property
+    def told_command(self) -> str:
+        """The command or address, without its secrets."""
+        return mask(shlex.join(text for text, _ in _find_secrets(self.command)))
 
     def check(self) -> None:
-        """Check the headers, and have the secrets among them and in the environment masked from now on.
+        """Check the headers, and have the secrets among them, in the environment and the command masked from now on.
 
         Raises:
             ValidationError: a header is no text, or there is nothing that it could be sent to.
@@ -117,6 +128,8 @@ class McpConnection:
         if self.headers and not self.is_remote:
             raise ValidationError("headers are sent to an address; a server that is started is given env={...}.")
         protect_named(self.env)
+        for secret in chain.from_iterable(secrets for _, secrets in _find_secrets(self.command)):
+            protect(secret)
         given: Mapping[Any, Any] = self.headers
         for name, value in given.items():
             if not isinstance(name, str) or not _HEADER.fullmatch(name):
@@ -191,7 +204,7 @@ class McpToolbox(ToolSource):
     def __repr__(self) -> str:
         """The command or address, and the tools."""
         some = f".only({', '.join(map(repr, self.names))})" if self.names else ""
-        return f"<McpToolbox {mask(shlex.join(self.connection.command))}{some}>"
+        return f"<McpToolbox {self.connection.told_command}{some}>"
 
 
 class McpSession:
@@ -208,6 +221,8 @@ class McpSession:
         self._closing = asyncio.Event()
         self._asks: list[Ask] = []  # of the calls under way: a server does not say for which one it asks
         self._errors: TextIO | None = None
+        self._process: ServerProcess | None = None
+        self._has_checked_results = False
 
     @property
     def notice(self) -> str:
@@ -215,17 +230,27 @@ class McpSession:
         verb = "Connecting to" if self._connection.is_remote else "Starting"
         return f"{verb} {self._connection.label} ..."
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be said of the server once the run ends."""
+        printed = "" if self._process is None else self._process.describe_printed()
+        if not printed:
+            return ()
+        why = "which only messages of the protocol may do; have it print to its standard error"
+        return (f"{self._name()} printed to its standard output, {why}: {printed}.",)
+
     async def open(self) -> tuple[SourcedTool, ...]:
         """Start or reach the server, and list its tools.
 
         Raises:
             EnsembleError: it does not start, does not answer in time, or its tools can't be told apart.
         """
+        await _import("mcp")  # before the time of the server begins
         ready: asyncio.Future[tuple[SourcedTool, ...]] = asyncio.get_running_loop().create_future()
         self._life = asyncio.ensure_future(self._live(ready))
         try:
             async with asyncio.timeout(self._connection.timeout_s):
-                return await asyncio.shield(ready)
+                tools = await asyncio.shield(ready)
         except TimeoutError:
             self._life.cancel()
             limit = f"within {self._connection.timeout_s:g} s"
@@ -233,13 +258,15 @@ class McpSession:
         except asyncio.CancelledError:
             self._life.cancel()
             raise
+        if self._has_checked_results:  # `mcp` would import them in the first call
+            await _import("jsonschema.validators", "referencing.exceptions")
+        return tools
 
     async def close(self) -> None:
         """End the session, and the server if it was started for it."""
         self._closing.set()
         if self._life is not None:
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([self._life])
+            await asyncio.wait([self._life])
 
     def request_close(self) -> None:
         """The same, without waiting for it; on its own loop."""
@@ -247,13 +274,19 @@ class McpSession:
 
     async def _live(self, ready: asyncio.Future[tuple[SourcedTool, ...]]) -> None:
         """The whole life of the connection, which must end in the task in which it began."""
+        limit_s = HURRIED_END_LIMIT_S  # as where it is cancelled: whoever does so ends the loop
         try:
             async with self._connect() as client:
-                self._client = client
-                tools = await self._list_tools(client)
-                if not ready.done():
-                    ready.set_result(tools)
-                await self._closing.wait()
+                try:
+                    self._client = client
+                    tools = await self._list_tools(client)
+                    if not ready.done():
+                        ready.set_result(tools)
+                    await self._closing.wait()
+                    limit_s = END_LIMIT_S
+                finally:  # first, since the end of the client waits for what it has said
+                    if self._process is not None:
+                        await self._process.end(limit_s)
         except Exception as error:  # noqa: BLE001 - whatever ends the connection is told to whoever waits for it
             if not ready.done():
                 ready.set_exception(EnsembleError(self._explain(error, "could not be opened")))
@@ -284,8 +317,6 @@ class McpSession:
 
     def _reach(self) -> Any:
         """The way to the server, which is used once."""
-        from mcp import StdioServerParameters, stdio_client
-
         connection = self._connection
         if connection.is_remote:
             if not connection.headers:
@@ -294,14 +325,20 @@ class McpSession:
         command, *arguments = connection.command
         if self._errors is None:  # what it says of itself is kept apart, for the message when it ends
             self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
-        parameters = StdioServerParameters(
-            command=sys.executable if command in _PYTHONS else command,
-            args=arguments,
-            env=dict(connection.env),
-            cwd=connection.cwd,
-            encoding_error_handler="replace",
-        )
-        return stdio_client(parameters, errlog=self._errors)
+        command = sys.executable if command in _PYTHONS else command
+        if sys.platform == "win32":  # which has no process groups, and no pipes that asyncio takes
+            from mcp import StdioServerParameters, stdio_client
+
+            env, cwd = dict(connection.env), connection.cwd
+            parameters = StdioServerParameters(
+                command=command, args=arguments, env=env, cwd=cwd, encoding_error_handler="replace"
+            )
+            return stdio_client(parameters, errlog=self._errors)
+        from mcp.client.stdio import get_default_environment
+
+        env = get_default_environment() | dict(connection.env)
+        self._process = ServerProcess([command, *arguments], env, connection.cwd, self._errors)
+        return self._process
 
     async def _list_tools(self, client: Any) -> tuple[SourcedTool, ...]:
         listed: list[Any] = []
@@ -312,6 +349,7 @@ class McpSession:
             cursor = page.next_cursor
             if not cursor:
                 break
+        self._has_checked_results = any(each.output_schema for each in listed)
         by_name: dict[str, str] = {}
         for each in listed:
             name = _to_tool_name(each.name)
@@ -377,7 +415,7 @@ class McpSession:
         if isinstance(error, EnsembleError):
             return str(error)
         said = self._quote_errors() if quotes else ""
-        return f"{self._name()} {what}: {(str(error) or summarize_error(error)).rstrip('.')}.{said}"
+        return f"{self._name()} {what}: {_cut(str(error) or summarize_error(error)).rstrip('.')}.{said}"
 
     def _quote_errors(self) -> str:
         """The last line that it has written to its standard error, which often says why it ended."""
@@ -385,7 +423,7 @@ class McpSession:
             return ""
         self._errors.seek(0)
         lines = self._errors.read().strip().splitlines()
-        return f" It said last: {mask(lines[-1][:_LONGEST_WORDS])}" if lines else ""
+        return f" It said last: {quote_line(lines[-1])}" if lines else ""
 
 
 def _find_first(error: BaseException) -> BaseException:
@@ -430,6 +468,34 @@ def _read_command(server: object) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _find_secrets(command: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each argument of a command as it may be shown, with the secrets in it that their names give away."""
+    before = ""
+    for argument in command:
+        if before.startswith("-") and is_secret_name(before) and not argument.startswith("-"):
+            yield MASK, [argument]
+        else:
+            yield _hide_secrets(argument)
+        before = argument
+
+
+def _hide_secrets(text: str) -> tuple[str, list[str]]:
+    """A text as it may be shown, and the secrets that were in it."""
+    found = _NAMED.fullmatch(text)
+    if found is not None and (text.startswith("-") or ":" in found[1] or " " not in text):
+        start, value = found.groups()
+        if not _names_secret(start):
+            shown, secrets = _hide_secrets(value)  # as in ``--env=API_KEY=X``
+            return start + shown, secrets
+        return start + MASK, [value, value.rpartition(" ")[2]]  # ``Bearer X`` may come back without its first word
+    secrets = [value for start, value in _NAMED_INSIDE.findall(text) if _names_secret(start)]
+    return _NAMED_INSIDE.sub(lambda each: each[1] + MASK if _names_secret(each[1]) else each[0], text), secrets
+
+
+def _names_secret(start: str) -> bool:
+    return is_secret_name(start.strip("-=: \"'"))
+
+
 def _require_package() -> None:
     try:
         number = version("mcp")
@@ -437,6 +503,12 @@ def _require_package() -> None:
         raise MissingPackageError("Tools of MCP servers need mcp", extra="mcp") from None
     if int(number.partition(".")[0]) < 2:
         raise MissingPackageError(f"Tools of MCP servers need mcp 2.3 or later, and {number} is here", extra="mcp")
+
+
+async def _import(*modules: str) -> None:
+    """Import on a thread, since it takes seconds in a fresh process: the loop goes on, and can be stopped."""
+    for name in modules:
+        await asyncio.to_thread(importlib.import_module, name)
 
 
 def _to_tool_name(name: str) -> str:
@@ -449,6 +521,11 @@ def _write_content(content: Sequence[Any], structured: Any) -> str:
     text = "\n".join(_write_part(each) for each in content)
     if not text and structured is not None:
         text = json.dumps(structured, ensure_ascii=False)
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
+    """What a server said, as far as a model is told it."""
     if len(text) <= LONGEST_RESULT:
         return text
     left = f"\n... ({len(text):,} characters in all; the rest is left out. Ask for less at a time.)"

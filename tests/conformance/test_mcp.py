@@ -219,6 +219,23 @@ def test_e83_a_server_ends_with_the_kernel() -> None:
         psutil.Process(pid).wait(timeout=30)
 
 
+def test_e83_the_first_call_imports_nothing() -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from ensemble_notebook import *\n"
+        "llm = ScriptedChatModel(replies=[ToolUse('add', {'a': 2, 'b': 3}), 'done'])\n"
+        f"agent = Agent(role='Clerk', goal='Count', tools=mcp_tools({CALCULATOR!r}), llm=llm)\n"
+        "loaded = {}\n"
+        "async def main():\n"
+        "    async for event in Ensemble(tasks=[Task.of('Count', agent=agent)]).astream():\n"
+        "        loaded[type(event)] = set(sys.modules)\n"
+        "asyncio.run(main())\n"
+        "print(sorted(loaded[ToolCallCompleted] - loaded[ToolCallStarted]), 'jsonschema' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("[] True\n", "")
+
+
 def test_e83_on_the_callers_loop_too() -> None:
     ensemble = clerk([mcp_tools(CALCULATOR)], ToolUse("add", {"a": 2, "b": 3}))
 
@@ -317,6 +334,65 @@ def test_e83_of_a_huge_result_the_beginning_is_told() -> None:
     assert output.status is RunStatus.COMPLETED
     assert len(told(ensemble)[0]) < mcp_toolbox.LONGEST_RESULT + 200
     assert "20,000,000 characters in all; the rest is left out" in told(ensemble)[0]
+
+
+def test_e83_of_a_huge_error_the_beginning_is_told() -> None:
+    ensemble = clerk(odd("failing"), ToolUse("tell", {}))
+    ensemble.run()
+    assert told(ensemble)[0].startswith("Error: The MCP server 'python ")
+    assert len(told(ensemble)[0]) < mcp_toolbox.LONGEST_RESULT + 400
+    assert "1,000,000 characters in all; the rest is left out" in told(ensemble)[0]
+
+
+def test_e83_what_a_server_prints_is_one_warning(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    toolbox = mcp_tools(["python", str(SERVERS / "odd.py"), "talkative", "--token=quite-a-secret"])
+    ensemble = clerk(toolbox, ToolUse("tell", {}), ToolUse("tell", {}))
+    output = ensemble.run()
+    assert told(ensemble) == ["told", "told"]
+    assert tuple(capfd.readouterr()) == ("", "")
+    (warning,) = output.warnings
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [warning]
+    assert "talkative '--token=***'\" printed to its standard output, which only messages" in warning
+    assert warning.endswith("have it print to its standard error: 'Loading with --token=*** ...' and 5 more lines.")
+
+
+@pytest.mark.parametrize(
+    "arguments, shown",
+    [
+        (["--token=a-secret=="], "'--token=***'"),
+        (["--auth-token", "a-secret", "--port", "80"], "--auth-token '***' --port 80"),
+        (["env", "MY_API_KEY=a-secret", "serve"], "env 'MY_API_KEY=***' serve"),
+        (["-e", "PASSWORD=a-secret", "--env=TOKEN=a-secret"], "-e 'PASSWORD=***' '--env=TOKEN=***'"),
+        (["--header", "Authorization: Bearer a-secret"], "--header 'Authorization: ***'"),
+        (["sh", "-c", "API_KEY=a-secret serve --token a-secret --port 80"], "serve --token *** --port 80"),
+        (["--token", "--verbose", "a-word"], "--token --verbose a-word"),
+        (["http://host/mcp?token=a-secret"], "http://host/mcp?token=***"),
+    ],
+)
+def test_e83_secrets_of_a_command_are_not_shown(arguments: list[str], shown: str) -> None:
+    toolbox = mcp_tools(arguments if arguments[0][0] != "-" else ["serve", *arguments])
+    for text in (toolbox.label, repr(toolbox), repr(toolbox.connection)):
+        assert "a-secret" not in text
+    assert shown in repr(toolbox)
+
+
+def test_e83_a_secret_of_a_command_is_masked_in_all_that_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "one-that-nobody-sees"
+    toolbox = mcp_tools(["python", str(SERVERS / "odd.py"), "talkative", "--api-key", secret])
+    output = clerk(toolbox, ToolUse("tell", {}), verbose=True).run()
+    output.trace.save(file := tmp_path / "run.trace.json")
+    output.export(page := tmp_path / "run.html")
+    shown = [file.read_text(), page.read_text(), output.frames.spans.to_csv(), caplog.text, repr(output)]
+    assert "talkative --api-key" in shown[0]
+    assert not [each for each in shown if secret in each]
+    failed = clerk(mcp_tools(["no-such-command", "--api-key", secret]))
+    with pytest.raises(TaskExecutionError) as caught:
+        failed.run()
+    assert secret not in str(caught.value)
 
 
 # --- Declared ---------------------------------------------------------------------------------------------------------

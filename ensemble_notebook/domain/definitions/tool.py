@@ -167,6 +167,10 @@ class ToolSession(Protocol):
     def notice(self) -> str:
         """What is being done while it is opened."""
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What is to be said of it once the run ends."""
+
     async def open(self) -> tuple[SourcedTool, ...]:
         """Open it, and list all tools of the source."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.run_context import leave_context
 from ensemble_notebook.domain.definitions.tool import SourcedTool, ToolSession, ToolSource, list_tool_names
+from ensemble_notebook.domain.events import Warned
 from ensemble_notebook.engine.agent.prepared_models import StartupSpan
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.function_caller import call_safely
@@ -82,6 +83,8 @@ class PreparedTools:
             call_on_loop(opening.get_loop(), opening.cancel)
         for startup in self._startups:
             startup.cancel()
+        for message in (each for _, session in self._sessions for each in session.warnings):
+            self._run.emit(Warned, message=message)
 
     async def close(self, limit_s: float) -> None:
         """Close all sessions, and wait for those of this loop, at most so long."""

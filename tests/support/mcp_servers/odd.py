@@ -30,6 +30,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             return {"tools": [{**TELL, "name": name}], **after}
         return {"tools": [TELL, TELL] if HOW == "alike" else [TELL]}
     if method == "tools/call":
+        if HOW == "talkative":
+            print("Loading with", sys.argv[-1], "...\n{}\n\nready", flush=True)
         if HOW == "silent":
             return None
         if HOW == "malformed":
@@ -52,6 +54,9 @@ for line in sys.stdin:
     asked = json.loads(line)
     if HOW == "modern" and asked["method"] == "initialize":
         send({"id": asked["id"], "error": {"code": -32601, "message": "Method not found: initialize"}})
+        continue
+    if HOW == "failing" and asked["method"] == "tools/call":
+        send({"id": asked["id"], "error": {"code": -32603, "message": "x" * 1_000_000}})
         continue
     if "id" in asked and (result := answer(asked["method"], asked.get("params") or {})) is not None:
         modern = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if HOW == "modern" else {}
