@@ -11,6 +11,7 @@ from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.definition import list_given
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.json_schema import find_schema_faults
 from ensemble_notebook.domain.definitions.limits import Pricing
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.secrets import protect_environment
@@ -165,12 +166,19 @@ def _list_tool_holders(graph: Graph) -> Iterable[Agent | Task]:
 
 
 def _find_type_problems(graph: Graph) -> Iterator[Problem]:
-    """Output types that have no JSON schema."""
+    """Output types that have no JSON schema, and classes whose schema nothing fits; other schemas were looked at."""
     for node in graph.all_tasks:
-        if node.task.output_type is None:
+        kind = node.task.output_type
+        if kind is None:
             continue
         try:
-            get_output_format(node.task.output_type)
+            faults = find_schema_faults(get_output_format(kind).schema) if isinstance(kind, type) else []
         except Exception as error:  # noqa: BLE001 - pydantic's for fields that JSON does not know, the validator's
             message = f"The output_type of task {node.name!r} has no JSON schema: {summarize_error(error)}"
             yield Problem(message, node.task, "output_type")
+            continue
+        for fault in faults:
+            where = ".".join(map(str, fault.path))
+            yield Problem(
+                f"The output_type of task {node.name!r}, at {where}: {fault.message}", node.task, "output_type"
+            )

@@ -19,6 +19,8 @@ class Row(TypedDict):
     title: str
 
 
+BROKEN = {"type": "object", "properties": {"a": {"enum": []}}}
+
 TASK = "tasks: [{description: x, output_type: %s}]"
 
 
@@ -114,7 +116,16 @@ def test_familiar_word_of_another_tool_is_read():
         ("{type: object, properties: {a: {type: «strin»}}}", r"'strin' is no type of JSON. Did you mean 'string'\?"),
         ("{type: object, properties: {a: «string»}}", "'a' takes a JSON schema, and this is the text 'string'"),
         ("{type: object, properties: {a: {items: {«minimun»: 1}}}}", r"Did you mean 'minimum'\?"),
+        ("{type: object, required: «true»}", 'true is not of type "array"'),
+        ("{type: object, properties: {a: {maximum: «x»}}}", 'output_type.*: "x" is not of type "number"'),
+        ("{type: object, properties: {a: {pattern: «'('»}}}", "is no regular expression"),
+        ("{type: object, properties: {a: {$ref: «'#/$defs/b'»}}}", "Pointer '/.defs/b' does not exist"),
+        ("{type: object, properties: {a: {enum: «[]»}}}", "no value fits 'enum'"),
+        ("{type: object, properties: {a: {minimum: 5, maximum: «3»}}}", "no value fits both 'minimum' and 'maximum'"),
+        ("{properties: {a: {items: {enum: [b], const: «c»}}}}", "no value fits both 'enum' and 'const'"),
+        ("{properties: {a: false}, required: «[a]»}", "no value fits both 'properties' and 'required'"),
+        ("«broken»", "is a JSON schema with a mistake: at properties.a.enum, no value fits 'enum'"),
     ],
 )
 def test_mistake_in_a_shape_is_shown_in_its_place(text, told):
-    assert_mistakes(TASK % text, told, namespace={"Report": Report, "three": 3, "Text": str})
+    assert_mistakes(TASK % text, told, namespace={"Report": Report, "three": 3, "Text": str, "broken": BROKEN})

@@ -28,7 +28,14 @@ class Row(TypedDict):
 
 @pytest.mark.parametrize(
     "kind",
-    [Model, Record, Row, {"type": "object"}, {"properties": {"a": {"type": "string"}}}, {"$ref": "#/$defs/a"}],
+    [
+        Model,
+        Record,
+        Row,
+        {"type": "object"},
+        {"properties": {"a": {"type": "string"}}},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}},
+    ],
     ids=lambda kind: getattr(kind, "__name__", str(kind)),
 )
 def test_classes_with_fields_and_schemas_of_objects_can_be_used_e2(kind: Any) -> None:

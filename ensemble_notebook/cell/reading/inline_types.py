@@ -12,15 +12,19 @@ from typing import Any, Final
 from ensemble_notebook.cell.reading.values import describe_node, expect_value, read_data
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.domain.definitions.json_schema import find_schema_faults
 from ensemble_notebook.domain.definitions.output_type import Path, Verbatim, is_json_schema, read_type_fields
 
 
 def read_inline_type(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
     """Read a JSON schema, or fields as one; report what is wrong in it, and leave it out."""
     if is_json_schema({key.text: _outline(each) for key, each in node.pairs}):
-        check_schema(node, label, report)
         found: dict[str, Any] = read_data(node, label)
-        return found
+        is_wrong = not check_schema(node, label, report)
+        for fault in () if is_wrong else find_schema_faults({"type": "object", **found}):
+            is_wrong = True
+            report.add_mistake(_find_node(node, fault.path).place, f"{label}: {fault.message}", fault.hint)
+        return {"type": "object"} if is_wrong else found
 
     def place_mistake(path: Path, message: str, hint: str) -> None:
         report.add_mistake(_find_node(node, path).place, message, hint)
@@ -91,22 +95,25 @@ VALUE_KEYWORDS: Final = frozenset(
 _KEYWORDS: Final = sorted(SCHEMA_KEYWORDS | SCHEMA_LIST_KEYWORDS | SCHEMA_MAPPING_KEYWORDS | VALUE_KEYWORDS)
 
 
-def check_schema(node: Node, label: str, report: MistakeReport) -> None:
-    """Report the keywords and types that JSON schemas do not have, in this one and in those inside it."""
+def check_schema(node: Node, label: str, report: MistakeReport) -> bool:
+    """Report the keywords and types that JSON schemas do not have, in this one and in those inside it; true if none."""
     if isinstance(node, ScalarNode) and node.text in ("true", "false"):
-        return
+        return True
     if not isinstance(node, MappingNode):
         message = f"{label} takes a JSON schema, and this is {describe_node(node)}."
         report.add_mistake(node.place, message, "Write e.g. {type: string}.")
-        return
+        return False
+    is_spelt = True
     for key, each in node.pairs:
         if key.text not in _KEYWORDS and not key.text.startswith("x-"):
             message = f"{quote(key.text)} is no keyword of JSON schemas.{suggest_name(key.text, _KEYWORDS)}"
             report.add_mistake(key.place, message, "Keywords of your own begin with x-.")
+            is_spelt = False
         elif key.text == "type":
-            _check_types(each, report)
+            is_spelt &= _check_types(each, report)
         for name, inner in _find_inner_schemas(key.text, each):
-            check_schema(inner, quote(name), report)
+            is_spelt &= check_schema(inner, quote(name), report)
+    return is_spelt
 
 
 def _find_inner_schemas(keyword: str, node: Node) -> Iterator[tuple[str, Node]]:
@@ -119,9 +126,12 @@ def _find_inner_schemas(keyword: str, node: Node) -> Iterator[tuple[str, Node]]:
         yield from ((key.text, each) for key, each in node.pairs)
 
 
-def _check_types(node: Node, report: MistakeReport) -> None:
+def _check_types(node: Node, report: MistakeReport) -> bool:
+    is_spelt = True
     for each in node.items if isinstance(node, ListNode) else [node]:
         if not isinstance(each, ScalarNode) or each.text not in JSON_TYPES:
             word = each.text if isinstance(each, ScalarNode) else describe_node(each)
             message = f"{quote(word)} is no type of JSON.{suggest_name(word, JSON_TYPES)}"
             report.add_mistake(each.place, message, f"Types are: {join_names(JSON_TYPES)}.")
+            is_spelt = False
+    return is_spelt

@@ -14,6 +14,7 @@ from enum import Enum, Flag
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.definition import Definition
+from ensemble_notebook.domain.definitions.json_schema import find_schema_faults
 from ensemble_notebook.domain.value_text import PlainValueError, read_plain_value
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, find_nearest
 
@@ -46,7 +47,11 @@ def find_output_type_fault(kind: Any) -> str | None:
 def _find_schema_fault(schema: Mapping[str, Any]) -> str | None:
     kind = schema.get("type", "object" if "properties" in schema or "$ref" in schema else None)
     if kind == "object":
-        return None
+        faults = find_schema_faults({"type": "object", **schema})
+        shown = [
+            f"at {'.'.join(map(str, each.path)) or 'its root'}, {each.message} {each.hint}".strip() for each in faults
+        ]
+        return f"is a JSON schema with a mistake: {' '.join(shown)}".removesuffix(".") if shown else None
     return (
         f"must be a JSON schema of type 'object', got type {kind!r}. Wrap it: {{'type': 'object', 'properties': ...}}"
     )

@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.json_schema import make_validator
 from ensemble_notebook.domain.value_text import DEEPEST, read_json
 from ensemble_notebook.errors import OutputParsingError
 
@@ -145,21 +146,15 @@ def _make_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
     """What holds a value to a schema.
 
     Raises:
-        Exception: it is no schema, or refers to another document, which nobody fetches.
+        Exception: as `make_validator`.
     """
-    from jsonschema_rs import validator_for
-
-    validator = validator_for(dict(schema), retriever=_refuse_to_fetch)
+    validator = make_validator(schema)
 
     def check(value: Any) -> Any:
         validator.validate(value)
         return value
 
     return check
-
-
-def _refuse_to_fetch(address: str) -> Any:
-    raise LookupError(f"{address} is not fetched; put its definitions under $defs")
 
 
 def _describe_fault(error: Exception) -> str:
