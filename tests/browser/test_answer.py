@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
+    from tests.browser.conftest import Opener
 
 REPLY: Final = r"""# Tides
 
@@ -28,6 +29,8 @@ Two **high** tides a day, *about* 12 h 25 min apart; ~~always~~ mostly. Run `tid
 | North Pier | 06:40 | $3.9$ m |
 
 ## How it comes
+
+### Why
 
 1. The moon pulls: $F = G\frac{m_1 m_2}{r^2}$.
 2. The earth turns.
@@ -70,6 +73,19 @@ FIND_ACTIVE_IN_VIEW: Final = """() => [...document.querySelectorAll(".ensemble-t
     each.matches("a, img, iframe, script, object, embed, form, link, meta, video, audio, math, x") ||
     [...each.attributes].some(({name}) => name.startsWith("on") || ["href", "src"].includes(name))
 ).map(each => each.outerHTML.slice(0, 200))"""
+# The sizes of text and headings, in the order of their levels, and what code stands on.
+MEASURE_LOOKS: Final = """() => {
+    const answer = document.querySelector(".ensemble-answer");
+    const looks = (part) => getComputedStyle(answer.querySelector(part));
+    return {
+        sizes: ["p", "h6", "h5", "h4"].map(part => parseFloat(looks(part).fontSize)),
+        grounds: ["p code", "pre"].map(part => looks(part).backgroundColor),
+    };
+}"""
+MEASURE_SIDES: Final = """() => [".ensemble-timeline", ".ensemble-answer"].map(part => {
+    const { left, right } = document.querySelector(part).getBoundingClientRect();
+    return [left, right];
+})"""
 COUNT_TYPESET: Final = """() => document.querySelectorAll(".jp-OutputArea-output mjx-container").length"""
 
 
@@ -122,10 +138,25 @@ def test_an_answer_is_laid_out_and_its_formulas_are_typeset_c30a(page: Page, lab
     wait_for(lambda: page.evaluate(COUNT_TYPESET) == 3, 60)
     for text in SOURCES:
         assert text in notebook.output(0)
+    looks = page.evaluate(MEASURE_LOOKS)
+    text, *headings = looks["sizes"]
+    assert text <= headings[0] < headings[1] < headings[2]
+    assert "rgba(0, 0, 0, 0)" not in looks["grounds"]
     assert page.evaluate(FIND_ACTIVE) == []
     assert noticed == []
     photograph(f"answer-{where.replace(' ', '-').lower()}-{theme}", notebook.outputs(0))
     notebook.shut_down()
+
+
+def test_an_answer_is_as_wide_as_the_timeline_above_it_c30a(open_in_window: Opener) -> None:
+    setup = (
+        "%load_ext ensemble_notebook\nimport ensemble_notebook\nm = ensemble_notebook.ScriptedChatModel(default='Ebb')"
+    )
+    notebook = open_in_window(setup, "%%ensemble\nllm: m\ntasks: [Say a word]")
+    notebook.run_to_end(0, 1)
+    notebook.outputs(1).locator(".ensemble-answer").wait_for()
+    timeline, answer = notebook.page.evaluate(MEASURE_SIDES)
+    assert answer == pytest.approx(timeline, abs=1)
 
 
 @pytest.mark.parametrize("where", [LAB, NOTEBOOK])

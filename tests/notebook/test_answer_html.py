@@ -23,7 +23,11 @@ ALPHABET: Final = re.compile(
     r'|<t[dh] style="text-align:(?:left|center|right)">|<ul style="list-style:none">'
     r'|<span style="float:left;min-width:1\.6em;margin-left:-2em;text-align:right">'
     r'|<div style="opacity:0\.7;font-size:85%">'
-    rf'|<div class="mathjax_ignore tex2jax_ignore">|<(?:span|div) class="{TYPESET}">'
+    r'|<h[456] style="font-size:(?:1|1\.15|1\.3)em;font-style:normal;font-weight:600;margin:0\.8em 0 0\.4em">'
+    r'|<code style="background:(?:none;padding:0|rgba\(128,128,128,0\.15\);border-radius:4px;padding:1px 4px)">'
+    r'|<pre style="background:rgba\(128,128,128,0\.08\);border:1px solid rgba\(128,128,128,0\.35\);border-radius:6px;'
+    r'padding:9px 12px">'
+    rf'|<div class="ensemble-answer mathjax_ignore tex2jax_ignore">|<(?:span|div) class="{TYPESET}">'
     r"|[A-Za-z0-9 ]|[^\x00-\x7f]|&#[0-9]{1,3};)*+"
 )  # fmt: skip
 HARMFUL: Final = re.compile(
@@ -43,15 +47,16 @@ READERS: Final = {
 def body(markdown: str) -> str:
     """What is written inside the element that holds all of it."""
     html = write_answer(markdown)
-    start, end = '<div class="mathjax_ignore tex2jax_ignore">', "</div>"
+    start, end = '<div class="ensemble-answer mathjax_ignore tex2jax_ignore">', "</div>"
     assert html.startswith(start)
     assert html.endswith(end)
     return html[len(start) : -len(end)]
 
 
 def show(markdown: str) -> str:
-    """The same with characters in place of their numbers, and no element around a single one."""
+    """The same with characters in place of their numbers, no element around a single one, and no looks of ours."""
     html = re.sub(r"<span>(&#[0-9]+;)</span>", r"\1", body(markdown))
+    html = re.sub(r'<(h[456]|code|pre) style="[^"]*">', r"<\1>", html)
     return re.sub("&#([0-9]+);", lambda match: chr(int(match[1])), html)
 
 

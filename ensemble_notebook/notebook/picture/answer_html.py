@@ -30,16 +30,24 @@ _DEEPEST: Final = 32
 """Levels of blocks, of which a list takes two, and of emphasis in each other. Pages have their own limits."""
 
 _TAG: Final = re.compile("p|h[1-6]|ul|ol|li|blockquote|table|thead|tbody|t[rhd]|strong|em|s")
-# Smaller than those of the notebook around it, whose chapters they are not.
+# Further down than in the notebook around it, whose chapters they are not. Pages set the last ones smaller than text.
 _HEADINGS: Final = {"h1": "h4", "h2": "h5", "h3": "h6"}
-_FRAME: Final = "border:1px solid rgba(128,128,128,0.35);border-radius:4px;padding:2px 12px"
+_SIZES: Final = {"h4": "1.3em", "h5": "1.15em", "h6": "1em"}
+_HEADING: Final = "font-size:{};font-style:normal;font-weight:600;margin:0.8em 0 0.4em"
+# The same looks as those of a text in the timeline.
+_FRAME: Final = "border:1px solid rgba(128,128,128,0.35);border-radius:6px;padding:2px 12px"
+_CODE: Final = '<code style="background:rgba(128,128,128,0.15);border-radius:4px;padding:1px 4px">{}</code>'
+_PRE: Final = (
+    '<pre style="background:rgba(128,128,128,0.08);border:1px solid rgba(128,128,128,0.35);border-radius:6px;'
+    'padding:9px 12px"><code style="background:none;padding:0">{}</code></pre>'
+)
 _WROTE: Final = '<div style="opacity:0.75;font-size:85%">{} wrote:</div>'
 _ALIGNED: Final = {f"text-align:{side}": f' style="text-align:{side}"' for side in ("left", "center", "right")}
 _LEFT: Final = _ALIGNED["text-align:left"]  # JupyterLab sets numbers: from the right, unless it is told
 _NUMBERED: Final = '<ul style="list-style:none">'
 _NUMBER: Final = '<span style="float:left;min-width:1.6em;margin-left:-2em;text-align:right">{}</span> '
 _LANGUAGE: Final = '<div style="opacity:0.7;font-size:85%">{}</div>'
-_LEFT_ALONE: Final = "mathjax_ignore tex2jax_ignore"
+_LEFT_ALONE: Final = "ensemble-answer mathjax_ignore tex2jax_ignore"
 _TYPESET: Final = "mathjax_process tex2jax_process"
 # Characters that a page does not show, as pictures of themselves; line breaks and tabs stay.
 _CONTROLS: Final = {
@@ -120,9 +128,9 @@ def _write_blocks(tokens: Sequence[Token]) -> Iterator[str]:
             yield from _write_inline(token.children or ())
         elif token.type in ("fence", "code_block"):
             yield _LANGUAGE.format(escape_markdown(token.info.strip())) if token.info.strip() else ""
-            yield f"<pre><code>{escape_markdown(token.content)}</code></pre>"
+            yield _PRE.format(escape_markdown(token.content))
         elif token.type == FORMULA:
-            yield _write_formula(token, "div", "<pre><code>{}</code></pre>")
+            yield _write_formula(token, "div", _PRE)
         elif token.type == "hr":
             yield "<hr>"
         elif token.type.startswith("ordered_list") and not lists[place]:
@@ -159,9 +167,9 @@ def _write_inline(tokens: Sequence[Token]) -> Iterator[str]:
         if token.type == "text":
             yield escape_markdown(token.content)
         elif token.type == "code_inline":
-            yield f"<code>{escape_markdown(token.content)}</code>"
+            yield _CODE.format(escape_markdown(token.content))
         elif token.type == FORMULA:
-            yield _write_formula(token, "span", "<code>{}</code>")
+            yield _write_formula(token, "span", _CODE)
         elif token.type == "softbreak":
             yield "&#10;"
         elif token.type == "hardbreak":
@@ -178,6 +186,8 @@ def _write_tag(token: Token) -> str:
     tag = _HEADINGS.get(token.tag, token.tag)
     if token.nesting < 0:
         return f"</{tag}>"
+    if tag in _SIZES:
+        return f'<{tag} style="{_HEADING.format(_SIZES[tag])}">'
     aligned = _ALIGNED.get(str(token.attrs.get("style")), _LEFT) if token.tag in ("th", "td") else ""
     return f"<{tag}{aligned}>"
 
