@@ -68,13 +68,12 @@ class Cell:
             name: of the variable that the output is bound to, which its earlier runs are remembered under.
         """
         from ensemble_notebook.ensemble.cost_estimation import estimate, find_usual_replies
-        from ensemble_notebook.ensemble.run_checks import make_pricing
 
         definition = self.definition
         try:
             items = list_known_items(self.graph, self.inputs)
-            replies, pricing = find_usual_replies(definition.name or name, self.graph), make_pricing(definition)
-            found = estimate(definition, self.graph, self.inputs, pricing, datetime.now(UTC), items, replies)
+            replies = find_usual_replies(definition.name or name, self.graph)
+            found = estimate(definition, self.graph, self.inputs, datetime.now(UTC), items, replies)
             if self.scorers is None:
                 return found
             from ensemble_notebook.ensemble.many_runs.map_run import add_judges

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.amounts import DOLLARS
 from ensemble_notebook.domain.definitions.delegation import DelegationPolicy
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, TaskNoun
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagerPrompt
@@ -42,6 +43,7 @@ class RunSpec:
         memory: the store of all scopes; None where no task has any.
         text_filter: takes the texts out of what is told of the run; None where they are kept.
         pricing: what requests cost, for the budget.
+        currency: of its costs.
         review_handler: whoever is asked; None where nobody can be.
         person: whom the runs inside ask that have no review handler of their own; None where nobody can be asked.
         row: name of the row that it is the run of, in a map; None elsewhere.
@@ -82,6 +84,7 @@ class RunSpec:
     text_filter: TextFilter | None = None
     budget: Budget | None = None
     pricing: Pricing | None = None
+    currency: str = DOLLARS
     rate_limit: RateLimit | None = None
     review_handler: ReviewHandler | None = None
     person: ReviewHandler | None = None

@@ -22,14 +22,14 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
-from ensemble_notebook.domain.definitions.limits import Price, Pricing
+from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price, get_currency
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
 from ensemble_notebook.domain.definitions.own_prompt import get_prompt_places
 from ensemble_notebook.domain.definitions.templates import ITEM, PlacedText
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, get_llm_key, resolve_llm
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, get_llm_key
 from ensemble_notebook.domain.planning.known_items import NONE_KNOWN, KnownItems, list_known_items
 from ensemble_notebook.domain.planning.team import AgentResolver
 from ensemble_notebook.domain.seams.chat_port import make_task_path
@@ -41,6 +41,7 @@ from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
 from ensemble_notebook.errors import EnsembleError, StoreError
 from ensemble_notebook.models.model_kinds import identify_model
 from ensemble_notebook.models.model_spec import ModelIdentity
+from ensemble_notebook.trace.folding.prices import calculate_price
 from ensemble_notebook.trace.store.run_store import RunStore
 
 BYTES_PER_TOKEN: Final = 4
@@ -60,10 +61,10 @@ def estimate(
     ensemble: EnsembleDefinition,
     graph: Graph,
     values: Mapping[str, Any],
-    pricing: Pricing,
     at: datetime,
     items: KnownItems = NONE_KNOWN,
     replies: Mapping[str, int] = MappingProxyType({}),
+    currency: str | None = None,
 ) -> CostEstimate:
     """What a run would take.
 
@@ -71,17 +72,18 @@ def estimate(
         ensemble: a valid one.
         graph: of it.
         values: of the template variables; those without a value are left as they are.
-        pricing: what requests cost.
         at: when it would run; list prices depend on the date.
         items: those that are known by now.
         replies: usual tokens of a reply, by the path of the task; see `find_usual_replies`.
+        currency: of the run that it is a part of; None: its own.
     """
+    currency = currency or get_currency(ensemble.cost)
     resolved = AgentResolver(values).resolve_graph(graph)
-    estimator = _Estimator(ensemble, resolved, values, pricing, at, items, replies)
+    estimator = _Estimator(ensemble, resolved, values, at, items, replies, currency)
     budget = ensemble.budget
     return CostEstimate(
         tasks=tuple(estimator.tasks()),
-        currency="USD" if ensemble.cost is None else ensemble.cost.currency,
+        currency=currency,
         limit=None if budget is None or budget.max_cost is None else Decimal(str(budget.max_cost)),
         assumed_reply=USUAL_REPLY if estimator.is_assuming else None,
     )
@@ -111,6 +113,7 @@ class _AgentShare:
 
     Attributes:
         model: who replies.
+        rates: what the model costs; None: by the public price list.
         prompt: tokens of the first request.
         rounds: replies that it may take, and likely takes.
         is_sure: whether it is done at all.
@@ -119,6 +122,7 @@ class _AgentShare:
     """
 
     model: ModelIdentity
+    rates: CostConfiguration | None
     prompt: Range[int]
     rounds: Range[int]
     is_sure: bool
@@ -157,10 +161,10 @@ class _Estimator:
         ensemble: EnsembleDefinition,
         graph: Graph,
         values: Mapping[str, Any],
-        pricing: Pricing,
         at: datetime,
         items: KnownItems,
         replies: Mapping[str, int],
+        currency: str,
     ) -> None:
         self.is_assuming = False
         self._items = items
@@ -168,7 +172,7 @@ class _Estimator:
         self._ensemble = ensemble
         self._graph = graph
         self._values = values
-        self._pricing = pricing
+        self._currency = currency
         self._at = at
         self._identities: dict[object, ModelIdentity] = {}
         self._has_manager = ensemble.workflow is Workflow.HIERARCHICAL
@@ -179,7 +183,7 @@ class _Estimator:
             yield replace(self._estimate_task(node).times(rounds), rounds=rounds)
         if self._has_manager:
             for member in self._graph.team:
-                yield self._estimate_worker(member.agent)
+                yield self._estimate_worker(member)
 
     def _estimate_task(self, node: TaskNode) -> TaskEstimate:
         is_sure = not node.when and (node.phase is None or not self._graph.phases[node.phase].when)
@@ -210,9 +214,9 @@ class _Estimator:
 
     def _size_shares(self, node: TaskNode, agent: Agent, is_sure: bool) -> list[_AgentShare]:
         """What a task is for its agent, and for its fallback; of one that runs for each item, what one item is."""
-        shares = [self._size_share(node, agent, node.llm, is_sure)]
+        shares = [self._size_share(node, agent, node.llm, node.rates, is_sure)]
         if node.fallback is not None:
-            takes_over = self._size_share(node, node.fallback, node.fallback_llm, is_sure=False)
+            takes_over = self._size_share(node, node.fallback, node.fallback_llm, node.fallback_rates, is_sure=False)
             shares.append(replace(takes_over, is_likely=False))
         return shares
 
@@ -241,7 +245,7 @@ class _Estimator:
         inner: Any = node.task.ensemble
         values = {**inner.inputs, **fill_inputs(node.task.inputs, self._values)}
         graph = check_ensemble(inner)[0]
-        found = estimate(inner, graph, values, self._pricing, self._at, list_known_items(graph, values))
+        found = estimate(inner, graph, values, self._at, list_known_items(graph, values), currency=self._currency)
         models = dict.fromkeys(each.model for each in found.tasks if each.model is not None)
         return TaskEstimate(
             name=node.name,
@@ -255,7 +259,9 @@ class _Estimator:
             servers=found.servers,
         )
 
-    def _size_share(self, node: TaskNode, agent: Agent, llm: Any, is_sure: bool) -> _AgentShare:
+    def _size_share(
+        self, node: TaskNode, agent: Agent, llm: Any, rates: CostConfiguration | None, is_sure: bool
+    ) -> _AgentShare:
         task = node.task
         instructions = "" if task.output_type is None else get_output_format(task.output_type).instructions
         tools = Toolbox((*agent.tools, *task.tools)).specs
@@ -276,7 +282,8 @@ class _Estimator:
             most += agent.max_iterations + WARNINGS_BEFORE_END
             likely += len(self._graph.team) if self._has_manager else 1
         model = self._get_identity(llm)
-        return _AgentShare(model, prompt, Range(1, most, min(likely, most)), is_sure, self._find_reply(node, model))
+        replies = Range(1, most, min(likely, most))
+        return _AgentShare(model, rates, prompt, replies, is_sure, self._find_reply(node, model))
 
     def _find_reply(self, node: TaskNode | None, model: ModelIdentity) -> int:
         """Likely tokens of a reply: as in earlier runs, else as assumed."""
@@ -285,8 +292,9 @@ class _Estimator:
         self.is_assuming = self.is_assuming or found is None
         return min(USUAL_REPLY if found is None else found, _estimate_reply(model).high)
 
-    def _estimate_worker(self, agent: Agent) -> TaskEstimate:
+    def _estimate_worker(self, member: TeamMember) -> TaskEstimate:
         """What a worker may be asked for by the manager, whose words are at most as long as a reply."""
+        agent = member.agent
         tools = Toolbox(agent.tools).specs
         size = _estimate_size(
             [
@@ -296,8 +304,8 @@ class _Estimator:
         )
         most = 1 + (agent.max_iterations + WARNINGS_BEFORE_END if tools else 0)
         prompt = Range(size.low, size.high + MAX_OUTPUT_TOKENS, size.low + USUAL_REPLY)
-        model, rounds = self._get_identity(resolve_llm(agent, self._ensemble)), Range(1, most, min(2, most))
-        share = _AgentShare(model, prompt, rounds, is_sure=False, reply=self._find_reply(None, model))
+        model, rounds = self._get_identity(member.llm), Range(1, most, min(2, most))
+        share = _AgentShare(model, member.rates, prompt, rounds, is_sure=False, reply=self._find_reply(None, model))
         rare = [replace(share, is_likely=False)] * (self._ensemble.manager_max_iterations - 1)
         return self._add_shares(agent.role, agent.role, [share, *rare])
 
@@ -327,18 +335,25 @@ class _Estimator:
         return total
 
     def _estimate_cost(self, share: _AgentShare) -> Range[Decimal] | None:
-        low = self._find_price(share.model, share.input_tokens.low, share.output_tokens.low)
+        # The least where all of the prompt is in the provider's cache already.
+        low = self._find_price(share, share.input_tokens.low, share.output_tokens.low, cached=share.input_tokens.low)
         # All requests at the rate of the largest one, since some prices rise with the length of the prompt.
-        largest = self._find_price(share.model, share.largest_input, _estimate_reply(share.model).high)
-        likely = self._find_price(share.model, share.input_tokens.likely, share.output_tokens.likely)
+        largest = self._find_price(share, share.largest_input, _estimate_reply(share.model).high)
+        likely = self._find_price(share, share.input_tokens.likely, share.output_tokens.likely)
         if low is None or largest is None or likely is None:
             return None
         inputs = largest.input * share.input_tokens.high / share.largest_input
         return Range(low.total, inputs + share.rounds.high * largest.output, likely.total)
 
-    def _find_price(self, model: ModelIdentity, inputs: int, outputs: int) -> Price | None:
-        usage = TokenUsage(input_tokens=inputs, output_tokens=outputs)
-        return self._pricing(usage, provider=model.provider, model=model.name, at=self._at)
+    def _find_price(self, share: _AgentShare, inputs: int, outputs: int, cached: int | None = None) -> Price | None:
+        return calculate_price(
+            TokenUsage(input_tokens=inputs, output_tokens=outputs, cache_read_tokens=cached),
+            provider=share.model.provider,
+            model=share.model.name,
+            at=self._at,
+            rates=share.rates,
+            currency=self._currency,
+        )
 
     def _get_identity(self, llm: Any) -> ModelIdentity:
         key = get_llm_key(llm)

@@ -30,7 +30,7 @@ from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.engine.task.handler_runner import leave_with
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
-from ensemble_notebook.ensemble.run_checks import check_runnable, make_pricing
+from ensemble_notebook.ensemble.run_checks import check_runnable
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import ask_person_here, make_run_spec, make_source
 from ensemble_notebook.ensemble.run_settings import (
@@ -632,7 +632,7 @@ class Ensemble(RunnableEnsemble):
         from ensemble_notebook.ensemble.cost_estimation import estimate, find_usual_replies
 
         replies = find_usual_replies(self.name, graph)
-        return estimate(self, graph, written, make_pricing(self), datetime.now(UTC), items, replies)
+        return estimate(self, graph, written, datetime.now(UTC), items, replies)
 
     @classmethod
     def from_yaml(cls, source: str | Path, namespace: Mapping[str, Any] | None = None) -> Self:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from ensemble_notebook.domain.config import config
-from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.agent import Agent, get_core_llm
 from ensemble_notebook.domain.definitions.definition import list_given
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.json_schema import find_schema_faults
-from ensemble_notebook.domain.definitions.limits import Pricing
+from ensemble_notebook.domain.definitions.limits import CostConfiguration, get_currency
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.secrets import protect_environment
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
-from ensemble_notebook.domain.planning.ensemble_texts import walk_tasks
-from ensemble_notebook.domain.planning.graph import Graph, get_llm_key
+from ensemble_notebook.domain.planning.execution_plan import describe_llm
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, get_llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.limits.budget_account import describe_unknown_price
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, summarize_error
+from ensemble_notebook.evaluation.scorer import Scorer
 from ensemble_notebook.models.langchain.tracing import find_tracing_variable
 from ensemble_notebook.models.model_kinds import identify_model
 from ensemble_notebook.trace.folding.prices import calculate_price
@@ -42,8 +42,9 @@ def check_runnable(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Gr
     if absent := list(_find_absent_problems(ensemble, graph)):
         raise ValidationError(absent)
     problems = [*_find_llm_problems(ensemble, graph, source), *_find_tool_problems(graph), *_find_type_problems(graph)]
-    problems += find_price_problems(ensemble, graph)
+    problems += _find_currency_problems(ensemble, graph)
     problems += _find_problems_inside(graph, source)
+    problems += find_price_problems(ensemble, graph)
     if problems:
         raise ValidationError(problems)
     return graph, warnings
@@ -62,28 +63,86 @@ def _find_problems_inside(graph: Graph, source: ChatSource) -> Iterator[Problem]
                     yield Problem(message, node.task, "ensemble")
 
 
+def _find_currency_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+    """The prices that are in another currency than the costs of the run."""
+    currency = get_currency(ensemble.cost)
+    for llm, rates in _list_priced(graph):
+        if rates is not None and rates.currency != currency:
+            what = f"The price of {describe_llm(llm)}"
+            yield Problem(_describe_currency(what, rates.currency, currency), ensemble, "cost")
+    for node in graph.all_tasks:
+        inner: Any = node.task.ensemble
+        if inner is not None and inner.cost is not None and inner.cost.currency != currency:
+            what = f"The cost of the ensemble of task {node.name!r}"
+            yield Problem(_describe_currency(what, inner.cost.currency, currency), node.task, "ensemble")
+
+
+def _describe_currency(what: str, given: str, currency: str) -> str:
+    return (
+        f"{what} is in {given}, and the costs of the run are in {currency}. Write all rates in one currency; that of a "
+        f"run is its ensemble's: cost={{..., 'currency': {given!r}}}."
+    )
+
+
 def find_price_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
-    """The models that `max_cost` rules out because nobody knows their price."""
-    budget = ensemble.budget
-    if budget is None or budget.max_cost is None or budget.allow_unknown_cost:
+    """The models that `max_cost` rules out because nobody knows their price; those of ensembles inside, too."""
+    if not _needs_prices(ensemble):
         return
-    used = {
-        get_llm_key(llm): llm for node in walk_tasks(graph) for llm in (node.llm, node.fallback_llm) if llm is not None
-    }
-    used |= {get_llm_key(member.llm): member.llm for member in graph.team}
-    sample, pricing, at = TokenUsage(input_tokens=1, output_tokens=1), make_pricing(ensemble), datetime.now(UTC)
-    for llm in used.values():
-        try:
-            model = identify_model(llm)
-        except ValidationError:  # said already, where the models are checked
-            continue
-        if pricing(sample, provider=model.provider, model=model.name, at=at) is None:
-            yield Problem(describe_unknown_price(model.name, model.provider), ensemble, "budget")
+    for llm, rates in _list_priced(graph):
+        if fault := _find_price_fault(llm, rates, get_currency(ensemble.cost)):
+            yield Problem(fault, ensemble, "budget")
+    for node, fault in _find_price_faults_inside(graph, get_currency(ensemble.cost)):
+        yield Problem(f"The ensemble of task {node.name!r}: {fault}", node.task, "ensemble")
 
 
-def make_pricing(ensemble: EnsembleDefinition) -> Pricing:
-    """What its requests cost: by its own rates, else by the public list."""
-    return functools.partial(calculate_price, rates=ensemble.cost)
+def find_judge_price_problems(ensemble: EnsembleDefinition, scorers: Iterable[Scorer]) -> Iterator[Problem]:
+    """The same of the judges of an ensemble's rows, which are paid from its budget, too; and of their currency."""
+    currency = get_currency(ensemble.cost)
+    for scorer in scorers:
+        cost = None if scorer.judge is None else scorer.judge.cost
+        if cost is not None and cost.currency != currency:
+            what = f"The cost of the judge {scorer.shown}"
+            yield Problem(_describe_currency(what, cost.currency, currency), ensemble, "cost")
+        elif scorer.judge is not None and _needs_prices(ensemble):
+            graph, _ = check_ensemble(scorer.judge)
+            faults = [_find_price_fault(llm, rates, currency) for llm, rates in _list_priced(graph)]
+            faults += [fault for _, fault in _find_price_faults_inside(graph, currency)]
+            yield from (Problem(f"The judge {scorer.shown}: {fault}", ensemble, "budget") for fault in faults if fault)
+
+
+def _needs_prices(ensemble: EnsembleDefinition) -> bool:
+    budget = ensemble.budget
+    return budget is not None and budget.max_cost is not None and not budget.allow_unknown_cost
+
+
+def _find_price_faults_inside(graph: Graph, currency: str) -> Iterator[tuple[TaskNode, str]]:
+    """What is wrong with the prices of the ensembles that do tasks, each with the outermost of these."""
+    for node in graph.all_tasks:
+        inner: Any = node.task.ensemble
+        if inner is not None:
+            inside, _ = check_ensemble(inner)
+            faults = [_find_price_fault(llm, rates, currency) for llm, rates in _list_priced(inside)]
+            faults += [fault for _, fault in _find_price_faults_inside(inside, currency)]
+            yield from ((node, fault) for fault in faults if fault)
+
+
+def _list_priced(graph: Graph) -> Iterable[tuple[Any, CostConfiguration | None]]:
+    """The models of an ensemble with their rates, once each."""
+    used = [(node.llm, node.rates) for node in graph.all_tasks]
+    used += [(node.fallback_llm, node.fallback_rates) for node in graph.all_tasks]
+    used += [(member.llm, member.rates) for member in graph.team]
+    return {(get_llm_key(llm), id(rates)): (llm, rates) for llm, rates in used if llm is not None}.values()
+
+
+def _find_price_fault(llm: Any, rates: CostConfiguration | None, currency: str) -> str | None:
+    """Why the price of a model is unknown, and what to do; None where it is known."""
+    try:
+        model = identify_model(llm)
+    except ValidationError:  # said already, where the models are checked
+        return None
+    sample, at = TokenUsage(input_tokens=1, output_tokens=1), datetime.now(UTC)
+    price = calculate_price(sample, provider=model.provider, model=model.name, at=at, rates=rates, currency=currency)
+    return describe_unknown_price(model.name, model.provider) if price is None else None
 
 
 def check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSettings) -> Iterator[str]:
@@ -121,7 +180,7 @@ def _find_absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterato
     agents = [each for task in tasks for each in (task.agent, task.fallback)]
     for owner in dict.fromkeys((ensemble, *ensemble.agents, *tasks, *agents)):
         for field, value in () if owner is None else list_given(owner):
-            for each in value if isinstance(value, tuple) else (value,):
+            for each in value if isinstance(value, tuple) else (get_core_llm(value),):
                 if isinstance(each, AbsentObject):
                     yield Problem(str(each.make_error()), owner, field)
 
@@ -135,8 +194,9 @@ def _find_llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatS
         try:
             source.check(llm)
         except ValidationError as error:
-            owner = next((each for each in owners if each is not None and each.llm is llm), ensemble)
-            field = "manager_llm" if owner is ensemble and llm is ensemble.manager_llm else "llm"
+            owner = next((each for each in owners if each is not None and get_core_llm(each.llm) is llm), ensemble)
+            is_managers = owner is ensemble and llm is get_core_llm(ensemble.manager_llm)
+            field = "manager_llm" if is_managers else "llm"
             yield from (Problem(problem.message, owner, field) for problem in error.problems)
 
 

@@ -354,9 +354,9 @@ class RunHandle(SuggestsNames):
             return None if around is None else NestedTasks(around, f"{task}/{self.name or 'run'}/")
         if remembered is None:
             return None
-        spending = TaskSpending(self._ensemble.cost)
+        currency = self._spec.currency
+        spending = TaskSpending(currency)
         remembered.readers.append(spending.on_events)
-        currency = "USD" if self._ensemble.cost is None else self._ensemble.cost.currency
         graph = self._spec.graph
         paths = [make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks]
         is_map, results = self._spec.task_noun.is_run, RunStore.open().open_results()

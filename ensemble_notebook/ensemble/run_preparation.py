@@ -13,6 +13,7 @@ from ensemble_notebook.domain.definitions.definition import Definition, get_fiel
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
 from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, DELEGATE_TASK, HierarchicalConstraints
+from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble
 from ensemble_notebook.domain.definitions.own_prompt import place_texts
@@ -53,7 +54,7 @@ from ensemble_notebook.ensemble.earlier_runs.reuse import (
     make_task_keys,
 )
 from ensemble_notebook.ensemble.person import find_person, find_waiting_person
-from ensemble_notebook.ensemble.run_checks import check_runnable, check_textless, make_pricing, warn_of_tracing
+from ensemble_notebook.ensemble.run_checks import check_runnable, check_textless, warn_of_tracing
 from ensemble_notebook.ensemble.run_settings import (
     SETTING_NAMES,
     SHARED_FIELDS,
@@ -65,6 +66,7 @@ from ensemble_notebook.ensemble.run_settings import (
     write_inputs,
 )
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
+from ensemble_notebook.trace.folding.prices import calculate_price
 
 _FIELDS: Final = get_field_names(EnsembleDefinition)
 _MOST_NAMED: Final = 5
@@ -223,7 +225,6 @@ class PreparedEnsemble:
         self.gate_warnings = self._check_gates(parent)
         if not setting.is_row:
             self._warnings = (*self._warnings, *self.gate_warnings)
-        self._pricing = make_pricing(ensemble)
         self._shared: _Resolved | None = None
         self._plan: ExecutionPlan | None = None
 
@@ -343,7 +344,8 @@ class PreparedEnsemble:
             capture_mode=self._capture_mode,
             text_filter=resolved.text_filter,
             budget=None if setting.is_row else ensemble.budget,
-            pricing=self._pricing,
+            pricing=calculate_price,
+            currency=get_currency(ensemble.cost),
             rate_limit=ensemble.rate_limit,
             review_handler=(None if setting.is_row else ensemble.review_handler) or setting.review_handler or person,
             person=person if setting.is_row else setting.review_handler or person,

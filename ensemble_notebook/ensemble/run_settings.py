@@ -34,7 +34,7 @@ ReplayTools = Literal["live"] | None
 Pace = Literal["recorded"] | None
 
 SHARED_FIELDS: Final = frozenset(
-    {"budget", "capture_mode", "cost", "listeners", "name", "rate_limit", "review_handler", "trace_exporter", "verbose"}
+    {"budget", "capture_mode", "listeners", "name", "rate_limit", "review_handler", "trace_exporter", "verbose"}
 )
 """Fields that hold for all variants together, since these are one run."""
 

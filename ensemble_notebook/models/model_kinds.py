@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+from ensemble_notebook.domain.definitions.limits import COST, find_rates
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, find_nearest
 from ensemble_notebook.models.local_spec import LocalSpec
@@ -34,7 +35,7 @@ KINDS: Final[tuple[type[ModelSpec], ...]] = (
     ProviderSpec,
 )
 
-FIELDS: Final = ("model", "base_url", "api_key_env", *PARAMETERS)
+FIELDS: Final = ("model", "base_url", "api_key_env", COST, *PARAMETERS)
 """What a spec mapping may have."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Any other one may hold what is no model's business, and would be sent to whatever host a cell names.
@@ -175,10 +176,20 @@ def _check_field(name: Any, value: Any) -> None:
         _refuse_key(repr(value), name)
         check_parameter(name, value)
         return
+    if name == COST:
+        _check_price(value)
+        return
     if not isinstance(value, str) or not value.strip():
         raise make_spec_error(f"The {name} of a model must be text, got {type(value).__name__}.", name)
     if name != "api_key_env":
         _refuse_key(value, name)
+
+
+def _check_price(value: Any) -> None:
+    try:
+        find_rates({COST: value}, None)
+    except ValidationError as error:
+        raise make_spec_error(f"The price of a model: {error.problems[0].message}", COST) from None
 
 
 def _parse_name(name: str) -> ModelSpec:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.cell.cell_reader import read_cell
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest
-from ensemble_notebook.ensemble.run_checks import make_pricing
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.folding.prices import calculate_price
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.browser.built_view import show_saved_view
 from tests.support.drive import drive
@@ -193,9 +193,7 @@ def _run(team: str, cell: str, *wishes: str) -> ExecutionTrace:
 
     exec(team, names)
     ensemble = read_cell(cell.partition("\n")[2], names).build(names)
-    work = functools.partial(
-        drive, ensemble, source=ModelSource(), review_handler=review, pricing=make_pricing(ensemble)
-    )
+    work = functools.partial(drive, ensemble, source=ModelSource(), review_handler=review, pricing=calculate_price)
     with ThreadPoolExecutor(1) as thread:  # Playwright keeps a loop running on this one
         _, events = thread.submit(work).result()
     return ExecutionTrace.from_events(events, ensemble.cost)

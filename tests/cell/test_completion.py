@@ -76,7 +76,7 @@ def found(marked: str, **options: Any) -> list[str]:
         ("phases:\n  one:\n    tasks:\n      a: {tim^", ["timeout"]),
         ("agents:\n  Writer: {goal: x\n  Reader: {back^", ["background"]),
         ("tasks:\n\n  a:\n\n    description: x\n\n    tim^", ["timeout"]),
-        ("cost:\n  ^\ntasks: [a]", ["input_rate", "output_rate", "currency"]),
+        ("cost:\n  ^\ntasks: [a]", ["input_rate", "output_rate", "cached_input_rate", "currency"]),
     ],
 )
 def test_keys_and_words_are_those_of_the_place(marked: str, words: list[str]) -> None:

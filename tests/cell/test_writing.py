@@ -94,7 +94,7 @@ HOLDERS = {
 """How a few fields become an ensemble, by the name of their place."""
 PARTS = {
     PromptTexts: lambda fields: {"texts": PromptTexts(**fields)},
-    CostConfiguration: lambda fields: {"cost": CostConfiguration(**{"input_rate": 0, "output_rate": 0} | fields)},
+    CostConfiguration: lambda fields: {"cost": CostConfiguration(**{"input_rate": 1000, "output_rate": 0} | fields)},
     RateLimit: lambda fields: {"rate_limit": RateLimit(**{"requests": 2, "period": 60} | fields)},
     Budget: lambda fields: {"budget": Budget(**{"max_tokens": 5} | fields)},
     HierarchicalConstraints: lambda fields: {

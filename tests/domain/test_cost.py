@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.definitions.limits import CostConfiguration
+from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
+from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.errors import ValidationError
 
 
@@ -30,3 +31,20 @@ def test_a_rate_is_a_number_not_below_0(field: str, rate: Any) -> None:
 def test_a_currency_is_not_blank() -> None:
     with pytest.raises(ValidationError, match="CostConfiguration currency must not be blank"):
         CostConfiguration(input_rate=1, output_rate=1, currency=" ")
+
+
+def test_cached_input_has_a_rate_of_its_own_or_that_of_all_input_t10() -> None:
+    usage = TokenUsage(input_tokens=1000, output_tokens=10, cache_read_tokens=900)
+    plain = CostConfiguration(input_rate=2, output_rate=1)
+    assert plain.calculate_price(usage) == Price(Decimal(2000), Decimal(10))
+    cached = CostConfiguration(input_rate=2, output_rate=1, cached_input_rate="0.5")
+    assert cached.calculate_price(usage) == Price(Decimal(650), Decimal(10))
+    assert cached.calculate_price(TokenUsage(input_tokens=1, output_tokens=1)) == Price(Decimal(2), Decimal(1))
+    assert cached.calculate_price(TokenUsage(input_tokens=1, output_tokens=1, cache_read_tokens=5)) is None
+    assert cached.calculate_price(TokenUsage(input_tokens=1)) is None
+
+
+@pytest.mark.parametrize("rate", [-1, "dear", True, 3], ids=repr)
+def test_a_cached_rate_is_no_more_than_that_of_all_input(rate: Any) -> None:
+    with pytest.raises(ValidationError, match="CostConfiguration cached_input_rate must be"):
+        CostConfiguration(input_rate=2, output_rate=1, cached_input_rate=rate)

@@ -107,7 +107,6 @@ class Crowd:
         await asyncio.gather(*[self.call(source, *plan) for plan in plans])
 
     async def call(self, source: ModelSource, model: Any, prompt: str, patience: float | None) -> None:
-        pricing = functools.partial(calculate_price, rates=RATES)
         agent = Agent(role="Cook", goal="g", llm="local", max_retries=0)
         port = await source.prepare(model, print)
         caller = LlmCaller(
@@ -116,7 +115,8 @@ class Crowd:
             port,
             streams=False,
             draw=no_extra,
-            limits=RequestLimits([open_account(self.budget)], (), pricing),
+            limits=RequestLimits([open_account(self.budget)], (), calculate_price),
+            rates=RATES,
         )
         span = SpanEmitter(EventStream("r", SystemClock()), "r")
         asking = asyncio.ensure_future(caller.ask(port.open("s", prompt), span))

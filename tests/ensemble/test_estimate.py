@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -46,8 +45,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def estimated(*tasks: Task, values: dict[str, Any] | None = None, **fields: Any) -> CostEstimate:
     ensemble = EnsembleDefinition(tasks=tasks, **{"llm": STRANGE} | fields)
-    pricing = functools.partial(calculate_price, rates=ensemble.cost)
-    return estimate(ensemble, build_graph(ensemble), values or {}, pricing, AT)
+    return estimate(ensemble, build_graph(ensemble), values or {}, AT)
 
 
 def search(query: str) -> str:

@@ -139,8 +139,10 @@ _SERVED: Final = {
     "reasoning_effort": "low",
     "extra_body": {"a": [1, {"b": None}]},
     "schema_mode": "prompt",
+    "cost": {"input_rate": "0.000002", "cached_input_rate": "0.0000005", "output_rate": 0.00001},
 }
-_MODELS: Final = (other_model, "scripted", _SERVED)
+_PRICED: Final = {"model": other_model, "cost": CostConfiguration(input_rate="0.000002", output_rate="0.00001")}
+_MODELS: Final = (other_model, "scripted", _SERVED, _PRICED)
 _RATES: Final = (partial(RateLimit, 60_000, 60), partial(RateLimit, 1_000, 0.5, wait_timeout=45))
 _TESTS: Final = ({"contains": "yes"}, {"equals": "never"})
 _WHEN: Final = ([Condition("first", **_TESTS[0])], [Condition("first", **each) for each in _TESTS])
@@ -259,6 +261,7 @@ SAMPLES: Final[Mapping[type, Mapping[str, Sequence[Any]]]] = {
     CostConfiguration: {
         "input_rate": (0, Decimal("0.0000003")),
         "output_rate": ("0.00000225", 0.00001),
+        "cached_input_rate": (0, None),
         "currency": ("EUR",),
     },
     HierarchicalConstraints: {

@@ -36,7 +36,9 @@ _MODELS: Final = (
         "reasoning_effort": "low",
         "extra_body": {"a": [1, {"b": None}]},
         "schema_mode": "prompt",
+        "cost": {"input_rate": 0.000002, "cached_input_rate": 0.0000005, "output_rate": 0.00001},
     },
+    {"model": HERE + "other_model", "cost": {"input_rate": 0.000002, "output_rate": 0.00001}},
 )
 _RATES: Final = ("60000/min", {"requests": 1000, "period": 0.5, "wait_timeout": 45}, HERE + "bucket")
 _GUARDRAILS: Final = (HERE + "accept", [HERE + "accept", HERE + "pass_it"])
@@ -80,7 +82,9 @@ SAMPLES: Final[Mapping[tuple[str, str], tuple[Any, ...]]] = {
     ("cell", "memory"): (True, "notes.db", HERE + "store"),
     ("cell", "review_handler"): (HERE + "approve", HERE + "edit"),
     ("cell", "review_policy"): ("after_every_task", "after_last_task"),
-    ("cell", "cost"): ({"input_rate": 0.000001, "output_rate": 0.00000225, "currency": "EUR"},),
+    ("cell", "cost"): (
+        {"input_rate": 0.000001, "cached_input_rate": 0.0000005, "output_rate": 0.00000225, "currency": "EUR"},
+    ),
     ("cell", "inputs"): ({"topic": "tides", "year": 1851},),
     ("cell", "deps"): (HERE + "prompts",),
     ("cell", "texts"): (

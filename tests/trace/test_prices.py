@@ -60,9 +60,17 @@ def test_counts_that_contradict_each_other_have_no_price():
 
 
 def test_own_rates_replace_the_list_for_every_model():
-    rates = CostConfiguration(input_rate="0.001", output_rate="0.01", currency="EUR")
+    rates = CostConfiguration(input_rate="0.001", output_rate="0.01")
     for provider, model in (("openai", "gpt-4o-mini"), ("local", "x"), (None, "unheard-of")):
         assert price(provider=provider, model=model, rates=rates).total == Decimal("2.000")
+
+
+def test_a_price_in_another_currency_is_unknown():
+    euro = CostConfiguration(input_rate="0.001", output_rate="0.01", currency="EUR")
+    assert price(rates=euro) is None
+    for provider, rates, total in (("openai", euro, Decimal("2.000")), ("openai", None, None), ("local", None, 0)):
+        found = calculate_price(SOME, provider=provider, model="gpt-4o-mini", at=AT, rates=rates, currency="EUR")
+        assert (None if found is None else found.total) == total
 
 
 def test_no_price_opens_a_connection(monkeypatch):

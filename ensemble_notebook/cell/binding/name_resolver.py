@@ -17,9 +17,10 @@ from ensemble_notebook.cell.language.vocabulary import GUARDRAIL, ValueKind
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.domain.definitions.agent import find_llm_fault, get_core_llm
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.item_list import Items
-from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.limits import COST, Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.output_type import find_output_type_fault
 from ensemble_notebook.domain.definitions.task import Task
@@ -34,6 +35,7 @@ from ensemble_notebook.models.model_kinds import (
     list_short_forms,
     parse_spec,
 )
+from ensemble_notebook.models.model_spec import make_spec_error
 
 _DOTTED: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _MOST_ITEMS: Final = 20
@@ -221,7 +223,7 @@ class NameResolver:
         self.was_asked = True
         if name in self._namespace:
             found = self._namespace[name]
-            if _is_model(found):
+            if _is_model(found) or (isinstance(found, Mapping) and find_llm_fault(found) is None):
                 return found
             message = f"the variable {name!r} holds no chat model but {_describe_object(found)}."
             raise MisreadError(node.place, message, self._suggest_models(name))
@@ -233,17 +235,28 @@ class NameResolver:
         message = f"there is no model {quote(name)}.{suggest_name(name, known)}"
         raise MisreadError(node.place, message, self._suggest_models(name))
 
-    def check_model(self, section: Section) -> Mapping[str, Any]:
+    def check_model(self, section: Section, cost: CostConfiguration | None) -> Mapping[str, Any]:
         """Check the mapping of a model (docs/contract/engine.md#models).
+
+        Args:
+            section: of the mapping.
+            cost: what stands there as its price.
 
         Raises:
             MisreadError: it names no model or no address, or has a parameter that can't be meant.
         """
-        values = section.values
+        values = section.values if cost is None else {**section.values, COST: cost}
         if section.key_values.keys() - values.keys() or "model" not in values or has_secret(repr(values)):
             raise MisreadError(section.place)
+        name, node = values["model"].strip(), section.key_values["model"].value
+        is_object = _is_model(self._namespace.get(name)) or _DOTTED.fullmatch(name) is not None
+        if "base_url" not in values and is_object and isinstance(node, ScalarNode):
+            values = {**values, "model": self.find_model(node)}
         try:
-            parse_spec(values)
+            if (fault := find_llm_fault(values)) is not None:
+                raise make_spec_error(f"The model {name!r} {fault}.", "model")
+            if get_core_llm(values) is values:
+                parse_spec(values)
         except ValidationError as error:
             problem = error.problems[0]
             hint = f"A model has: {', '.join(FIELDS)}."

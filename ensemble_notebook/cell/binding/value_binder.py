@@ -28,6 +28,7 @@ from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, qu
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.definitions.hierarchy import normalize_role
+from ensemble_notebook.domain.definitions.limits import COST
 from ensemble_notebook.domain.definitions.memory import is_path
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.tool import RetrieverTool, is_retriever, list_tool_names
@@ -109,7 +110,11 @@ class ValueBinder:
     def _bind_model(self, _: Section, __: Key, value: Any) -> Any:
         if isinstance(value, ScalarNode):
             return self._resolver.find_model(value)
-        return self._resolver.check_model(value) if isinstance(value, Section) else value
+        if not isinstance(value, Section):
+            return value
+        cost: Any = value.values.get(COST)
+        rates: Any = None if cost is None else self.make_part(value, value.schema.keys[COST], cost)
+        return self._resolver.check_model(value, rates)
 
     def _bind_object(self, _: Section, key: Key, value: ScalarNode) -> Any:
         return self._resolver.find(value, FUNCTIONS, key.word.label)

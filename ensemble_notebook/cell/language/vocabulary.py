@@ -318,7 +318,8 @@ TEXTS_WORDS: Final[Words] = {
 COST_WORDS: Final[Words] = {
     "input_rate": Word(ValueKind.PRICE, "for one token that is read"),
     "output_rate": Word(ValueKind.PRICE, "for one token that is written"),
-    "currency": Word(ValueKind.TEXT, "of both rates"),
+    "cached_input_rate": Word(ValueKind.PRICE, "for one token that is read from the provider's cache"),
+    "currency": Word(ValueKind.TEXT, "of all rates"),
 }
 RATE_WORDS: Final[Words] = {
     "requests": Word(ValueKind.WHOLE, "how many in one period"),
@@ -360,9 +361,10 @@ CONSTRAINT_WORDS: Final[Words] = {
     "required_stages": Word(ValueKind.STAGES, "everyone of a stage is done before the next begins"),
 }
 MODEL_WORDS: Final[Words] = {
-    "model": Word(ValueKind.TEXT, "its name on the server; without an address a model as in llm"),
+    "model": Word(ValueKind.TEXT, "its name on the server; without an address a model or variable as in llm"),
     "base_url": Word(ValueKind.TEXT, "where an OpenAI-compatible server listens"),
     "api_key_env": Word(ValueKind.TEXT, "the environment variable that holds the key"),
+    "cost": Word(ValueKind.COST, "its own rates, in place of the ensemble's and of the public prices"),
     "temperature": Word(ValueKind.NUMBER, "how freely it chooses its words; 0 is least"),
     "max_tokens": Word(ValueKind.WHOLE, "the limit of one reply"),
     "top_p": Word(ValueKind.SHARE, "the share of likely words that it chooses from"),

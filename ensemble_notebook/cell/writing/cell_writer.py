@@ -22,6 +22,7 @@ from ensemble_notebook.domain.definitions.condition import Condition, write_patt
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.hierarchy import normalize_role
+from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_input_name, find_variables
@@ -72,7 +73,7 @@ class CellWriter:
         self._local_names = _choose_local_names(self._graph)
         self._referenced = _find_referenced(self._graph)
         self._names = ObjectNames(namespace)
-        currency = "USD" if ensemble.cost is None else ensemble.cost.currency
+        currency = get_currency(ensemble.cost)
         self._values = values = SectionWriter(self._names, currency)
         self.writers: Mapping[ValueKind, ValueWriter] = {
             **values.writers,

@@ -22,9 +22,10 @@ from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.cell.text.yaml_nodes import MappingNode
 from ensemble_notebook.cell.text.yaml_tree import read_tree
 from ensemble_notebook.cell.writing.yaml_text import Digits, write_flow
+from ensemble_notebook.domain.definitions.agent import get_core_llm
 from ensemble_notebook.domain.definitions.amounts import AmountError, read_budget, read_rate
 from ensemble_notebook.domain.definitions.definition import Definition
-from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.limits import COST, Budget, RateLimit, find_rates
 from ensemble_notebook.domain.definitions.memory import STORE_ENDINGS
 from ensemble_notebook.domain.definitions.own_prompt import TextOfPrompt
 from ensemble_notebook.domain.definitions.review import Review
@@ -169,6 +170,9 @@ class SectionWriter:
             _check_text(value, spot)
             return value
         if isinstance(value, Mapping):
+            core = get_core_llm(value)
+            if core is not value and self.names.look_up(core) is None and (name := self.names.look_up(value)):
+                return name
             return self._write_model_mapping(value, spot)
         name = self._name(value, spot)
         if name in list_bare_words():
@@ -180,7 +184,10 @@ class SectionWriter:
         keys = vocabulary.MODEL.keys
         if unknown := [name for name in value if name not in keys]:
             raise spot.refuse(f"The {spot.shown} has {unknown[0]!r}, which a model in a cell has not.")
-        return {name: self.write_data(each, spot) for name, each in value.items()}
+        written = {name: self.write_data(each, spot) for name, each in value.items() if name not in ("model", COST)}
+        model, rates = value["model"], find_rates(value, None)
+        priced = {} if rates is None else {COST: self._write_part(rates, spot)}
+        return {"model": self._write_model(model, spot), **written, **priced}
 
     def _write_output_type(self, value: Any, spot: Spot) -> Any:
         if not isinstance(value, Mapping):

@@ -13,9 +13,10 @@ from ensemble_notebook.domain.definitions.definition import (
     definition,
     show_value,
 )
-from ensemble_notebook.domain.definitions.limits import AnyRateLimit, RateLimit, normalize_rate_limit
+from ensemble_notebook.domain.definitions.limits import COST, AnyRateLimit, RateLimit, find_rates, normalize_rate_limit
 from ensemble_notebook.domain.definitions.run_context import find_foreign_context
 from ensemble_notebook.domain.definitions.tool import TOOL_NAME, list_tool_names, name_retrievers
+from ensemble_notebook.errors import ValidationError
 
 
 class Inherit(Enum):
@@ -48,10 +49,30 @@ def find_llm_fault(value: Any) -> str | None:
     if isinstance(value, str):
         return None if value.strip() else "must not be blank"
     if isinstance(value, Mapping):
-        return None if "model" in value else "must name its model: {'model': ..., 'base_url': ..., 'api_key_env': ...}"
+        return _find_mapping_fault(value)
     if callable(getattr(value, "ainvoke", None)) and not isinstance(value, type):
         return None
     return f"must be a LangChain chat model or a spec text such as 'local' or 'openai:NAME', got {type(value).__name__}"
+
+
+def get_core_llm(llm: Any) -> Any:
+    """The model object in a mapping, which has nothing but its price beside it; every other model as it is."""
+    model = llm.get("model") if isinstance(llm, Mapping) else None
+    return llm if model is None or isinstance(model, str) else model
+
+
+def _find_mapping_fault(llm: Mapping[str, Any]) -> str | None:
+    if "model" not in llm:
+        return "must name its model: {'model': ..., 'base_url': ..., 'api_key_env': ...}"
+    try:
+        find_rates(llm, None)
+    except ValidationError as error:
+        return f"has a price that can't be meant: {error.problems[0].message.rstrip('.')}"
+    if (core := get_core_llm(llm)) is llm:
+        return None
+    if more := [str(name) for name in llm if name not in ("model", COST)]:
+        return f"is a model object, which takes nothing but cost beside it: give {', '.join(more)} to the object itself"
+    return "must name its model" if isinstance(core, Mapping) else find_llm_fault(core)
 
 
 @definition
@@ -65,8 +86,9 @@ class Agent(Definition):
     Args:
         role: the agent's name in prompts and views; not blank.
         goal: what the agent works towards, for its system prompt; not blank.
-        llm: a LangChain chat model, or a spec: ``"openai:gpt-4o-mini"``, or a mapping with ``model`` and its
-            parameters. Leave it out to use the ensemble's model.
+        llm: a LangChain chat model, or a spec: ``"openai:gpt-4o-mini"``, or a mapping with ``model``, its parameters,
+            and its price as ``cost``; also of a chat model: ``{"model": chat, "cost": {...}}``. Leave it out to use the
+            ensemble's model.
         background: further text for the system prompt.
         tools: functions, LangChain tools or retrievers, `AgentTool` objects, or objects with ``@tool`` methods; one
             of them, or a list.

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypedDict
 
 from ensemble_notebook.domain.definitions.agent import Agent, Llm, find_llm_fault
-from ensemble_notebook.domain.definitions.amounts import DOLLARS
 from ensemble_notebook.domain.definitions.definition import (
     Converted,
     Definition,
@@ -41,6 +40,7 @@ from ensemble_notebook.domain.definitions.limits import (
     Budget,
     CostConfiguration,
     RateLimit,
+    get_currency,
     normalize_budget,
     normalize_rate_limit,
 )
@@ -164,7 +164,7 @@ class EnsembleDefinition(Definition):
         self._check_exporter()
         normalize_rate_limit(self)
         self._make_part("cost", CostConfiguration, ANY_COST)
-        normalize_budget(self, DOLLARS if self.cost is None else self.cost.currency)
+        normalize_budget(self, get_currency(self.cost))
         if not is_vector_store(self.memory):
             for method in ("store", "retrieve"):
                 self._check_with_method("memory", method, "store(scope, entry) and retrieve(scope, query, limit)")

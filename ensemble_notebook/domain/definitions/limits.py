@@ -12,9 +12,16 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.amounts import CURRENCY, DOLLARS, check_currency, read_budget, read_rate
-from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition, is_seconds
+from ensemble_notebook.domain.definitions.definition import (
+    Converted,
+    Definition,
+    converted,
+    definition,
+    is_seconds,
+    show_value,
+)
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
-from ensemble_notebook.errors import SuggestsNames
+from ensemble_notebook.errors import SuggestsNames, ValidationError
 
 
 @definition
@@ -225,11 +232,15 @@ def register_spending_finder(find: Callable[[Budget], Spending | None]) -> None:
 
 @definition
 class CostConfiguration(Definition):
-    """Your own rates. They replace the public price list for every model of the run.
+    """Your own rates: of all models of an ensemble that have none beside them, or of the model that they stand beside.
+
+    They replace the public price list there.
 
     Args:
         input_rate: the price of one input token, in `currency`; Decimal, int, float or text, at least 0.
         output_rate: the price of one output token.
+        cached_input_rate: the price of one input token that the provider had in its cache, at most the `input_rate`;
+            None: no other price.
         currency: code of the currency, such as ``"EUR"``.
 
     Raises:
@@ -238,12 +249,15 @@ class CostConfiguration(Definition):
 
     input_rate: Converted[Decimal, Decimal | float | str]
     output_rate: Converted[Decimal, Decimal | float | str]
+    cached_input_rate: Converted[Decimal | None, Decimal | float | str | None] = converted(default=None)
     currency: str = DOLLARS
 
     def __post_init__(self) -> None:
-        """Make both rates exact decimals >= 0."""
-        for name in ("input_rate", "output_rate"):
+        """Make the rates exact decimals >= 0."""
+        for name in ("input_rate", "output_rate", "cached_input_rate"):
             value = getattr(self, name)
+            if value is None and name == "cached_input_rate":
+                continue
             try:
                 rate = Decimal(str(value))
             except InvalidOperation:
@@ -251,12 +265,50 @@ class CostConfiguration(Definition):
             if isinstance(value, bool) or not rate.is_finite() or rate < 0:
                 raise self._refuse(name, f"CostConfiguration {name} must be a price per token >= 0, got {value!r}.")
             self._set(name, rate)
+        # A budget reserves input at its input_rate: the dearest that it can be.
+        if self.cached_input_rate is not None and self.cached_input_rate > self.input_rate:
+            message = f"CostConfiguration cached_input_rate must be at most the input_rate, {self.input_rate}, got "
+            raise self._refuse("cached_input_rate", f"{message}{self.cached_input_rate}.")
         self._require_text("currency")
+
+    def calculate_price(self, usage: TokenUsage) -> Price | None:
+        """The price of one request, exact; None where its tokens are unknown or contradict each other."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        output, cached = usage.output_tokens * self.output_rate, usage.cache_read_tokens or 0
+        if self.cached_input_rate is None:
+            return Price(usage.input_tokens * self.input_rate, output)
+        if cached > usage.input_tokens:
+            return None
+        return Price((usage.input_tokens - cached) * self.input_rate + cached * self.cached_input_rate, output)
 
 
 AnyCost = CostConfiguration | Mapping[str, Any]
 
 ANY_COST: Final = "a CostConfiguration, or a mapping such as {'input_rate': 0.000002, 'output_rate': 0.00001}"
+COST: Final = "cost"
+"""The field of an ensemble, and of a model's mapping, that has the rates."""
+
+
+def get_currency(cost: CostConfiguration | None) -> str:
+    """The currency of the costs of an ensemble with these rates."""
+    return DOLLARS if cost is None else cost.currency
+
+
+def find_rates(llm: object, cost: CostConfiguration | None) -> CostConfiguration | None:
+    """The rates of a model: those beside it, else those of its ensemble; None: the public price list.
+
+    Raises:
+        ValidationError: what stands beside it are no rates.
+    """
+    given = llm.get(COST) if isinstance(llm, Mapping) else None
+    if given is None:
+        return cost
+    if isinstance(given, CostConfiguration):
+        return given
+    if not isinstance(given, Mapping):
+        raise ValidationError(f"The cost of a model must be {ANY_COST}, got {show_value(given)}.")
+    return CostConfiguration(**{str(name): each for name, each in given.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,5 +327,14 @@ class Price:
 class Pricing(Protocol):
     """The seam between the engine, which holds budgets, and whoever knows prices."""
 
-    def __call__(self, usage: TokenUsage, *, provider: str | None, model: str, at: datetime) -> Price | None:
-        """The price of one request; None where it is unknown."""
+    def __call__(
+        self,
+        usage: TokenUsage,
+        *,
+        provider: str | None,
+        model: str,
+        at: datetime,
+        rates: CostConfiguration | None,
+        currency: str,
+    ) -> Price | None:
+        """The price of one request in a currency; None where it is unknown. `rates` as of `find_rates`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
+from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.event import Event, event
@@ -52,6 +53,7 @@ class LlmCallStarted(Event):
         provider: who serves it; None if unknown.
         max_attempts: the most requests that are made.
         is_scripted: whether the model follows a script.
+        rates: the own rates that its requests are priced by; None: the public price list.
     """
 
     agent: str
@@ -59,6 +61,7 @@ class LlmCallStarted(Event):
     provider: str | None
     max_attempts: int
     is_scripted: bool
+    rates: CostConfiguration | None = None
 
 
 @event

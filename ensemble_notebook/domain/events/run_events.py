@@ -41,6 +41,7 @@ class RunStarted(Event):
         prompts_version: of the texts of its tasks and agents, likewise.
         variable: that its output is bound to in a notebook; None where nobody chose one.
         rate_limit: that all model requests of the run pass; None: no limit, and in files of earlier versions.
+        currency: of its costs. None in files of earlier versions, in which no request tells its rates.
     """
 
     name: str | None
@@ -57,6 +58,7 @@ class RunStarted(Event):
     prompts_version: str | None = None
     variable: str | None = None
     rate_limit: RateLimit | None = None
+    currency: str | None = None
 
 
 @event

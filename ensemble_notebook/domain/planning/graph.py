@@ -10,13 +10,14 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
+from ensemble_notebook.domain.definitions.agent import INHERIT, Agent, get_core_llm
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.item_list import Items
+from ensemble_notebook.domain.definitions.limits import CostConfiguration, find_rates
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.review import explain_answers
@@ -55,8 +56,9 @@ class TaskNode(Pickled):
         name: unique in the graph.
         agent: who works on it, derived where the task names none; None for a handler and for an ensemble.
         llm: the model object or spec that is used; None where there is no agent.
+        rates: what it costs: as stands beside it, else by its ensemble's; None: by the public price list.
         fallback: who takes over where that agent fails, or None.
-        fallback_llm: the model of the fallback; None where there is none.
+        fallback_llm, fallback_rates: the model of the fallback; None where there is none.
         phase: index of its phase, or None in a flat graph.
         context: indices of the tasks whose outputs it reads, in order.
         is_chained: True where list order is running order (SEQUENTIAL).
@@ -76,8 +78,10 @@ class TaskNode(Pickled):
     context: tuple[int, ...]
     is_chained: bool
     after: int | None
+    rates: CostConfiguration | None = None
     fallback: Agent | None = None
     fallback_llm: Any = None
+    fallback_rates: CostConfiguration | None = None
     when: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
     item_source: int | None = None
@@ -129,6 +133,7 @@ class TeamMember(Pickled):
     agent: Agent
     llm: Any
     declared_role: str
+    rates: CostConfiguration | None = None
 
     def get_pickled_state(self) -> dict[str, Any]:
         """The fields, without the model."""
@@ -212,7 +217,8 @@ class _GraphBuilder:
 
     def _add_task(self, task: Task, phase: int | None, workflow: Workflow, *, is_first: bool) -> None:
         index, is_chained = len(self._tasks), workflow is Workflow.SEQUENTIAL
-        agent, llm = _resolve_agent(task, self._ensemble)
+        agent = _resolve_agent(task)
+        llm, fallback_llm = self._resolve_model(task, agent), self._resolve_model(None, task.fallback)
         context = self._find_task(task, "context", task.context)
         when, sources = self._add_conditions(task)
         node = TaskNode(
@@ -220,13 +226,15 @@ class _GraphBuilder:
             name=self._names[index],
             task=task,
             agent=agent,
-            llm=llm,
+            llm=llm.llm,
+            rates=llm.rates,
             phase=phase,
             context=context,
             is_chained=is_chained,
             after=index - 1 if is_chained and not is_first else None,
             fallback=task.fallback,
-            fallback_llm=_resolve_fallback_llm(task, self._ensemble),
+            fallback_llm=fallback_llm.llm,
+            fallback_rates=fallback_llm.rates,
             when=when,
             sources=sources,
             item_source=self._find_item_source(task),
@@ -281,21 +289,30 @@ class _GraphBuilder:
             field = "expected_output" if task.prompt is None else "prompt"
             changed: dict[str, Any] = {field: f"{getattr(task, field)}\n\n{explain_answers(tasks)}"}
             task = replace(task, **changed)
-        agent, llm = _resolve_agent(task, self._ensemble)
+        agent = _resolve_agent(task)
+        llm, fallback_llm = self._resolve_model(task, agent), self._resolve_model(None, task.fallback)
         return TaskNode(
             index=len(self._names) + index,
             name=f"{phase.name}.{task.name or 'review'}",
             task=task,
             agent=agent,
-            llm=llm,
+            llm=llm.llm,
+            rates=llm.rates,
             phase=index,
             context=context,
             is_chained=False,
             after=None,
             fallback=task.fallback,
-            fallback_llm=_resolve_fallback_llm(task, self._ensemble),
+            fallback_llm=fallback_llm.llm,
+            fallback_rates=fallback_llm.rates,
             nested=self._nest(task),
         )
+
+    def _resolve_model(self, task: Task | None, agent: Agent | None) -> ResolvedModel:
+        """The model that an agent uses for a task, which may name another one; none where there is no agent."""
+        if agent is None:
+            return NO_MODEL
+        return resolve_llm(agent, self._ensemble, None if task is None else task.llm)
 
     def _nest(self, task: Task) -> Graph | None:
         """The graph of the ensemble that does a task, where one does."""
@@ -303,23 +320,31 @@ class _GraphBuilder:
         return None if inner is None or self._depth == MAX_DEPTH else build_graph(inner, self._depth + 1)
 
 
-def _resolve_agent(task: Task, ensemble: EnsembleDefinition) -> tuple[Agent | None, Any]:
-    """Who works on a task, and with which model: the task's, the agent's, the ensemble's, else the default."""
-    if not task.has_agent:
-        return None, None
-    agent = task.agent or derive_agent(task.description)
-    return agent, resolve_llm(agent, ensemble) if task.llm is None else task.llm
+def _resolve_agent(task: Task) -> Agent | None:
+    """Who works on a task."""
+    return (task.agent or derive_agent(task.description)) if task.has_agent else None
 
 
-def resolve_llm(agent: Agent, ensemble: EnsembleDefinition) -> Any:
-    """Resolve the model of an agent where its task names none: its own, the ensemble's, else the default."""
-    llm = agent.llm if agent.llm is not INHERIT else ensemble.llm
-    return DEFAULT_LLM if llm is None else llm
+class ResolvedModel(NamedTuple):
+    """A model object or spec that is used, and what it costs; `rates` as of a `TaskNode`."""
+
+    llm: Any
+    rates: CostConfiguration | None
 
 
-def _resolve_fallback_llm(task: Task, ensemble: EnsembleDefinition) -> Any:
-    """Resolve the model of the agent that takes over; None where nobody does."""
-    return None if task.fallback is None else resolve_llm(task.fallback, ensemble)
+NO_MODEL: Final = ResolvedModel(None, None)
+
+
+def resolve_llm(agent: Agent, ensemble: EnsembleDefinition, llm: Any = None) -> ResolvedModel:
+    """Resolve the model of an agent: `llm` where that is given, its own, the ensemble's, else the default."""
+    if llm is None:
+        llm = agent.llm if agent.llm is not INHERIT else ensemble.llm
+    return price_llm(DEFAULT_LLM if llm is None else llm, ensemble)
+
+
+def price_llm(llm: Any, ensemble: EnsembleDefinition) -> ResolvedModel:
+    """A model as it is given, and what it costs in an ensemble."""
+    return ResolvedModel(get_core_llm(llm), find_rates(llm, ensemble.cost))
 
 
 def _make_finder(

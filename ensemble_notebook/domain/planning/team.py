@@ -18,7 +18,7 @@ from ensemble_notebook.domain.definitions.hierarchy import (
 from ensemble_notebook.domain.definitions.own_prompt import SYSTEM_PLACES, fill_system_prompt
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import hide_places, render
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, resolve_llm
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, price_llm, resolve_llm
 
 MANAGER_NAME: Final = "manager"
 
@@ -50,7 +50,8 @@ def list_agents(ensemble: EnsembleDefinition, graph: Graph) -> list[Agent]:
 
 
 def _make_member(agent: Agent, ensemble: EnsembleDefinition) -> TeamMember:
-    return TeamMember(agent, resolve_llm(agent, ensemble), agent.role)
+    llm, rates = resolve_llm(agent, ensemble)
+    return TeamMember(agent, llm, agent.role, rates)
 
 
 def find_delegators(graph: Graph) -> Iterator[tuple[Agent, Task]]:
@@ -73,13 +74,15 @@ def add_team(ensemble: EnsembleDefinition, graph: Graph) -> Graph:
 
 def _make_manager(ensemble: EnsembleDefinition, graph: Graph, team: tuple[TeamMember, ...]) -> TaskNode:
     agent = Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL, max_iterations=ensemble.manager_max_iterations)
-    candidates = (ensemble.manager_llm, ensemble.llm, team[0].llm)
+    given = ensemble.manager_llm if ensemble.manager_llm is not None else ensemble.llm
+    llm, rates = (team[0].llm, team[0].rates) if given is None else price_llm(given, ensemble)
     return TaskNode(
         index=0,
         name=MANAGER_NAME,
         task=_make_manager_task(graph.tasks, agent),
         agent=agent,
-        llm=next(llm for llm in candidates if llm is not None),
+        llm=llm,
+        rates=rates,
         phase=None,
         context=(),
         is_chained=False,

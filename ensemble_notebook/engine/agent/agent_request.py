@@ -8,7 +8,7 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.amounts import HistoryLimit
-from ensemble_notebook.domain.definitions.limits import RateLimit
+from ensemble_notebook.domain.definitions.limits import CostConfiguration, RateLimit
 from ensemble_notebook.domain.outputs.conversation import Messages, ShortenedHistory, ToolCall, guess_tokens
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer
@@ -44,6 +44,7 @@ class AgentRequest:
         earlier: the conversation that it goes on with, in turns; empty where it begins one.
         history: how much of that is sent; None for all of it.
         count_tokens: counts the tokens of a text, for that.
+        rates: what its model costs; None: by the public price list.
     """
 
     agent: Agent
@@ -62,6 +63,7 @@ class AgentRequest:
     earlier: Messages = ()
     history: HistoryLimit | None = None
     count_tokens: Callable[[str], int] = guess_tokens
+    rates: CostConfiguration | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

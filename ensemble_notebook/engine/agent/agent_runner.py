@@ -174,6 +174,7 @@ class AgentRunner:
             draw=self._draw,
             max_retries=request.max_retries,
             limits=limits,
+            rates=request.rates,
             uncounted_models=self._uncounted_models,
         )
 

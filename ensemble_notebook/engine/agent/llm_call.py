@@ -10,6 +10,7 @@ from typing import Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.events import (
     LlmAttemptEnded,
     LlmAttemptStarted,
@@ -47,6 +48,7 @@ class LlmCaller:
         draw: gives a random number from 0 to 1, for the waits between requests.
         max_retries: in place of the agent's; None: the agent's.
         limits: of requests; without, a request is never held up.
+        rates: what the model costs; None: by the public price list.
         uncounted_models: the names of the models whose usage could not be read, which is warned of once. Shared
             by all callers of a run.
 
@@ -64,6 +66,7 @@ class LlmCaller:
         draw: Callable[[], float],
         max_retries: int | None = None,
         limits: RequestLimits | None = None,
+        rates: CostConfiguration | None = None,
         uncounted_models: set[str] | None = None,
     ) -> None:
         self._agent = agent
@@ -73,6 +76,7 @@ class LlmCaller:
         self._draw = draw
         self._max_retries = agent.max_retries if max_retries is None else max_retries
         self._limits = limits or RequestLimits()
+        self._rates = rates
         self.output_limit: int | None = None
         self._uncounted_models = set() if uncounted_models is None else uncounted_models
         self._wait = ""
@@ -97,6 +101,7 @@ class LlmCaller:
             provider=self._port.provider,
             max_attempts=self._max_retries + 1,
             is_scripted=self._port.is_scripted,
+            rates=self._rates,
         )
         self._limits.check_sending()
         if (kept := conversation.take_kept_reply()) is not None:
@@ -164,7 +169,7 @@ class LlmCaller:
     async def _admit(self, conversation: Conversation, span: SpanEmitter) -> Admission:
         """Wait for the limits, before the attempt: a refusal is no fault of the model, and not tried again."""
         self._wait = "a place under the limits for "
-        admission = await self._limits.admit(self._port, conversation, span)
+        admission = await self._limits.admit(self._port, conversation, span, self._rates)
         self._wait = ""
         self.output_limit = admission.max_tokens
         return admission

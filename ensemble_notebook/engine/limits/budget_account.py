@@ -12,7 +12,15 @@ from decimal import Decimal
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from ensemble_notebook.domain.definitions.limits import Budget, Price, Pricing, Spending, register_spending_finder
+from ensemble_notebook.domain.definitions.amounts import DOLLARS
+from ensemble_notebook.domain.definitions.limits import (
+    Budget,
+    CostConfiguration,
+    Price,
+    Pricing,
+    Spending,
+    register_spending_finder,
+)
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, RequestPlaces
 from ensemble_notebook.engine.limits.budget_ledger import BudgetLedger, Reservation, ReservationState
@@ -35,10 +43,12 @@ class BudgetAccount:
 
     Attributes:
         budget: what it is the account of.
+        currency: of its money.
     """
 
-    def __init__(self, budget: Budget, books: _Books) -> None:
+    def __init__(self, budget: Budget, books: _Books, currency: str = DOLLARS) -> None:
         self.budget = budget
+        self.currency = currency
         self._lock, self._ledger, self._decisions = books.lock, books.ledger, books.decisions
 
     @property
@@ -93,15 +103,15 @@ _shared_books: Final[WeakKeyDictionary[Budget, _Books]] = WeakKeyDictionary()
 _lock: Final = threading.Lock()
 
 
-def open_account(budget: Budget) -> BudgetAccount:
+def open_account(budget: Budget, currency: str = DOLLARS) -> BudgetAccount:
     """The account that a run spends from: a new one, or for a shared budget one more with the books of that object."""
     if not budget.is_shared:
-        return BudgetAccount(budget, _Books(budget))
+        return BudgetAccount(budget, _Books(budget), currency)
     with _lock:
         books = _shared_books.get(budget)
         if books is None:
             books = _shared_books[budget] = _Books(budget)
-    return BudgetAccount(budget, books)
+    return BudgetAccount(budget, books, currency)
 
 
 def _find_spending(budget: Budget) -> Spending | None:
@@ -198,8 +208,10 @@ class BudgetAdmission(Admission):
         port: ChatPort,
         conversation: Conversation,
         at: datetime,
+        rates: CostConfiguration | None = None,
     ) -> None:
         self._account = account
+        self._rates = rates
         self._budget = budget = account.budget
         self._pricing = pricing
         self._port = port
@@ -257,7 +269,14 @@ class BudgetAdmission(Admission):
     def _find_price(self, usage: TokenUsage, model: str) -> Price | None:
         if self._pricing is None:
             return None
-        return self._pricing(usage, provider=self._port.provider, model=model, at=self._at)
+        return self._pricing(
+            usage,
+            provider=self._port.provider,
+            model=model,
+            at=self._at,
+            rates=self._rates,
+            currency=self._account.currency,
+        )
 
     def _find_worst_price(self, input_tokens: int) -> Price | None:
         """Of the input at its dearest, since writing a cache costs more with some, and of a sample of output."""
@@ -286,6 +305,7 @@ def describe_unknown_price(model: str, provider: str | None) -> str:
     """Why a model can't be used under `max_cost`, and what to do."""
     owner = f" by {provider}" if provider else ""
     return (
-        f"The price of {model}{owner} is unknown, so that max_cost can't be held. Give the ensemble own rates with "
-        f"cost=CostConfiguration(...), limit max_tokens instead, or set allow_unknown_cost=True."
+        f"The price of {model}{owner} is unknown, so that max_cost can't be held. Give its ensemble own rates with "
+        f"cost=CostConfiguration(...), or the model alone, as 'cost' beside it; limit max_tokens instead, or set "
+        f"allow_unknown_cost=True."
     )

@@ -17,7 +17,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.definitions.limits import Budget, Pricing, RateLimit, Spending
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Pricing, RateLimit, Spending
 from ensemble_notebook.domain.events import BudgetWarning, RateLimitWaited, WaitEnded, WaitStarted
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, RequestPlaces
 from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter, SystemClock
@@ -72,7 +72,13 @@ class RequestLimits:
         """
         self._gate.check()
 
-    async def admit(self, port: ChatPort, conversation: Conversation, call: SpanEmitter) -> Admission:
+    async def admit(
+        self,
+        port: ChatPort,
+        conversation: Conversation,
+        call: SpanEmitter,
+        rates: CostConfiguration | None = None,
+    ) -> Admission:
         """Wait until the next request of a conversation may be sent.
 
         It must be sent at once then, and its admission be settled when it is over, whatever comes of it.
@@ -81,6 +87,7 @@ class RequestLimits:
             port: who is asked.
             conversation: with all that will be sent.
             call: the span of the model call; waits are spans in it.
+            rates: what the model costs; None: by the public price list.
 
         Raises:
             BudgetExceededError: it can never fit into what the budget leaves, or has no price under `max_cost`.
@@ -91,7 +98,7 @@ class RequestLimits:
         admissions: list[Admission] = []
         try:
             for account in self._accounts:  # those of outer runs first, so that nobody waits in a ring
-                admission = await self._reserve(account, port, conversation, call)
+                admission = await self._reserve(account, port, conversation, call, rates)
                 admissions.append(admission)  # one by one: what is reserved by now is given back
             if not self._rate_limiter.try_pass():
                 with _span_of_wait(call, "rate_limit", RateLimitWaited):
@@ -107,9 +114,14 @@ class RequestLimits:
         return admission
 
     async def _reserve(
-        self, account: BudgetAccount, port: ChatPort, conversation: Conversation, call: SpanEmitter
+        self,
+        account: BudgetAccount,
+        port: ChatPort,
+        conversation: Conversation,
+        call: SpanEmitter,
+        rates: CostConfiguration | None,
     ) -> Admission:
-        admission = BudgetAdmission(account, self._pricing, port, conversation, self._clock.now())
+        admission = BudgetAdmission(account, self._pricing, port, conversation, self._clock.now(), rates)
         decision = admission.reserve()
         if decision is None:
             admission.raise_if_refused()

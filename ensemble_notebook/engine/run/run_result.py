@@ -128,6 +128,7 @@ class RunSpans:
             prompts_version=None if spec.versions is None else spec.versions.prompts,
             variable=spec.variable,
             rate_limit=spec.rate_limit,
+            currency=spec.currency,
         )
         self.run.emit(
             PlanMade,

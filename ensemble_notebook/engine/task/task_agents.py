@@ -196,6 +196,7 @@ class TaskRequestBuilder:
             earlier=earlier,
             history=None if history is None else read_history(history),
             count_tokens=_find_token_counter(node.fallback_llm if is_fallback else node.llm),
+            rates=node.fallback_rates if is_fallback else node.rates,
         )
 
     def make_messages(self, resolved: ResolvedTask, memory: MemoryEntries, reply: str) -> Messages:

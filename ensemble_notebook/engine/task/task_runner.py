@@ -400,7 +400,7 @@ def _make_parent(
     accounts = () if parent is None else parent.accounts
     budget = spec.budget
     is_held = budget is not None and budget.is_shared and parent is not None and parent.holds(budget)
-    own = () if budget is None or is_held else (open_account(budget),)
+    own = () if budget is None or is_held else (open_account(budget, spec.currency),)
     rate_limits = () if spec.rate_limit is None else (spec.rate_limit,)
     return ParentRun(
         (*accounts, *own),

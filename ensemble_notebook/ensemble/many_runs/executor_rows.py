@@ -48,7 +48,6 @@ from ensemble_notebook.ensemble.many_runs.worker import (
     withhold_texts,
 )
 from ensemble_notebook.ensemble.review_handlers import AutoReview
-from ensemble_notebook.ensemble.run_checks import make_pricing
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble
 from ensemble_notebook.ensemble.run_settings import write_inputs
 from ensemble_notebook.errors import BudgetExceededError, EnsembleError, Problem, ValidationError, summarize_error
@@ -193,7 +192,7 @@ class ExecutorRows:
         graph = self._prepared.graph
         written, _ = write_inputs(self._prepared.written, values)
         items = list_known_items(graph, values)
-        return estimate(self._ensemble, graph, written, make_pricing(self._ensemble), datetime.now(UTC), items)
+        return estimate(self._ensemble, graph, written, datetime.now(UTC), items)
 
 
 def _settle(grant: Grant, call: Future[Reply], *, knows_beginnings: bool) -> None:

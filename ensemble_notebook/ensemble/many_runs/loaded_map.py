@@ -438,6 +438,7 @@ class _RowOutput:
             inputs={name: "" if value is None else str(value) for name, value in self._row.planned.inputs.items()},
             max_concurrency=None,
             capture_mode=self._trace.capture_mode,
+            currency=self._trace.fold.told_currency,
         )
         yield ev.PlanMade(
             **where,

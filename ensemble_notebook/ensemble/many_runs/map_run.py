@@ -16,15 +16,17 @@ from typing import Any, Final, Literal
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, TaskNoun
+from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE, ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables, find_first_texts
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate
 from ensemble_notebook.domain.outputs.score import ScoreRecord
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers, list_texts
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
-from ensemble_notebook.domain.planning.graph import Graph, build_graph
+from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, MapDesign, PlannedRow
 from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
@@ -67,7 +69,7 @@ from ensemble_notebook.ensemble.many_runs.scoring import (
     score_apart,
 )
 from ensemble_notebook.ensemble.many_runs.variant import Variant
-from ensemble_notebook.ensemble.run_checks import make_pricing
+from ensemble_notebook.ensemble.run_checks import find_judge_price_problems
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, ask_person_here, make_source
 from ensemble_notebook.ensemble.run_settings import Resumable, RunSettings, write_inputs
@@ -318,6 +320,8 @@ class _MapRun:
             expected=self._scorers.expected,
             hides_values=self._hides_rows,
         )
+        if told := list(find_judge_price_problems(ensemble, map_settings.scorers)):
+            raise ValidationError(told)
         self._calls = RowCalls()
         self._score_fault: Exception | None = None
         if self._pool is not None and self._scorers.functions:
@@ -597,9 +601,9 @@ def estimate_runs(
     """
     made: list[CostEstimate] = []
     for ensemble, rows, common in variants:
-        graph = build_graph(ensemble)
+        graph, _ = check_ensemble(ensemble)
         found = estimate_map(ensemble, graph, rows, common, find_usual_replies(ensemble.name or name, graph))
-        made.append(replace(found, tasks=(*found.tasks, *estimate_judges(settings, rows, common))))
+        made.append(replace(found, tasks=(*found.tasks, *estimate_judges(settings, rows, common, found.currency))))
     columns: dict[tuple[str, str | None], list[TaskEstimate]] = {}
     for task in (task for each in made for task in each.tasks):
         columns.setdefault((task.name, task.model), []).append(task)
@@ -612,6 +616,7 @@ def estimate_map(
     rows: Rows,
     common: Mapping[str, Any],
     replies: Mapping[str, int] = NO_FIELDS,
+    currency: str | None = None,
 ) -> CostEstimate:
     """Estimate all rows. Of more than 50, only the shortest and the longest row are estimated, as bounds for all.
 
@@ -621,8 +626,9 @@ def estimate_map(
         rows: what it would run for.
         common: inputs of all rows; a row's own values override them.
         replies: usual tokens of a reply, by the path of the task; see `find_usual_replies`.
+        currency: of the map that they are a part of; None: the ensemble's own.
     """
-    names, pricing, now = find_first_texts(list_texts(ensemble)), make_pricing(ensemble), datetime.now(UTC)
+    names, now = find_first_texts(list_texts(ensemble)), datetime.now(UTC)
     once = {id(row): row for row in rows.rows}  # repeats of a row are the same object
     texts = {key: write_inputs(names, {**common, **row.values})[0] for key, row in once.items()}
     written = [texts[id(row)] for row in rows.rows]
@@ -630,7 +636,7 @@ def estimate_map(
     sizes = [_measure(each) for each in written]
     if count > _MOST_EXACT:
         written = [min(written, key=_measure), max(written, key=_measure)]
-    estimates = [estimate(ensemble, graph, values, pricing, now, replies=replies) for values in written]
+    estimates = [estimate(ensemble, graph, values, now, replies=replies, currency=currency) for values in written]
     if count > _MOST_EXACT:
         # Prompts are likely as long as they are on average.
         share = Fraction(sum(sizes) - count * min(sizes), count * max(1, max(sizes) - min(sizes)))
@@ -638,18 +644,21 @@ def estimate_map(
         pairs = zip(shortest.tasks, longest.tasks, strict=True)
         return replace(longest, tasks=tuple(_spread(low, high, count, share) for low, high in pairs))
     if not estimates:
-        return CostEstimate(tasks=())
+        return CostEstimate(tasks=(), currency=currency or get_currency(ensemble.cost))
     columns = zip(*(each.tasks for each in estimates), strict=True)
     return replace(estimates[0], tasks=tuple(_add(each) for each in columns))
 
 
-def estimate_judges(settings: MapSettings, rows: Rows, common: Mapping[str, Any]) -> tuple[TaskEstimate, ...]:
+def estimate_judges(
+    settings: MapSettings, rows: Rows, common: Mapping[str, Any], currency: str
+) -> tuple[TaskEstimate, ...]:
     """Estimate what the judges among the scorers take, a task each; the texts that they judge are as long as usual.
 
     Args:
         settings: with the scorers, and the column of what a row should come to.
         rows: what is judged.
         common: inputs of all rows.
+        currency: of the map.
     """
     made: list[TaskEstimate] = []
     column = find_expected_column((*rows.columns, *common), settings.expected)
@@ -662,9 +671,9 @@ def estimate_judges(settings: MapSettings, rows: Rows, common: Mapping[str, Any]
             replace(row, values={**each, OUTPUT: text, EXPECTED: each.get(column or "")})
             for row, each in zip(rows.rows, values, strict=True)
         ]
-        graph = build_graph(scorer.judge)
+        graph, _ = check_ensemble(scorer.judge)
         replies = find_usual_replies(scorer.judge.name, graph)
-        found = estimate_map(scorer.judge, graph, replace(rows, rows=judged), scorer.judge.inputs, replies)
+        found = estimate_map(scorer.judge, graph, replace(rows, rows=judged), scorer.judge.inputs, replies, currency)
         made += [replace(each, name=f"{scorer.name}/{each.name}") for each in found.tasks]
     return tuple(made)
 
@@ -678,7 +687,8 @@ def add_judges(found: CostEstimate, score: AnyScorers, expected: str | None, inp
         expected: likewise.
         inputs: of the run.
     """
-    judged = estimate_judges(MapSettings(score=score, expected=expected), make_only_row({}), inputs)
+    settings = MapSettings(score=score, expected=expected)
+    judged = estimate_judges(settings, make_only_row({}), inputs, found.currency)
     return replace(found, tasks=(*found.tasks, *judged))
 
 

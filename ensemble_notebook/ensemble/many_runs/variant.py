@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, cast
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
+from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.planning.ensemble_texts import find_texts_by_variable, list_tasks
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
@@ -85,6 +86,9 @@ class _Changes:
         }
         made = replace_parts(self._ensemble, parts) if parts else self._ensemble
         made = replace(made, **self._fields) if self._fields else made
+        if (currency := get_currency(made.cost)) != (shared := get_currency(self._ensemble.cost)):
+            message = f"cost is in {currency}, and all variants together are paid in {shared}: write it in that."
+            raise ValidationError([Problem(message, self._ensemble)])
         if unknown := self._find_unknown_inputs(made):
             raise ValidationError([Problem(self._explain_unknown(each, made), self._ensemble) for each in unknown])
         return Variant(name, made, self._inputs)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ensemble_notebook.domain.outputs.secrets import is_secret_name, protect
+from ensemble_notebook.models.openai.endpoint import name_provider
 
 # How deep settings of a model are looked through, and what of its headers is no secret.
 _DEEPEST: Final = 4
@@ -92,14 +93,22 @@ def find_model_name(model: Any) -> str:
 
 
 def find_provider(model: Any) -> str | None:
-    """Find who serves it, in LangChain's words."""
+    """Find who serves it, in LangChain's words; what speaks OpenAI's protocol elsewhere is served by its host."""
     if is_scripted(model):
         return "scripted"
     try:
         provider = model._get_ls_params().get("ls_provider")
     except Exception:  # noqa: BLE001 - a foreign object that can't say is one whose provider is unknown
         return None
+    if provider == "openai" and (url := _find_base_url(model)) is not None:
+        return name_provider(url)
     return provider if isinstance(provider, str) else None
+
+
+def _find_base_url(model: Any) -> str | None:
+    """Find the address that a model of langchain-openai asks; None for OpenAI's own."""
+    address = getattr(getattr(model, "root_client", None), "base_url", None) or getattr(model, "openai_api_base", None)
+    return None if address is None else str(address)
 
 
 def is_scripted(model: Any) -> bool:

@@ -45,8 +45,8 @@ class Endpoint:
 
     @property
     def provider(self) -> str:
-        """Who serves the model: OpenAI, or the host of another server, whose prices nobody knows."""
-        return "openai" if is_openai_url(self.url) else urlsplit(self.url).hostname or ""
+        """Who serves the model."""
+        return name_provider(self.url)
 
 
 def find_base_url_of_environment() -> str | None:
@@ -86,6 +86,11 @@ def split_credentials(url: str) -> tuple[str, str | None]:
         protect(secret)
     host = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=host).geturl(), f"Basic {basic}"
+
+
+def name_provider(url: str) -> str:
+    """Name who serves models at an address: OpenAI, or the host of another server, whose prices nobody knows."""
+    return "openai" if is_openai_url(url) else urlsplit(url).hostname or ""
 
 
 def is_openai_url(url: str) -> bool:

@@ -230,5 +230,6 @@ def _describe_unpriced(runs: str, estimate: CostEstimate, budget: Budget | None)
         return told
     calls = max(1, int(estimate.llm_calls.low))
     return (
-        f"{told}`cost: {{input_rate: ..., output_rate: ...}}` tells its price; --budget '{calls} calls' limits them.\n"
+        f"{told}`cost: {{input_rate: ..., output_rate: ...}}` beside a model, or in its own ensemble, tells its price; "
+        f"--budget '{calls} calls' limits them.\n"
     )

@@ -121,12 +121,17 @@ class CallFold:
         self.is_scripted = False
         self._tree = tree
         self._log = log
-        self._rates = rates
+        self._rates_of_all = rates
+        self._rates: dict[str, CostConfiguration | None] = {}
         self._prices = prices
         self._lanes: dict[str | None, LanePool] = {}
         self._last_attempts: dict[str, Span] = {}
         self._tool_groups: dict[str | None, tuple[int, float]] = {}
         self._askers: dict[str | None, Span] = {}
+
+    def tell_rates_by_call(self) -> None:
+        """Each call tells its own rates, or is priced by the public list; those of the run are for no other."""
+        self._rates_of_all = None
 
     def make_handlers(self) -> dict[type[ev.Event], Callable[[Any], object]]:
         """What to call for each type of event."""
@@ -178,6 +183,8 @@ class CallFold:
         span.max_attempts, span.is_scripted = event.max_attempts, event.is_scripted
         span.lane = self._lanes.setdefault(span.task_id, LanePool()).take()
         self.is_scripted = self.is_scripted or event.is_scripted
+        if event.rates is not None:
+            self._rates[span.span_id] = event.rates
 
     def _on_attempt_started(self, event: ev.LlmAttemptStarted) -> None:
         span = self._tree.begin(event, SpanKind.ATTEMPT, f"attempt {event.attempt}")
@@ -297,7 +304,14 @@ class CallFold:
         return (
             None
             if at is None
-            else calculate_price(usage, provider=attempt.provider, model=model, at=at, rates=self._rates)
+            else calculate_price(
+                usage,
+                provider=attempt.provider,
+                model=model,
+                at=at,
+                rates=self._rates.get(attempt.parent_id or "", self._rates_of_all),
+                currency=self._tree.currency,
+            )
         )
 
     # --- Tools --------------------------------------------------------------------------------------------------------

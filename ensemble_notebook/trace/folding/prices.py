@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.amounts import DOLLARS
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import make_task_path
@@ -33,7 +34,13 @@ _rates: Final[dict[int, tuple[ModelPrice, _Rates | None]]] = {}
 
 
 def calculate_price(
-    usage: TokenUsage, *, provider: str | None, model: str, at: datetime, rates: CostConfiguration | None = None
+    usage: TokenUsage,
+    *,
+    provider: str | None,
+    model: str,
+    at: datetime,
+    rates: CostConfiguration | None = None,
+    currency: str = DOLLARS,
 ) -> Price | None:
     """The price of one request, exact; None when the tokens, the provider or the model's price are unknown.
 
@@ -42,17 +49,18 @@ def calculate_price(
         provider: who served it. No provider is guessed from a model's name: a server of one's own may use any name.
         model: its name, as the provider or the request calls it.
         at: when; list prices depend on the date, and some on the time of day.
-        rates: used for every model instead of the list, those that run here included.
+        rates: used instead of the list, for models that run here, too.
+        currency: of the price. One in another currency is unknown: nobody knows what it comes to.
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
     if usage.input_tokens == 0 and usage.output_tokens == 0:
         return NOTHING
     if rates is not None:
-        return Price(usage.input_tokens * rates.input_rate, usage.output_tokens * rates.output_rate)
+        return rates.calculate_price(usage) if rates.currency == currency else None
     if provider in FREE_PROVIDERS:
         return NOTHING
-    if provider is None or not _is_listed(provider, model):
+    if provider is None or currency != DOLLARS or not _is_listed(provider, model):
         return None
     return _look_up_price(usage, provider, model, at)
 
@@ -148,6 +156,7 @@ class _Attempt:
     at: datetime
     provider: str | None
     model: str
+    rates: CostConfiguration | None
     served_model: str | None = None
 
 
@@ -157,17 +166,17 @@ class TaskSpending:
     Each item of a task that runs for each of a list has its own part, which counts in that task, too.
 
     Args:
-        cost: own rates; None: the public price list.
+        currency: of the run.
     """
 
-    def __init__(self, cost: CostConfiguration | None) -> None:
-        self._rates = cost
+    def __init__(self, currency: str) -> None:
+        self._currency = currency
         self._parents: dict[str, str | None] = {}  # by span
         self._paths: dict[str, str] = {}  # of tasks, by span: the engine knows tasks by that
         self._lists: dict[str, str] = {}  # paths of tasks that run for each item, by span
         self._wholes: dict[str, str] = {}  # what a task is a part of, by path: an item, or a task of a nested run
         self._prefixes: dict[str, str] = {}  # of the paths of the tasks of nested runs, by span
-        self._calls: dict[str, tuple[str | None, str]] = {}
+        self._calls: dict[str, tuple[str | None, str, CostConfiguration | None]] = {}
         self._tasks: dict[str, list[_Attempt]] = {}  # by path
         self._last: dict[str, _Attempt] = {}
         self._notes: dict[type[ev.Event], Any] = {
@@ -207,7 +216,7 @@ class TaskSpending:
             self._lists[event.span_id] = path
 
     def _note_call(self, event: ev.LlmCallStarted) -> None:
-        self._calls[event.span_id] = (event.provider, event.model)
+        self._calls[event.span_id] = (event.provider, event.model, event.rates)
 
     def _note_attempt(self, event: ev.LlmAttemptEnded) -> None:
         path, call = self._find_owner(event.parent_id), self._calls.get(event.parent_id or "")
@@ -260,7 +269,12 @@ class TaskSpending:
                 None
                 if model is None
                 else calculate_price(
-                    attempt.usage, provider=attempt.provider, model=model, at=attempt.at, rates=self._rates
+                    attempt.usage,
+                    provider=attempt.provider,
+                    model=model,
+                    at=attempt.at,
+                    rates=attempt.rates,
+                    currency=self._currency,
                 )
             )
             if price is not None:

@@ -21,7 +21,7 @@ from ensemble_notebook.domain.definitions.enums import (
     SpanStatus,
     TaskNoun,
 )
-from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price, RateLimit
+from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price, RateLimit, get_currency
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
@@ -48,7 +48,8 @@ class TraceFold:
     One thread adds events; others that read hold `lock` meanwhile. Nobody but the fold changes a span.
 
     Args:
-        cost: own rates; None: the public price list.
+        cost: own rates; None: the public price list. They tell the currency, and in files of earlier versions, whose
+            calls don't tell their rates, what each of them costs.
         prices: of the attempts, by span id, where they are known already; None: to be looked up.
 
     Attributes:
@@ -59,6 +60,7 @@ class TraceFold:
         status, exit_reason: of the run. error: type and message of what ended it, or None.
         agents, budget, rate_limit, capture_mode, replayed_from: as the run began with them.
         definition_version, prompts_version: of what it was declared with; None in files of earlier versions.
+        currency: of all costs. told_currency: the same where the events tell it, and with it what each call costs.
         chain: what made the run as long as it was, see `critical`; empty before the end.
         savings: what was not spent, since tasks were reused.
         task_noun: what views call its tasks.
@@ -68,8 +70,9 @@ class TraceFold:
 
     def __init__(self, cost: CostConfiguration | None = None, prices: Mapping[str, Price] | None = None) -> None:
         self.lock: threading.RLock = threading.RLock()
-        self.currency: str = "USD" if cost is None else cost.currency
+        self.currency: str = get_currency(cost)
         self.tree: SpanTree = SpanTree(self.currency)
+        self.told_currency: str | None = None
         self.savings: Savings = Savings(self.currency)
         self.log: ConversationLog = ConversationLog()
         self.run: Span | None = None
@@ -210,6 +213,9 @@ class TraceFold:
         self.task_noun = event.task_noun
         self.replayed_from = None if event.replayed_from is None else clean_text(event.replayed_from)
         self.definition_version, self.prompts_version = event.definition_version, event.prompts_version
+        if event.currency is not None:
+            self.currency = self.tree.currency = self.savings.currency = self.told_currency = event.currency
+            self._calls.tell_rates_by_call()
         self.status = RunStatus.RUNNING
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
 

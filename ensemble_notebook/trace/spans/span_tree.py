@@ -74,7 +74,7 @@ class SpanTree:
 
     def __init__(self, currency: str) -> None:
         self.version: int = 0
-        self._currency = currency
+        self.currency = currency
         self.spans: dict[str, Span] = {}
         self.open: dict[str, Span] = {}
         self.task_counts: dict[SpanStatus, int] = dict.fromkeys(SpanStatus, 0)
@@ -117,7 +117,7 @@ class SpanTree:
         elif kind is SpanKind.DELEGATION:
             span.own_totals = UsageTotals()
         if kind.traits.has_totals or kind.traits.is_leaf:
-            span.currency = self._currency
+            span.currency = self.currency
         self.spans[span_id] = span
         self.touch(span)
         return span

@@ -48,7 +48,6 @@ class UsageTotals:
     known_cache_write: int | None = None
     known_reasoning: int | None = None
     known_cost: Decimal = Decimal(0)
-    priced_count: int = 0
     unpriced_count: int = 0
 
     def add_usage(self, leaf: TokenUsage) -> None:
@@ -71,7 +70,6 @@ class UsageTotals:
         if cost is None:
             self.unpriced_count += 1
         else:
-            self.priced_count += 1
             self.known_cost += cost
 
     def take_back_cost(self, cost: Decimal | None) -> None:
@@ -79,7 +77,6 @@ class UsageTotals:
         if cost is None:
             self.unpriced_count -= 1
         else:
-            self.priced_count -= 1
             self.known_cost -= cost
 
     @property
@@ -116,8 +113,8 @@ class UsageTotals:
 
     @property
     def cost(self) -> Decimal | None:
-        """The known part of the cost; None where no price is known."""
-        return None if self.unpriced_count and not self.priced_count else self.known_cost
+        """The known part of the cost; None where a price is unknown, and nothing else was paid for."""
+        return None if self.unpriced_count and not self.known_cost else self.known_cost
 
     @property
     def cost_complete(self) -> bool:
