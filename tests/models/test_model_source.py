@@ -215,7 +215,7 @@ def test_wrapped_model_keeps_its_wrapping(server, source):
     seen = Seen()
     wrapped = user_model(server).bind(stop=["END"]).with_config(callbacks=[seen], tags=["mine"])
     port = port_of(source, wrapped)
-    assert (port.name, port.provider, port.has_tool_support, port.warning) == ("m", "openai", True, None)
+    assert (port.name, port.provider, port.has_tool_support, port.warning) == ("m", "127.0.0.1", True, None)
     assert ask(source, wrapped) == ["ok"]
     assert server.requests[0].body["stop"] == ["END"]
     assert seen.starts[0][1] == ["mine"]
@@ -243,7 +243,7 @@ def test_object_is_named_for_what_it_is(server, source):
         )
     ]
     assert facts == [
-        ("m", "openai", False, True),
+        ("m", "127.0.0.1", False, True),
         ("FakeListChatModel", "scripted", True, False),
         ("chef", "scripted", True, True),
     ]
