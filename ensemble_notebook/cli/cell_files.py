@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 from argparse import Namespace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.cell.language.options import RUN_OPTIONS, Options
 from ensemble_notebook.cell.language.remedies import in_cell_words
+from ensemble_notebook.domain.definitions.amounts import AmountError, read_budget
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest
 from ensemble_notebook.domain.events import (
@@ -38,6 +40,7 @@ from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.engine.review_queue import SharedReviewer
 from ensemble_notebook.ensemble.person import is_terminal
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError
+from ensemble_notebook.trace.run_files import find_format
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.cell import Cell
@@ -153,6 +156,10 @@ def run_file(arguments: Namespace) -> bool:
     Raises:
         EnsembleError, RunInterrupted: as reading and running a cell; the table is printed first.
     """
+    if arguments.out is not None:
+        check_place("-o", arguments.out)
+        if _is_trace(arguments.out):
+            find_format(arguments.out)
     cell, options = read_command(arguments, needs_inputs=True)
     sys.path.insert(0, str(Path.cwd()))  # dotted names in a cell may mean a module of the working folder
     ensemble = cell.build({})
@@ -162,13 +169,14 @@ def run_file(arguments: Namespace) -> bool:
         review_handler=ensemble.review_handler or find_asker(is_read=arguments.file == STDIN),
     )
     try:
-        output = _run(watched, cell, options)
+        output = _run(watched, cell, options, arguments)
     except (EnsembleError, RunInterrupted) as error:
         if error.output is not None:
             _show(error.output, arguments.out)
         raise in_cell_words(error) from error.__cause__
     _show(output, arguments.out)
     if arguments.out is not None and not _is_trace(arguments.out):
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
         make_private(arguments.out)
         arguments.out.write_text(output.raw, encoding="utf-8")
         print(f"\nThe answer is in {arguments.out}")
@@ -181,7 +189,7 @@ def run_file(arguments: Namespace) -> bool:
     return output.status in (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS)
 
 
-def _run(ensemble: Ensemble, cell: Cell, options: Options) -> EnsembleOutput:
+def _run(ensemble: Ensemble, cell: Cell, options: Options, arguments: Namespace) -> EnsembleOutput:
     """Run to the end. An interrupt is a call that stops the run; a second one ends the wait for it.
 
     Raises:
@@ -200,6 +208,7 @@ def _run(ensemble: Ensemble, cell: Cell, options: Options) -> EnsembleOutput:
             reuse=options.reuse,
             only=options.only,
         )
+        arguments.has_begun = True
         guard.call(handle.cancel)
         try:
             return handle.result()
@@ -215,7 +224,17 @@ def validate_file(arguments: Namespace) -> None:
     Raises:
         EnsembleError: with every mistake.
     """
-    cell, _ = read_command(arguments, needs_inputs=False, is_dry_run=True)
+    from ensemble_notebook.ensemble.run_settings import RunSettings
+    from ensemble_notebook.models.recording.recording_file import check_path
+    from ensemble_notebook.models.recording.replayer import ReplaySource
+
+    cell, options = read_command(arguments, needs_inputs=False, is_dry_run=True)
+    names = ("timeout", "record", "replay", "replay_tools", "pace", "reuse")
+    RunSettings(**{name: getattr(options, name) for name in names})
+    if options.record is not None:
+        check_path(options.record)
+    if options.replay is not None:
+        ReplaySource(options.replay)
     print(cell.plan._repr_mimebundle_()["text/plain"])
     for warning in cell.warnings:
         say(warning)
@@ -247,11 +266,42 @@ def read_command(arguments: Namespace, *, needs_inputs: bool, is_dry_run: bool =
         inputs={**kept.options.inputs, **(arguments.inputs or {})},
         **{name: value for name, value in given.items() if value is not None},
     )
+    if options.budget is not None:
+        try:
+            read_budget(options.budget)  # a variable is none that this could name
+        except AmountError as error:
+            raise ValidationError(f"--budget {options.budget}: {error} {error.hint}") from None
     body, file = ("", kept) if kept.name else (kept.body, None)
-    cell = read_cell(body, overrides=options.overrides, needs_inputs=needs_inputs, is_dry_run=is_dry_run, file=file)
+    cell = read_cell(
+        body,
+        overrides=options.overrides,
+        needs_inputs=needs_inputs,
+        is_dry_run=is_dry_run,
+        file=file,
+        only=options.only,
+    )
     for notice in cell.notices:
         say(f"{notice.where}: {notice.message}")
     return cell, options
+
+
+def check_place(option: str, file: Path) -> None:
+    """See whether a file can be written, so that nobody pays for what is then lost; its folders are made later.
+
+    Args:
+        option: that names it.
+        file: with its place.
+
+    Raises:
+        ValidationError: it can't be.
+    """
+    if file.is_dir():
+        raise ValidationError(f"{option} {file}: that is a folder. Name a file in it.")
+    folder = next(each for each in (file.absolute().parent, *file.absolute().parents) if each.exists())
+    if not folder.is_dir():
+        raise ValidationError(f"{option} {file}: {folder} is no folder.")
+    if not os.access(file if file.exists() else folder, os.W_OK):
+        raise ValidationError(f"{option} {file}: nothing can be written there.")
 
 
 def _show(output: EnsembleOutput, file: Path | None) -> None:

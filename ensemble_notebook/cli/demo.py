@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.cli.autoload import find_package_file
-from ensemble_notebook.errors import EnsembleError
+from ensemble_notebook.errors import EnsembleError, ValidationError
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -31,6 +31,8 @@ def demo(folder: Path | None, *, opens: bool) -> None:
     Raises:
         EnsembleError: a cell failed; the notebook is written as far as it came.
     """
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValidationError(f"--dir {folder}: that is no folder.")
     folder = Path(tempfile.mkdtemp(prefix="ensemble-demo-")) if folder is None else folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     result = folder / NOTEBOOK

@@ -17,7 +17,7 @@ from typing import Final
 
 from ensemble_notebook import __version__
 from ensemble_notebook.cell.language.options import add_id_option, add_run_options, read_repeat
-from ensemble_notebook.errors import EnsembleError, RunInterrupted
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError, did_you_mean
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -34,7 +34,10 @@ exit status:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command says. Returns the exit status; errors are short and go to stderr."""
+    """Do what the command says. Returns the exit status; errors are short and go to stderr.
+
+    What goes wrong before a command sets `has_begun`, as it does where it runs the first thing, is a mistake in it.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a bar is no reason to fail where the encoding has none
@@ -47,15 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_done = parsed.act(parsed)
     except (EnsembleError, RunInterrupted) as error:
         print("\n".join(error._render_traceback_()), file=sys.stderr)
-        is_interrupt = isinstance(error, RunInterrupted)
-        is_mistake = isinstance(error, ValueError)  # a definition or its inputs: nothing was run
-        return INTERRUPTED if is_interrupt else MISTAKE if is_mistake else FAILED
+        if isinstance(error, RunInterrupted):
+            return INTERRUPTED
+        return FAILED if parsed.has_begun and not isinstance(error, ValueError) else MISTAKE
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        print(error, file=sys.stderr)
-        return FAILED
+        print(f"{error.filename}: {error.strerror}" if error.filename else error, file=sys.stderr)
+        return FAILED if parsed.has_begun else MISTAKE
     return FAILED if is_done is False else DONE
 
 
@@ -83,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dir", type=Path, dest="folder", help="where the result goes (a new temporary folder)")
     parser.add_argument("--no-open", action="store_false", dest="opens", help="do not open JupyterLab")
-    parser.set_defaults(act=_demo)
+    parser.set_defaults(act=_demo, has_begun=True)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +94,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="CELL.yaml", help=file)
     add_run_options(parser)
     parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the answer there; the trace to a .json")
-    parser.set_defaults(act=_run)
+    parser.set_defaults(act=_run, has_begun=False)
 
 
 def _add_map(parser: argparse.ArgumentParser) -> None:
@@ -135,13 +138,13 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--out", type=Path, metavar="FILE", help="write the rows there (.csv, .jsonl, .parquet, .eval, .json)"
     )
-    parser.set_defaults(act=_map)
+    parser.set_defaults(act=_map, has_begun=False)
 
 
 def _add_validate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="CELL.yaml", help="as for run")
     add_run_options(parser)
-    parser.set_defaults(act=_validate)
+    parser.set_defaults(act=_validate, has_begun=False)
 
 
 def _add_trace(parser: argparse.ArgumentParser) -> None:
@@ -152,17 +155,17 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
         "-o", "--out", type=Path, metavar="FILE", help="where the page goes; .svg and .parquet work, too"
     )
     parser.add_argument("--no-open", action="store_false", dest="opens", help="do not open the browser")
-    parser.set_defaults(act=_trace)
+    parser.set_defaults(act=_trace, has_begun=False)
 
 
 def _add_enable(parser: argparse.ArgumentParser) -> None:
     _add_place(parser)
-    parser.set_defaults(act=_enable)
+    parser.set_defaults(act=_enable, has_begun=True)
 
 
 def _add_disable(parser: argparse.ArgumentParser) -> None:
     _add_place(parser)
-    parser.set_defaults(act=_disable)
+    parser.set_defaults(act=_disable, has_begun=True)
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
@@ -172,14 +175,14 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_models(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(act=_models)
+    parser.set_defaults(act=_models, has_begun=False)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     pull = actions.add_parser("pull", help="fetch the weights of the default local model, once")
-    pull.set_defaults(act=_pull)
+    pull.set_defaults(act=_pull, has_begun=True)
 
 
 def _add_schema(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(act=_schema)
+    parser.set_defaults(act=_schema, has_begun=False)
 
 
 def _demo(arguments: argparse.Namespace) -> None:
@@ -261,10 +264,19 @@ def open_trace(file: Path, out: Path | None, *, opens: bool) -> None:
 
     Raises:
         OSError, TraceFormatError: the file can't be read.
-        ValidationError: `out` has an ending of no format.
+        ValidationError: there is no such file, or `out` can't be written, or has an ending of no format.
     """
+    from ensemble_notebook.cli.cell_files import check_place
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
+    from ensemble_notebook.trace.run_files import find_format
 
+    if not file.is_file():
+        near = (each.name for each in file.parent.glob("*.json")) if file.parent.is_dir() else ()
+        what = "is a folder: name a trace in it" if file.is_dir() else "is not there"
+        raise ValidationError(f"The trace {file} {what}.{did_you_mean(file.name, near)}")
+    if out is not None:
+        check_place("-o", out)
+        find_format(out)
     trace = ExecutionTrace.load(file)
     name = f"{file.name.removesuffix('.json').removesuffix('.trace')}.html"
     page = trace.export(out or Path(tempfile.mkdtemp(prefix="ensemble-trace-")) / name)

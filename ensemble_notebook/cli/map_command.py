@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import sys
 import time
 from argparse import Namespace
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.cell.binding.scorer_binder import ScorerMistake, find_scorer
 from ensemble_notebook.cell.language.remedies import in_cell_words
-from ensemble_notebook.cli.cell_files import read_command, remove_unprintable, say
+from ensemble_notebook.cli.cell_files import check_place, read_command, remove_unprintable, say
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import PlanMade, TaskCompleted, TaskFailed, TaskReused
 from ensemble_notebook.domain.outputs.score import find_name
@@ -46,14 +47,20 @@ def map_file(arguments: Namespace) -> bool:
     Raises:
         EnsembleError, RunInterrupted: there is a mistake, or the map was stopped.
     """
+    from ensemble_notebook.ensemble.many_runs.map_files import check_export
     from ensemble_notebook.trace.row_files import read_row_file
 
     rows = read_row_file(Path(arguments.rows))
     cell, options = read_command(arguments, needs_inputs=False)
     sys.path.insert(0, str(Path.cwd()))  # dotted names in a cell may mean a module of the working folder
+    if arguments.out is not None:
+        check_place("-o", arguments.out)
+        check_export(arguments.out)
+    if arguments.summary is not None:
+        check_place("--summary", arguments.summary)
     scorers = _find_scorers(arguments.score or (), _load_names(arguments.scores or ()))
     marks = _read_marks(arguments, scorers)
-    earlier = None if arguments.against is None else _load_earlier(arguments.against)
+    earlier = None if arguments.against is None else _load_earlier(arguments.against, scorers)
     result, fault = _run(cell, options, rows, scorers or None, arguments)
     print(remove_unprintable(result._repr_mimebundle_()["text/plain"]))
     if arguments.out is not None:
@@ -101,18 +108,6 @@ def _read_marks(arguments: Namespace, scorers: Mapping[str, Any]) -> _Marks:
     Raises:
         ValidationError: a mark is no number, or of a score that nothing gives.
     """
-    least: dict[str, float] = {}
-    for text in arguments.fail_under or ():
-        given, _, value = text.rpartition("=")
-        name = find_name(given, scorers)
-        if not name or name in least:
-            raise ValidationError(f"--fail-under wants NAME=MARK, each name once, as accuracy=0.9; got {text!r}.")
-        least[name] = _read_number("--fail-under", value)
-        if not scorers:
-            raise ValidationError(f"--fail-under {text}: nothing scores. Name a scorer with --score, too.")
-        is_known = all(isinstance(each, ReadyScorer) for each in scorers.values())  # others may give scores by name
-        if name not in scorers and (is_known or did_you_mean(name, scorers).startswith(" Did")):
-            raise ValidationError(f"--fail-under {text}: no scorer gives {name!r}.{did_you_mean(name, scorers)}")
     if arguments.not_worse_by is not None and arguments.against is None:
         raise ValidationError("--not-worse-by is about an earlier map: name it with --against RUN or FILE.")
     if arguments.against is not None and not scorers:
@@ -122,20 +117,55 @@ def _read_marks(arguments: Namespace, scorers: Mapping[str, Any]) -> _Marks:
     loss = None if arguments.not_worse_by is None else _read_number("--not-worse-by", arguments.not_worse_by)
     if loss is not None and loss <= 0:
         raise ValidationError(f"--not-worse-by must be above 0, the most that may be lost, got {loss:g}.")
+    if loss is not None and _give_shares(scorers) and loss >= 1:
+        raise ValidationError(f"--not-worse-by {loss:g}: nothing can lose so much; it is a share, as 0.05.")
     failed = arguments.failed
+    for option, value in (("--failed", failed), ("--expected", arguments.expected)):
+        if value is not None and not scorers:
+            raise ValidationError(f"{option} is about scores, and nothing scores. Name a scorer with --score, too.")
     return _Marks(
-        least=least,
+        least=_read_least(arguments, scorers),
         loss=loss,
         allow_unpaired=arguments.allow_unpaired,
         failed=failed if failed in (None, "leave out") else _read_number("--failed", failed),
     )
 
 
+def _read_least(arguments: Namespace, scorers: Mapping[str, Any]) -> dict[str, float]:
+    """What the means of scores are to be at least.
+
+    Raises:
+        ValidationError: as `_read_marks`.
+    """
+    least: dict[str, float] = {}
+    for text in arguments.fail_under or ():
+        given, _, value = text.rpartition("=")
+        name = find_name(given, scorers)
+        if not name or name in least:
+            raise ValidationError(f"--fail-under wants NAME=MARK, each name once, as accuracy=0.9; got {text!r}.")
+        least[name] = _read_number("--fail-under", value)
+        if not scorers:
+            raise ValidationError(f"--fail-under {text}: nothing scores. Name a scorer with --score, too.")
+        if name not in scorers and (_give_shares(scorers) or did_you_mean(name, scorers).startswith(" Did")):
+            raise ValidationError(f"--fail-under {text}: no scorer gives {name!r}.{did_you_mean(name, scorers)}")
+        if isinstance(scorers.get(name), ReadyScorer) and not 0 <= least[name] <= 1:
+            raise ValidationError(f"--fail-under {text}: the mark must be a share between 0 and 1, as 0.9.")
+    return least
+
+
 def _read_number(option: str, text: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise ValidationError(f"{option} wants a number, got {text!r}.") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValidationError(f"{option} wants a number, got {text!r}.")
+    return number
+
+
+def _give_shares(scorers: Mapping[str, Any]) -> bool:
+    """Whether all scores pass or fail, and are called as is known before; functions and judges may give others."""
+    return bool(scorers) and all(isinstance(each, ReadyScorer) for each in scorers.values())
 
 
 def _load_names(places: Sequence[str]) -> dict[str, Any]:
@@ -194,7 +224,7 @@ def _find_scorers(texts: Sequence[str], names: Mapping[str, Any]) -> dict[str, A
     return found
 
 
-def _load_earlier(word: str) -> MapResult:
+def _load_earlier(word: str, scorers: Mapping[str, Any]) -> MapResult:
     """The map that is compared with: of a trace file, or one that the store remembers.
 
     Raises:
@@ -210,6 +240,10 @@ def _load_earlier(word: str) -> MapResult:
         raise ValidationError(
             f"--against {word}: that map has no scores. Add some, with `%ensemble score` or in Python."
         )
+    before = {each.current_name for each in found.score_records}
+    if _give_shares(scorers) and not before & scorers.keys():
+        known = ", ".join(map(repr, sorted(before)))
+        raise ValidationError(f"--against {word}: that map has none of these scores, but {known}.")
     return found
 
 
@@ -245,6 +279,7 @@ def _run(
     progress = _Progress(handle)
     with InterruptGuard() as guard:
         handle.begin()
+        arguments.has_begun = True
         guard.call(handle.cancel)
         try:
             return handle.result(while_waiting=progress.tell), None
@@ -292,10 +327,7 @@ class _Progress:
 
 
 def _write_out(result: MapResult, file: Path) -> None:
-    if file.suffix != _TRACE:
-        result.export(file)
-    elif result.trace is not None:
-        result.trace.save(file)
+    result.export(file)
     say(f"The map is in {file}")
 
 
@@ -363,6 +395,7 @@ def _judge(result: MapResult, marks: _Marks, earlier: MapResult | None) -> _Verd
 
 def _append_summary(file: Path, result: MapResult, verdict: _Verdict) -> None:
     """Add the verdict to a file of Markdown, as pull requests show: sentences, gates, and a drawing in characters."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as out:
         out.write("\n".join(_write_markdown(result, verdict)) + "\n")
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ensemble_notebook.trace.frames import Frames
 
 
+_NO_TRACES: Final = (".otlp.json", ".chrome.json")
+"""Endings of formats of other programs, under which nobody looks for a trace of ours."""
+
+
 class ExportedTrace(Protocol):
     """What is asked of a trace here."""
 
@@ -33,14 +37,23 @@ def export_trace(trace: ExportedTrace, path: Path) -> Path:
         MissingPackageError: the format needs a package that is not installed.
         OSError: it can't be written; what was there before is still there.
     """
+    return find_format(path)(trace, path)
+
+
+def find_format(path: Path) -> Callable[[ExportedTrace, Path], Path]:
+    """Who writes a run as what the end of the file's name says.
+
+    Raises:
+        ValidationError: no format has this ending; names those that there are.
+    """
     name = path.name.lower()
     write = next((write for ending, (write, _) in FORMATS.items() if name.endswith(ending)), None)
-    if write is None:
+    if write is None or name.endswith(_NO_TRACES):
         known = ", ".join(f"{ending} ({meaning})" for ending, (_, meaning) in FORMATS.items())
         raise ValidationError(
             f"A run can't be exported to {path.name!r}. The end of the name says what it becomes: {known}."
         )
-    return write(trace, path)
+    return write
 
 
 def _write_trace(trace: ExportedTrace, path: Path) -> Path:

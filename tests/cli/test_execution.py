@@ -114,7 +114,7 @@ def test_trace_makes_a_page_of_a_trace_file_and_says_where_it_is(folder, capsys)
     assert main(["trace", "run.trace.json", "-o", "run.svg", "--no-open"]) == DONE
     assert (folder / "run.svg").exists()
     assert main(["trace", "cell.yaml", "--no-open"]) == MISTAKE
-    assert main(["trace", "gone.trace.json", "--no-open"]) == FAILED
+    assert main(["trace", "gone.trace.json", "--no-open"]) == MISTAKE
 
 
 def test_options_of_the_run_reach_it(folder, capsys):

@@ -19,6 +19,8 @@ from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.formats.trace_file import write_whole
 from ensemble_notebook.trace.row_files import Formulas, write_csv
+from ensemble_notebook.trace.run_files import FORMATS as RUN_FORMATS
+from ensemble_notebook.trace.run_files import export_trace, find_format
 
 if TYPE_CHECKING:
     from inspect_ai.event import ModelEvent
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from inspect_ai.scorer import Score
 
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+    from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.frames import Frames
     from ensemble_notebook.trace.spans.span import Message
 
@@ -49,6 +52,8 @@ class ExportedMap(Protocol):
     @property
     def last_output(self) -> EnsembleOutput | None: ...
     @property
+    def trace(self) -> ExecutionTrace | None: ...
+    @property
     def status(self) -> RunStatus: ...
     @property
     def ensemble(self) -> Any: ...
@@ -66,15 +71,43 @@ def export_map(result: ExportedMap, path: Path, formulas: Formulas) -> Path:
         MissingPackageError: the format needs a package that is not installed.
         OSError: it can't be written; what was there before is still there.
     """
-    write = next((write for ending, (write, _) in FORMATS.items() if path.name.lower().endswith(ending)), None)
-    if write is None:
-        known = ", ".join(f"{ending} ({meaning})" for ending, (_, meaning) in FORMATS.items())
-        raise ValidationError(
-            f"A map can't be exported to {path.name!r}. The end of the name says what it becomes: {known}."
-        )
-    if result.last_output is None:
+    check_export(path)
+    if result.trace is None:
         raise ValidationError("There was no row to run, so there is nothing to export.")
+    write = _find_format(path)
+    if write is None:
+        return export_trace(result.trace, path)
     return write(result, path, formulas) if write is _write_csv else write(result, path)
+
+
+def check_export(path: Path) -> None:
+    """See whether a map can be written as what the end of the file's name says.
+
+    Raises:
+        ValidationError: no format has this ending, neither of maps nor of runs, which a map is, too.
+        MissingPackageError: the format needs a package that is not installed.
+    """
+    name = path.name.lower()
+    if name.endswith(".eval") and find_spec("inspect_ai") is None:
+        raise MissingPackageError("Logs of inspect_ai are written by its own classes", extra="inspect")
+    if name.endswith(".parquet") and find_spec("pyarrow") is None:
+        raise MissingPackageError("Parquet files need pyarrow", extra="parquet")
+    if _find_format(path) is None:
+        try:
+            find_format(path)
+        except ValidationError:
+            meanings = {
+                ending: meaning for formats in (RUN_FORMATS, FORMATS) for ending, (_, meaning) in formats.items()
+            }
+            known = ", ".join(f"{ending} ({meaning})" for ending, meaning in meanings.items())
+            raise ValidationError(
+                f"A map can't be exported to {path.name!r}. The end of the name says what it becomes: {known}."
+            ) from None
+
+
+def _find_format(path: Path) -> Any:
+    """Who writes the rows; None where it is the run of the map that is written."""
+    return next((write for ending, (write, _) in FORMATS.items() if path.name.lower().endswith(ending)), None)
 
 
 # --- ``frames.rows`` --------------------------------------------------------------------------------------------------
@@ -91,8 +124,6 @@ def _write_jsonl(result: ExportedMap, path: Path) -> Path:
 
 def _write_parquet(result: ExportedMap, path: Path) -> Path:
     """The rows; what is no plain value as JSON text, since a column of a file has one type."""
-    if find_spec("pyarrow") is None:
-        raise MissingPackageError("Parquet files need pyarrow", extra="parquet")
     rows = _take_rows(result)
     mixed = rows.select_dtypes("object").columns
     texts = {name: rows[name].map(_to_json, na_action="ignore").astype("string") for name in mixed}
@@ -112,8 +143,6 @@ def _to_json(value: Any) -> str:
 
 
 def _write_inspect_log(result: ExportedMap, path: Path) -> Path:
-    if find_spec("inspect_ai") is None:
-        raise MissingPackageError("Logs of inspect_ai are written by its own classes", extra="inspect")
     from inspect_ai.log import write_eval_log
 
     log = _make_log(result)

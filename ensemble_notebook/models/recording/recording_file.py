@@ -264,7 +264,7 @@ class RecordingFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.warnings: list[str] = []
-        self._path = _check_path(Path(path).expanduser().absolute())
+        self._path = check_path(Path(path).expanduser().absolute())
         self._whole_size = 0
         self._has_begun = False
 
@@ -314,7 +314,7 @@ class RecordingFile:
                 self._path.unlink()
 
 
-def _check_path(file: Path) -> Path:
+def check_path(file: Path) -> Path:
     """Give back a path at which a recording can be made.
 
     Raises:
