@@ -32,6 +32,7 @@ from ensemble_notebook import (
     ToolCallCompleted,
     ToolUse,
     ValidationError,
+    auto_review,
     mcp_tools,
 )
 from ensemble_notebook.interop import mcp_toolbox
@@ -273,6 +274,26 @@ def test_e83_a_question_of_the_server_goes_to_the_person(said: str, result: str)
     (request,) = asked
     assert (request.subject, request.tool, request.task) == ("question", "round_it", "count")
     assert "asks: How many digits do you want?\nDigits" in request.text
+
+
+@pytest.mark.parametrize("handler", [auto_review(), lambda _: ReviewDecision.approve()], ids=["auto_review", "own"])
+def test_e83_whoever_approves_everything_fills_no_form_and_one_warning_says_so(handler: Any) -> None:
+    use = ToolUse("round_it", {"value": 3.14159})
+    ensemble = clerk([mcp_tools(CALCULATOR)], use, use, review_handler=handler)
+    output = ensemble.run()
+    assert told(ensemble) == ["not rounded: decline"] * 2
+    (warning,) = output.warnings
+    assert warning.startswith("A question of round_it for a person, in task 'count', was left without an answer: ")
+    assert f"{handler.__name__} said 'approve'" in warning
+    assert "answers with ReviewDecision.edit('TEXT')" in warning
+
+
+def test_e83_who_rejects_a_question_declines_it() -> None:
+    handler = auto_review(ReviewDecision.reject("nothing is told"))
+    ensemble = clerk([mcp_tools(CALCULATOR)], ToolUse("round_it", {"value": 3.14159}), review_handler=handler)
+    output = ensemble.run()
+    assert told(ensemble) == ["not rounded: decline"]
+    assert output.warnings == ()
 
 
 def test_e83_where_nobody_is_there_a_question_is_declined() -> None:
