@@ -381,8 +381,8 @@ class EnsembleOutput(Pickled):
     def raw(self) -> str:
         """Text of the final task: the one that all others lead to, or else the last that completed.
 
-        With ``only``, it is the text of that task. Empty if the run failed before the final task had an output: an
-        intermediate text is never taken for the answer.
+        With ``only``, it is the text of that task. Empty if the run failed, or went on without what failed, before the
+        final task had an output: an intermediate text is never taken for the answer.
         """
         output = self.get_final_output()
         return "" if output is None else output.raw
@@ -399,7 +399,9 @@ class EnsembleOutput(Pickled):
         if len(last) == 1 and last[0] in self._outputs:
             return self._outputs[last[0]]
         completed = self.completed_outputs
-        if self.status is RunStatus.FAILED:
+        # Nothing stands in for a final task in a run that failed, or that bore a failure.
+        has_borne = self.status is RunStatus.COMPLETED_WITH_WARNINGS and any(not each.item_of for each in self.failures)
+        if self.status is RunStatus.FAILED or has_borne:
             completed = tuple(output for index, output in self._outputs.items() if index in last)
         return completed[-1] if completed else None
 

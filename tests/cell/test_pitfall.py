@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.cell import assert_mistakes, read
+from tests.support.cell import assert_mistakes, mistakes_of, read
 
 PITFALLS = {
     "brace at the start": ("tasks:\n  - «{topic} facts»", "starts with '{topic}' is a mapping"),
@@ -45,6 +45,8 @@ PITFALLS = {
     "no space after colon alone": ("tasks: ['goal«:»x', b]".replace("'", ""), "space is missing after ':'"),
     "no space after dash": ("- a\n«-»b\n- c", "space is missing after '-'"),
     "no space after any dash": ("«-a»\n-b", "one text, not tasks"),
+    "key below a text": ("- Ask\n«- Find facts»\n  tools: x", "list item is a text, and has a key below it"),
+    "key below a text, deeper": ("tasks:\n  «- Find»\n\n    tools: x", "list item is a text, and has a key below it"),
     "no colon": ("agents:\n  «Ann»\n    goal: x", "no ': ' and is no list item"),
     "line at no level": ("tasks:\n  a: x\n «b: y»", "fits no line above"),
     "line too deep": ("tasks:\n  a: x\n    «b: y»", "fits no line above"),
@@ -142,3 +144,8 @@ def test_byte_order_mark_is_ignored():
 
 def test_one_document_mark_is_fine():
     assert read("---\n- a\n...\n").plan.total_tasks == 1
+
+
+def test_a_key_below_a_text_is_answered_with_the_form_to_write():
+    (mistake,) = mistakes_of("- Find facts\n  tools: x\n")
+    assert "`- description: Find facts`" in mistake.hint

@@ -12,7 +12,17 @@ import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from ensemble_notebook import EnsembleOutput, MapResult, ScoringError, StoreError, ValidationError, load_traces, scorers
+from ensemble_notebook import (
+    Ensemble,
+    EnsembleOutput,
+    MapResult,
+    ScoringError,
+    StoreError,
+    Task,
+    ValidationError,
+    load_traces,
+    scorers,
+)
 from ensemble_notebook.cell.completion import propose_options
 from ensemble_notebook.cell.text.mistakes import CellError
 from tests.support.openai_server import Answer, OpenAIServer
@@ -229,6 +239,25 @@ def test_v6_mistakes_of_the_line_are_said(shell: Any, store_path: Path, line: st
     with pytest.raises(error) as caught:
         shell.run_line_magic("ensemble", line)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "-o never"])
+@pytest.mark.parametrize(
+    "judge, message",
+    [
+        (Task.of("Judge {outptu}", output_type={"ok": "bool"}), "asks for {outptu}, which is no column of the rows."),
+        (Task.of("Judge {output}"), "has no typed output"),
+        (Task.of("Judge {output}", output_type={"places": ["str"]}), "puts out no score"),
+    ],
+)
+def test_v7_what_a_judge_lacks_is_said_before_the_plan(
+    shell: Any, server: OpenAIServer, judge: Task, message: str, option: str
+) -> None:
+    shell.user_ns["by"] = Ensemble(tasks=[judge], llm="local", name="by")
+    with pytest.raises(CellError) as caught:
+        shell.run_cell_magic("ensemble", f"--map df {option} --score by", CELL)
+    assert message in str(caught.value)
+    assert server.requests == []
 
 
 def test_v7_a_judge_is_in_the_estimate_of_a_cell(

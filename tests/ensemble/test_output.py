@@ -81,6 +81,17 @@ def test_raw_is_empty_where_the_final_task_failed_e7() -> None:
     assert output_of(task("a"), task("b", "a", handler=fail)).raw == ""
 
 
+def test_nothing_stands_in_for_a_final_task_that_failed_under_partial_e7() -> None:
+    borne = output_of(task("a"), task("b", "a", handler=fail), error_strategy="partial")
+    assert (borne.status, borne.raw, borne.parsed_output) == (RunStatus.COMPLETED_WITH_WARNINGS, "", None)
+    two = output_of(task("a"), task("b"), task("c", handler=fail), workflow=PARALLEL, error_strategy="partial")
+    assert two.raw == "b!"
+
+
+def test_the_last_text_stands_in_for_a_final_task_that_was_not_to_run_e33() -> None:
+    assert output_of(task("a"), Task(name="b", description="b", handler=echo, when={"a": "x"})).raw == "a!"
+
+
 def test_raw_is_empty_where_nothing_was_completed() -> None:
     assert output_of(task("a", handler=fail)).raw == ""
 

@@ -15,7 +15,12 @@ from typing import Any, Final
 from ensemble_notebook import scorers as ready_made
 from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote, suggest_name
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
-from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.domain.definitions.templates import find_first_texts
+from ensemble_notebook.domain.planning.ensemble_texts import list_item_inputs, list_texts
+from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.ensemble.many_runs.scoring import read_judge
+from ensemble_notebook.errors import Problem, ValidationError
+from ensemble_notebook.evaluation.judge import find_lacking_inputs
 from ensemble_notebook.evaluation.scorer import (
     Judge,
     ReadyScorer,
@@ -268,5 +273,21 @@ def _check_columns(
         report.add_mistake(report.source.locate_option(expected or ""), f"--expected: {error}", "")
         return
     for each in scorers:
-        for problem in find_lacking_columns([each], columns, column):
+        for problem in [*find_lacking_columns([each], columns, column), *_find_judge_problems(each, columns, column)]:
             report.add_mistake(places[each.name], problem.message, "")
+
+
+def _find_judge_problems(scorer: Scorer, columns: Sequence[str], expected: str | None) -> Iterator[Problem]:
+    """What a judge lacks to judge these rows; none for other scorers."""
+    judge = scorer.judge
+    if judge is None:
+        return
+    try:
+        reader = read_judge(scorer, build_graph(judge))
+    except ValidationError as error:
+        yield from error.problems
+        return
+    if isinstance(reader, Problem):
+        yield reader
+    variables = find_first_texts([*list_texts(judge), *list_item_inputs(judge)])
+    yield from find_lacking_inputs(judge, variables, columns, expected)

@@ -333,6 +333,14 @@ def _explain_glued(source: SourceText, entry: LineParts) -> Pitfall | None:
 
 
 def _explain_keyless(source: SourceText, line: int) -> MisreadError:
+    item = re.match(r"( *- +)([^\s-].*)", source.line(line))
+    below = next((text for each in range(line + 1, source.line_count + 1) if (text := source.line(each)).strip()), "")
+    if item is not None and re.match(rf" {{{source.line(line).index('-') + 1},}}[A-Za-z_]+:", below):
+        message = "this list item is a text, and has a key below it."
+        hint = (
+            f"Give it a key, too; of a task: `- description: {item[2].strip()}`, with the others below `description`."
+        )
+        return MisreadError(source.locate_line(line), message, hint)
     hint = "Write `key: value` or `- item`; indent the line deeper if it goes on with the text above."
     return MisreadError(source.locate_line(line), "this line has no ': ' and is no list item.", hint)
 

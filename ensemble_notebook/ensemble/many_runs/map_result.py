@@ -664,7 +664,7 @@ class MapResult(Pickled):
         runs = "the only run" if count == 1 else f"each of {count:,} runs"
         raise ScoringError(
             f"The scorer {name} failed for {runs}: {reason}. The runs are done and kept, in `result` of this error. "
-            f"Mend it, and score them without asking a model again: ERROR.result.score({name}, replace=True).",
+            f"Mend it, and score them without running them again: ERROR.result.score({name}, replace=True).",
             result=self,
         ) from (vars(self).get("_score_fault") if self.shows_texts else None)
 

@@ -18,6 +18,7 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
+from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
@@ -93,9 +94,7 @@ class CheckedScorers:
 
     def _check_judge(self, scorer: Scorer, columns: Sequence[str], source: ChatSource) -> Iterator[Problem]:
         prepared = PreparedEnsemble(scorer.judge, RunSettings(), source)
-        last = find_final_tasks(prepared.graph)
-        kind = prepared.graph.tasks[last[0]].task.output_type if len(last) == 1 else None
-        reader = make_reader(scorer.name, scorer.judge, None if kind is None else get_output_format(kind).schema)
+        reader = read_judge(scorer, prepared.graph)
         if isinstance(reader, Problem):
             yield reader
         else:
@@ -163,6 +162,13 @@ class CheckedScorers:
             await score_run(
                 scorers, subject, place, calls, readers, scoring, keeps_texts=keeps_texts, replaces=replaces
             )
+
+
+def read_judge(scorer: Scorer, graph: Graph) -> JudgeReader | Problem:
+    """How the typed output of a judge is read, by its graph; what is wrong with it, where it can't be."""
+    last = find_final_tasks(graph)
+    kind = graph.tasks[last[0]].task.output_type if len(last) == 1 else None
+    return make_reader(scorer.name, scorer.judge, None if kind is None else get_output_format(kind).schema)
 
 
 def make_subject(run: EnsembleOutput, inputs: Mapping[str, Any], expected: str | None) -> Subject | None:
