@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, did_you_mean
@@ -42,6 +43,9 @@ class RunTables(Protocol):
     def load_trace(self) -> ExecutionTrace:
         """The trace of the run."""
 
+    def with_scores(self, scores: Iterable[ScoreRecord]) -> RunTables:
+        """The same with more scores."""
+
 
 class FoldedTables:
     """The tables of a run that is in memory, as `RunTables`."""
@@ -60,6 +64,9 @@ class FoldedTables:
 
     def load_trace(self) -> ExecutionTrace:
         return self._trace
+
+    def with_scores(self, scores: Iterable[ScoreRecord]) -> FoldedTables:
+        return FoldedTables(self._trace.with_scores(scores))
 
 
 class JoinedFrames(Frames):

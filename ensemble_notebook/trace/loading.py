@@ -162,6 +162,10 @@ class StoredTables:
         """
         return _read_trace(self._path, self._run)[0].with_scores(self._scores)
 
+    def with_scores(self, scores: Iterable[ScoreRecord]) -> StoredTables:
+        """The same with more scores, which are written nowhere."""
+        return StoredTables(self._path, self._run, self._kept, (*self._scores, *scores))
+
 
 def load_tables(path: Path) -> tuple[dict[str, RunTables], list[StoreError]]:
     """The tables of all runs that have begun, the oldest first, and what is wrong with those that can't be read.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 
 from ensemble_notebook import (
     Ensemble,
+    EnsembleError,
+    RunStatus,
     ScoringError,
     Task,
     ValidationError,
@@ -117,6 +120,71 @@ def test_v6_a_single_run_is_scored(server: OpenAIServer, store_path: Path) -> No
     assert scored.frames.scores.name.tolist() == ["contains", "score"]
     wait_for_store()
     assert load_traces().scores.run_id.tolist() == [output.run_id] * 2
+
+
+def test_v6_loaded_runs_are_scored_those_of_their_own_and_the_rows_of_maps(
+    server: OpenAIServer, store_path: Path
+) -> None:
+    alone = make(server).run(city="Paris")
+    result = make(server).map(ROWS)
+    with pytest.raises(EnsembleError):
+        Ensemble(tasks=[Task.of("Fail", handler=lambda _: 1 / 0)]).run()
+    wait_for_store()
+    asked = len(server.requests)
+    loaded = load_traces()
+    scored = loaded.score(scorers.contains("France"))
+    wanted = {alone.run_id: True, result[0].run_id: True, result[1].run_id: False}
+    assert dict(zip(scored.scores.run_id, scored.scores.passed, strict=True)) == wanted
+    assert len(loaded.scores) == 0
+    assert scored.rows.score_contains.tolist() == [True, False]
+    assert dict(zip(load_traces().scores.run_id, load_traces().scores.passed, strict=True)) == wanted
+    assert len(server.requests) == asked
+    with pytest.raises(ValidationError, match="There are scores called 'contains' already"):
+        scored.score(scorers.contains("Spain"))
+    again = scored.score(scorers.contains("Spain"), replace=True)
+    assert dict(zip(again.scores.run_id, again.scores.passed, strict=True)) == {k: not v for k, v in wanted.items()}
+    judged = again.score(make_judge(server)).scores.query("name == 'fair'")
+    assert dict(zip(judged.run_id, judged.passed, strict=True)) == wanted
+    wait_for_store()
+    assert len(load_traces().score(is_told).scores.query("name == 'is_told'")) == 3  # what judged is not judged
+    with pytest.raises(ValidationError, match="No run has come to its end"):
+        load_traces(status="failed").score(is_told)
+
+
+def is_told(output: Any) -> bool:
+    return bool(output.raw)
+
+
+def test_t24_runs_are_loaded_by_name_time_and_status(server: OpenAIServer, store_path: Path, tmp_path: Path) -> None:
+    output = make(server).run(city="Paris")
+    broken = make(server).replace(name="broken", tasks=[Task.of("Fail", handler=lambda _: 1 / 0)])
+    with pytest.raises(EnsembleError):
+        broken.run()
+    wait_for_store()
+    for wanted, names in (
+        ({"name": "asked"}, ["asked"]),
+        ({"name": ["asked", "broken"]}, ["asked", "broken"]),
+        ({"status": "failed"}, ["broken"]),
+        ({"status": RunStatus.COMPLETED}, ["asked"]),
+        ({"status": ["failed", "completed"]}, ["asked", "broken"]),
+        ({"name": "asked", "status": "failed"}, []),
+        ({"since": timedelta(days=1)}, ["asked", "broken"]),
+        ({"since": "2020-01-01"}, ["asked", "broken"]),
+        ({"since": date(2020, 1, 1)}, ["asked", "broken"]),
+        ({"since": datetime.now(UTC) + timedelta(days=1)}, []),
+        ({"since": "2999-01-01T12:00+02:00"}, []),
+    ):
+        found = load_traces(**wanted)  # type: ignore[arg-type]
+        assert found.runs.name.tolist() == names, wanted
+    for wanted, said in (
+        ({"name": "aksed"}, "No run is called 'aksed'. Did you mean 'asked'"),
+        ({"status": "fail"}, "status can't be 'fail'. Did you mean 'failed'"),
+        ({"since": "soon"}, "since must be a time, a date, a timedelta or ISO text"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            load_traces(**wanted)  # type: ignore[arg-type]
+    filed = [output.trace.save(tmp_path / "a.trace.json"), output.trace.save(tmp_path / "b.trace.json")]
+    assert len(load_traces(filed, name="asked").runs) == 1
 
 
 def test_v6_a_judge_that_comes_later_is_a_run_of_its_own(server: OpenAIServer, store_path: Path) -> None:

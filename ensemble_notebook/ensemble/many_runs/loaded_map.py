@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, NoReturn
 
@@ -12,16 +14,18 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, 
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask, make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.planning.map_design import EarlierRow
 from ensemble_notebook.domain.planning.row_pairs import RowIdentity
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, ScoredRun
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.score_history import ScoreHistory, make_score_history
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Failed
+from ensemble_notebook.evaluation.scorer import AnyScorers
 from ensemble_notebook.trace.analysis.map_rows import MapRow, get_design, list_map_rows
 from ensemble_notebook.trace.analysis.row_table import make_index
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -46,7 +50,7 @@ FindTrace = Callable[[str], ExecutionTrace | None]
 
 
 class LoadedRuns(JoinedFrames):
-    """The frames of many runs, and the maps among them as results."""
+    """The frames of many runs, the maps among them as results, and scores of all of them."""
 
     def load_map(self, map_run_id: str) -> MapResult:
         """A map as the result that it was, with `frame`, `diff` and the outputs of its rows.
@@ -66,6 +70,72 @@ class LoadedRuns(JoinedFrames):
             raise ValidationError(f"Run {map_run_id!r} {what}.{did_you_mean(str(map_run_id), maps)}")
         return make_map_result(self.load_trace(map_run_id), self._find_trace)
 
+    def score(
+        self,
+        score: AnyScorers,
+        name: str | None = None,
+        *,
+        replace: bool = False,
+        expected: str | None = None,
+    ) -> LoadedRuns:
+        """Score the runs that are done, those of their own and those of the rows of maps, as `MapResult.score` does.
+
+        These stay as they are. The store keeps the scores of the runs that it has; runs of judges are not scored. ::
+
+            load_traces(name="support").score(scorers.no_errors()).scores
+
+        Args:
+            score: a scorer, a list of them, or a dict of them by name.
+            name: of the score, where one scorer is given; None: its own name.
+            replace: whether scores of the same names are replaced.
+            expected: the input that says what the output should come to; None: ``expected``, ``target`` or
+                ``expected_output``.
+
+        Returns:
+            The same with the scores.
+
+        Raises:
+            ValidationError: there is a mistake, no run is done, or there are scores of this name; nothing was called.
+            ScoringError: a scorer failed for each run; has the scored runs as ``result``.
+            RunInterrupted: it was stopped while a judge was asked; has as ``output`` what was scored by then.
+        """
+        from ensemble_notebook.ensemble.many_runs.later_scores import score_later  # few score what they load
+
+        return score_later(self, score, name, replace, expected)
+
+    @cached_property
+    def _traces(self) -> dict[str, ExecutionTrace]:
+        return {run_id: tables.load_trace() for run_id, tables in self._parts.items()}
+
+    @property
+    def score_records(self) -> tuple[ScoreRecord, ...]:
+        """The scores that count, run by run. Not for users: `scores` has them as a frame."""
+        return tuple(score for each in self._traces.values() for score in each.scores)
+
+    @property
+    def shows_texts(self) -> bool:
+        """Whether texts are kept of all of them."""
+        return all(each.capture_mode is not CaptureMode.METADATA for each in self._traces.values())
+
+    def list_scored(self) -> Iterator[ScoredRun]:
+        """The runs that ended well, for whoever scores them. Not for users."""
+        judging = {each.judge_run_id for each in self.score_records}
+        for run_id, trace in self._traces.items():
+            if run_id not in judging:
+                made = make_map_result(trace, self._find_trace) if get_design(trace.fold).rows else _make_output(trace)
+                yield from (replace(each, name=f"{run_id}/{each.name}") for each in made.list_scored())
+
+    def with_scores(self, records: Iterable[ScoreRecord]) -> LoadedRuns:
+        """The same with more scores. Keeps them nowhere else.
+
+        Args:
+            records: of these runs, and of rows of maps among them.
+        """
+        by_run: dict[str, list[ScoreRecord]] = {}
+        for each in records:
+            by_run.setdefault(each.stored_run_id, []).append(each)
+        return LoadedRuns({run_id: each.with_scores(by_run.get(run_id, ())) for run_id, each in self._parts.items()})
+
     def score_history(self, score: str, *, is_: str | None = None, failed: Failed = LEAVE_OUT) -> ScoreHistory:
         """A score over these maps, in order of time, with a picture: dots with 95% intervals.
 
@@ -83,7 +153,13 @@ class LoadedRuns(JoinedFrames):
         return self.load_trace(run_id) if run_id in self._parts else None
 
 
-def load_traces(where: PathLike | Sequence[PathLike] | None = None) -> LoadedRuns:
+def load_traces(
+    where: PathLike | Sequence[PathLike] | None = None,
+    *,
+    name: str | Sequence[str] | None = None,
+    since: datetime | date | timedelta | str | None = None,
+    status: RunStatus | str | Sequence[RunStatus | str] | None = None,
+) -> LoadedRuns:
     """Load many runs as one set of frames: every table of `Frames`, with the column `run_id`.
 
     Runs that are in several places are taken once.
@@ -91,14 +167,64 @@ def load_traces(where: PathLike | Sequence[PathLike] | None = None) -> LoadedRun
     Args:
         where: None for all runs that the store remembers, in order of their start; the path of a ``*.trace.json`` or
             of another store; a pattern such as ``"traces/**/*.trace.json"``; or a list of these.
+        name: only runs that are called so, or as one of these; None: all.
+        since: only runs that began at this time or later: a datetime or a date, or either as ISO text
+            (``"2026-11-01"``), in the time of this machine unless it says otherwise; a timedelta: so long ago.
+        status: only runs that ended so, or as one of these, such as ``"failed"``.
 
     Raises:
+        ValidationError: no run is called so, or `since` or `status` is none; names the nearest.
         StoreError: nothing is remembered since the store is off, or it can't be read. Single runs in it that can't be
             read are left out with a warning.
         FileNotFoundError: there is no such file, or none fits the pattern.
         TraceFormatError: a file is no trace, or not a whole one.
     """
-    return LoadedRuns(load_run_tables(where))
+    first = None if since is None else _read_since(since)
+    statuses = None if status is None else {_read_status(each) for each in _list(status)}
+    loaded = LoadedRuns(load_run_tables(where))
+    if (name, first, statuses) == (None, None, None) or not loaded._parts:
+        return loaded
+    runs = loaded.runs
+    if name is not None:
+        known = [str(each) for each in runs.name.dropna().unique()]
+        for each in _list(name):
+            if each not in known:
+                raise ValidationError(f"No run is called {each!r}.{did_you_mean(str(each), known)}")
+        runs = runs[runs.name.isin(_list(name))]
+    if first is not None:
+        runs = runs[runs.start_time >= first]
+    if statuses is not None:
+        runs = runs[runs.status.isin(statuses)]
+    return LoadedRuns({run_id: each for run_id, each in loaded._parts.items() if run_id in runs.index})
+
+
+def _list(given: Any) -> list[Any]:
+    return [given] if isinstance(given, str) else [*given]
+
+
+def _read_since(given: Any) -> datetime:
+    """A time; without a zone it is that of this machine.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    if isinstance(given, timedelta):
+        return datetime.now(UTC) - given
+    if isinstance(given, str):
+        with suppress(ValueError):
+            given = datetime.fromisoformat(given)
+    if isinstance(given, date) and not isinstance(given, datetime):
+        given = datetime(given.year, given.month, given.day)  # noqa: DTZ001 - midnight here
+    if not isinstance(given, datetime):
+        raise ValidationError(f"since must be a time, a date, a timedelta or ISO text as '2026-11-01', got {given!r}.")
+    return given.astimezone(UTC)
+
+
+def _read_status(given: Any) -> str:
+    known = [each.value for each in RunStatus]
+    if given not in known:
+        raise ValidationError(f"status can't be {given!r}.{did_you_mean(str(given), known)}")
+    return RunStatus(given).value
 
 
 def load_map(word: str) -> MapResult:
