@@ -33,7 +33,12 @@ class FunctionCaller:
         self._threads: ThreadPool | None = None  # most runs call no sync function
 
     def call(
-        self, label: str, function: Callable[..., Any], *args: Any, timer: CallTimer | None = None
+        self,
+        label: str,
+        function: Callable[..., Any],
+        *args: Any,
+        timer: CallTimer | None = None,
+        on_left: Callable[[ThreadCall], object] | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """The result of ``function(*args)``, awaited if it is awaitable; with the `RunContext` if it asks for it.
 
@@ -42,6 +47,7 @@ class FunctionCaller:
             function: of the user.
             args: that it is given.
             timer: hears when a function that is not async was at work; None: nobody does.
+            on_left: is told of a call that goes on although nobody waits for it any more.
 
         Raises:
             Exception: what the function raised; `SystemExit` and its like come wrapped in a `RuntimeError`.
@@ -49,7 +55,7 @@ class FunctionCaller:
         function = give_context(function)
         if is_async(function):
             return call_safely(function, *args)
-        return self._call_on_thread(label, function, args, timer)
+        return self._call_on_thread(label, function, args, timer, on_left)
 
     def list_abandoned(self) -> list[str]:
         """Labels of the sync functions that still run though nobody waits for them any more."""
@@ -61,14 +67,25 @@ class FunctionCaller:
             self._threads.close()
 
     async def _call_on_thread(
-        self, label: str, function: Callable[..., Any], args: tuple[Any, ...], timer: CallTimer | None
+        self,
+        label: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        timer: CallTimer | None,
+        on_left: Callable[[ThreadCall], object] | None,
     ) -> Any:
         if self._threads is None:
             self._threads = ThreadPool()
-        if timer is None:
-            result = await self._threads.call(label, function, args)
-        else:
+        if timer is not None:
             result = await _call_timed(self._threads, label, function, args, timer)
+        else:
+            call = self._threads.call(label, function, args)
+            try:
+                result = await call
+            except asyncio.CancelledError:
+                if on_left is not None and call.has_begun:
+                    on_left(call)
+                raise
         return await call_safely(lambda: result) if inspect.isawaitable(result) else result
 
 
@@ -122,6 +139,7 @@ def is_async(function: Any) -> bool:
 # it at exit.
 
 
+_handing_over: Final = threading.Lock()  # one for all, since it is held for a moment and calls are many
 EAGER_THREADS: Final = 32
 GROWTH_INTERVAL_S: Final = 0.1
 
@@ -135,20 +153,31 @@ class ThreadCall(CrossThreadEvent):
         self._function = function
         self._args = args
         self._context_of_caller = contextvars.copy_context()
-        self._is_running = False
+        self.has_begun = False
+        self._is_over = False
+        self._hear_end: Callable[[Callable[[], Any]], object] | None = None
         self._result: Any = None
         self._error: Exception | None = None
 
     @property
     def is_abandoned(self) -> bool:
         """Whether the function still runs though nobody waits for it any more."""
-        return self._is_running and self.is_cancelled
+        return self.has_begun and self.is_cancelled
+
+    def hear_end(self, hear: Callable[[Callable[[], Any]], object]) -> None:
+        """Have `hear` called once the function has ended after all, on whatever thread, with what gives its result."""
+        with _handing_over:
+            self._hear_end = hear
+            is_over = self._is_over
+        if is_over:
+            hear(self._give_result)
 
     def run(self) -> None:
         """Call the function, unless nobody waits for it any more; never raises."""
-        if self.is_cancelled:
-            return
-        self._is_running = True
+        with _handing_over:  # whoever is cancelled now sees that it has begun, or it does not begin
+            if self.is_cancelled:
+                return
+            self.has_begun = True
         try:
             self._result = self._context_of_caller.run(self._function, *self._args)
         except StopIteration as raised:
@@ -157,6 +186,11 @@ class ThreadCall(CrossThreadEvent):
             self._error = raised
         except BaseException as raised:  # noqa: BLE001 - SystemExit in a tool must not end the thread
             self._error = to_runtime_error(raised)
+        with _handing_over:
+            self._is_over = True
+            hear = self._hear_end
+        if hear is not None:
+            hear(self._give_result)
 
     def __await__(self) -> Generator[Any, None, Any]:
         """What the function gave.
@@ -165,6 +199,9 @@ class ThreadCall(CrossThreadEvent):
             Exception: what it raised.
         """
         yield from super().__await__()
+        return self._give_result()
+
+    def _give_result(self) -> Any:
         if self._error is None:
             return self._result
         try:

@@ -92,6 +92,7 @@ class Scheduler:
         self._reviewed: dict[int, SchedulerNode] = {}
         self._free_places = float("inf") if max_concurrency is None else max_concurrency
         self._closing_reason: str | None = None
+        self._is_exit = False
         self._is_stopping = False
         self._commands: list[Command] = []
 
@@ -122,15 +123,16 @@ class Scheduler:
                 self._end_task(task, NodeState.SUCCEEDED)
             case TaskEndedWithoutOutput(task):
                 self._end_task(task, NodeState.SKIPPED if self._is_stopping else NodeState.FAILED)
-            case RunningTaskSkipped(task):
-                self._end_task(task, NodeState.SKIPPED)
+            case RunningTaskSkipped(task, has_worked):
+                self._end_task(task, NodeState.SKIPPED, has_worked=has_worked)
             case PlacesWanted(task, count):
                 self._want_places(self._tasks[task], count)
             case PlaceReturned():
                 self._free_places += 1
             case RunStartRequested():
                 self._open(self._root.nodes)
-            case RunClosed(reason):
+            case RunClosed(reason, is_exit):
+                self._is_exit = is_exit
                 self._close(reason)
             case RunStopRequested():
                 self._stop()
@@ -224,9 +226,10 @@ class Scheduler:
                 node.wanted_places = 0
                 self._commands.append(DenyPlaces(node.index, reason))
 
-    def _end_task(self, task: int, state: NodeState) -> None:
+    def _end_task(self, task: int, state: NodeState, *, has_worked: bool = True) -> None:
         """A running task has ended."""
         node = self._running.pop(task)
+        node.group.has_worked = node.group.has_worked or has_worked
         node.wanted_places = 0
         self._free_places += 1
         self._to_resolve.append((node, state, ""))
@@ -311,8 +314,13 @@ class Scheduler:
     def _end_phase(self, phase: SchedulerNode, body: NodeGroup) -> None:
         """A phase is over, and nothing in it comes after it."""
         is_whole = not body.has_failed and not body.is_cut_short
-        status = PhaseStatus.COMPLETED if is_whole else PhaseStatus.FAILED
-        self._commands.append(EndPhase(phase.index, status, is_cancelled=body.is_cut_short and not body.has_failed))
+        is_left = self._is_exit and not self._is_stopping and not body.has_failed and body.is_cut_short
+        if is_left:
+            status = PhaseStatus.EXITED_EARLY if body.has_worked else PhaseStatus.SKIPPED
+        else:
+            status = PhaseStatus.COMPLETED if is_whole else PhaseStatus.FAILED
+        is_cancelled = body.is_cut_short and not body.has_failed and not is_left
+        self._commands.append(EndPhase(phase.index, status, is_cancelled=is_cancelled))
         self._to_resolve.append((phase, NodeState.SUCCEEDED if is_whole else NodeState.FAILED, ""))
 
     def _retry_phase(self, phase: SchedulerNode, body: NodeGroup, tasks: frozenset[int] | None) -> None:
@@ -382,9 +390,19 @@ class NodeGroup:
         has_failed: a node failed, or was skipped for a failure elsewhere.
         failure_text: why nothing in it starts any more after a failure (FAIL_FAST); None where that is not so.
         is_cut_short: a node did not come to its end because nothing was to start any more, or everything was to stop.
+        has_worked: a task of it has done something, whatever came of it.
     """
 
-    __slots__ = ("failure_text", "has_failed", "is_cut_short", "nodes", "owner", "strategy", "unresolved_count")
+    __slots__ = (
+        "failure_text",
+        "has_failed",
+        "has_worked",
+        "is_cut_short",
+        "nodes",
+        "owner",
+        "strategy",
+        "unresolved_count",
+    )
 
     def __init__(self, owner: SchedulerNode | None, strategy: ErrorStrategy) -> None:
         self.owner = owner
@@ -393,6 +411,7 @@ class NodeGroup:
         self.unresolved_count = 0
         self.has_failed = False
         self.is_cut_short = False
+        self.has_worked = False
         self.failure_text: str | None = None
 
 

@@ -38,9 +38,10 @@ class TaskEndedWithoutOutput:
 
 @dataclass(frozen=True, slots=True)
 class RunningTaskSkipped:
-    """A running task is not to go on, and that is no failure."""
+    """A running task is not to go on, and that is no failure; `has_worked` unless that was known before its work."""
 
     task: int
+    has_worked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,15 @@ class PhaseReviewAborted:
 
 @dataclass(frozen=True, slots=True)
 class RunClosed:
-    """Nothing new starts any more, in any phase, and what runs goes on; `reason` is told by all that is skipped."""
+    """Nothing new starts any more, in any phase, and what runs goes on.
+
+    Attributes:
+        reason: is told by all that is skipped.
+        is_exit: a person has left the run, or could not be asked.
+    """
 
     reason: str
+    is_exit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.enums import ReviewPolicy, ReviewTiming, ToolOutcome
+from ensemble_notebook.domain.definitions.enums import OnTimeout, ReviewPolicy, ReviewTiming, ToolOutcome
 from ensemble_notebook.domain.definitions.review import (
     Review,
     ReviewAnswer,
@@ -23,7 +23,7 @@ from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
-from ensemble_notebook.engine.agent.agent_request import ToolGate
+from ensemble_notebook.engine.agent.agent_request import RepeatGate, ToolGate
 from ensemble_notebook.engine.agent.toolbox import EngineTool
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.review_queue import ReviewQueue
@@ -33,6 +33,7 @@ from ensemble_notebook.errors import ReviewRejectedError
 
 _BEFORE: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.REJECT, Verdict.EXIT_EARLY)
 _AFTER: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.RETRY, Verdict.REJECT, Verdict.EXIT_EARLY)
+_AGAIN: Final = (Verdict.APPROVE, Verdict.REJECT, Verdict.EXIT_EARLY)
 _QUESTION: Final = (Verdict.EDIT, Verdict.EXIT_EARLY)
 _TIMINGS: Final = {"task": ReviewTiming.BEFORE, "output": ReviewTiming.AFTER}
 _HUMAN_INPUT: Final = ToolSpec(
@@ -83,7 +84,7 @@ class TaskGates:
         decision = await self._ask("task", asked, node, node.role, review, _BEFORE, task)
         match decision.verdict:
             case Verdict.EXIT_EARLY:
-                raise self._abandon()
+                raise self._abandon(has_worked=False)
             case Verdict.EDIT:
                 resolved = _edit(resolved, decision.text)
             case Verdict.REJECT | Verdict.RETRY:
@@ -130,10 +131,33 @@ class TaskGates:
                     return dataclasses.replace(call, arguments=decision.text)
                 case Verdict.REJECT | Verdict.RETRY:
                     reason = decision.text or "no reason given"
-                    return ToolAnswer(f"Error: a person did not allow this call: {reason}", ToolOutcome.FAILURE)
+                    return ToolAnswer(f"Error: a person did not allow this call: {reason}", ToolOutcome.DECLINED)
             return call
 
         return approve
+
+    def make_repeat_gate(self, node: TaskNode, agent: Agent) -> RepeatGate:
+        """What asks about a call that was begun in an earlier run, and whose end is not known (C33)."""
+
+        async def ask_again(call: ToolCall, begun_in: str, span: SpanEmitter) -> ToolAnswer | None:
+            arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
+            text = f"{arguments}\n\nThis call was begun in run {begun_in}, and its end is not known. Make it again?"
+            # Not made again where nobody answers. The run in the text has it asked anew in each run that goes on.
+            gate = Review(timing=ReviewTiming.DURING, on_timeout=OnTimeout.FAIL)
+            decision = await self._ask("tool", text, node, agent.role, gate, _AGAIN, span, tool=call.name)
+            match decision.verdict:
+                case Verdict.APPROVE:
+                    return None
+                case Verdict.EXIT_EARLY:
+                    raise self._abandon()
+            reason = decision.text or "no reason given"
+            return ToolAnswer(
+                f"Error: this call was begun before, its end is not known, and a person did not allow it to be made "
+                f"again: {reason}",
+                ToolOutcome.DECLINED,
+            )
+
+        return ask_again
 
     def make_tools(self, node: TaskNode, agent: Agent, entries: Sequence[Any]) -> tuple[EngineTool, ...]:
         """The `human_input` of an agent that holds it."""
@@ -189,9 +213,9 @@ class TaskGates:
         )
         return Review() if is_wanted else None
 
-    def _abandon(self) -> TaskAbandoned:
+    def _abandon(self, *, has_worked: bool = True) -> TaskAbandoned:
         """What ends a task that is not to go on, since a review ends the run."""
-        return TaskAbandoned(f"not done: {self._review_queue.left}")
+        return TaskAbandoned(f"not done: {self._review_queue.left}", has_worked=has_worked)
 
     async def _ask(
         self,

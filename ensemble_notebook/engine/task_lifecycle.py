@@ -8,7 +8,7 @@ frames, files and views tell (E50).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -61,6 +61,11 @@ class TaskEnding:
     def is_completed(self) -> bool:
         """Whether the task came to its end."""
         return self.output is not None and not self.is_partial
+
+    @property
+    def has_worked(self) -> bool:
+        """Whether the task has done something; a person may have left the run before."""
+        return not isinstance(self.abandonment, TaskAbandoned) or self.abandonment.has_worked
 
     @property
     def reason(self) -> str:
@@ -170,9 +175,10 @@ class TaskAbandoned(Exception):  # noqa: N818 - no error
     `BudgetExceededError`, through.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, has_worked: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.has_worked = has_worked
 
 
 class PreviousOutputKept(Exception):  # noqa: N818 - no error
@@ -197,11 +203,14 @@ class PartialOutputKept(Exception):  # noqa: N818 - no error
 
 def abandonment_in(error: BaseException) -> TaskAbandoned | BudgetExceededError | None:
     """What in the chain of causes of an error ended the task without being a failure; None where it is a failure."""
+    return next((each for each in list_causes(error) if isinstance(each, TaskAbandoned | BudgetExceededError)), None)
+
+
+def list_causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what it was raised from, down to the first."""
     seen: set[int] = set()  # a chain of causes may be a ring
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
-        if isinstance(link, TaskAbandoned | BudgetExceededError):
-            return link
+        yield link
         seen.add(id(link))
         link = link.__cause__
-    return None

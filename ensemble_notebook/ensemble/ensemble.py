@@ -155,6 +155,7 @@ class Ensemble(RunnableEnsemble):
         reuse: bool = False,
         only: Task | str | None = None,
         resume: Resumable = None,
+        redo: Sequence[str] = (),
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -176,6 +177,7 @@ class Ensemble(RunnableEnsemble):
         reuse: bool = False,
         only: Task | str | None = None,
         resume: Resumable = None,
+        redo: Sequence[str] = (),
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -202,6 +204,9 @@ class Ensemble(RunnableEnsemble):
                 run otherwise; all others are skipped.
             resume: an earlier run to continue: its output, its id or a prefix of that, its name, or ``"-1"`` for the
                 last run. What it has done is not done again. Its inputs are used unless others are given.
+            redo: with `resume`, names of tools. A call that was begun, and whose end is not known, may have done its
+                work: a person is asked whether to make it again, and where nobody can be asked, the run is refused
+                unless its tool is named here.
             continue_from: an earlier output, or the id of a remembered run, its name, or -1 for the last one; each task
                 continues the conversation of the task of the same name there. Or a list of messages, for the only task
                 that has an agent.
@@ -237,6 +242,7 @@ class Ensemble(RunnableEnsemble):
                 pace=pace,
                 reuse=reuse,
                 only=only,
+                redo=redo,
             )
         if score is not None and not isinstance(score, str | int | float):
             raise ValidationError("score goes with repeat=N here. Of one run, score its output: output.score(...).")
@@ -251,6 +257,7 @@ class Ensemble(RunnableEnsemble):
             reuse=reuse,
             only=only,
             resume=resume,
+            redo=redo,
             continue_from=continue_from,
             history=history,
             deps=deps,
@@ -282,6 +289,7 @@ class Ensemble(RunnableEnsemble):
         reuse: bool = False,
         only: Task | str | None = None,
         resume: Resumable = None,
+        redo: Sequence[str] = (),
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -300,6 +308,7 @@ class Ensemble(RunnableEnsemble):
             reuse=reuse,
             only=only,
             resume=resume,
+            redo=redo,
             continue_from=continue_from,
             history=history,
             deps=deps,
@@ -325,6 +334,7 @@ class Ensemble(RunnableEnsemble):
         reuse: bool = False,
         only: Task | str | None = None,
         resume: Resumable = None,
+        redo: Sequence[str] = (),
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -348,6 +358,7 @@ class Ensemble(RunnableEnsemble):
             reuse=reuse,
             only=only,
             resume=resume,
+            redo=redo,
             continue_from=continue_from,
             history=history,
             deps=deps,
@@ -372,6 +383,7 @@ class Ensemble(RunnableEnsemble):
         reuse: bool = False,
         only: Task | str | None = None,
         resume: Resumable = None,
+        redo: Sequence[str] = (),
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -399,6 +411,7 @@ class Ensemble(RunnableEnsemble):
             reuse=reuse,
             only=only,
             resume=resume,
+            redo=redo,
             continue_from=continue_from,
             history=history,
             deps=deps,
@@ -419,6 +432,7 @@ class Ensemble(RunnableEnsemble):
         reuse: bool = False,
         only: Task | str | None = None,
         resume: Resumable = None,
+        redo: Sequence[str] = (),
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -439,6 +453,7 @@ class Ensemble(RunnableEnsemble):
             reuse=reuse,
             only=only,
             resume=resume,
+            redo=redo,
             continue_from=continue_from,
             history=history,
             deps=deps,
@@ -460,6 +475,7 @@ class Ensemble(RunnableEnsemble):
         concurrency: int | None = None,
         executor: Any = None,
         resume: MapResult | Resumable = None,
+        redo: Sequence[str] = (),
         budget: AnyBudget | None = None,
         timeout: float | None = None,
         record: PathLike | None = None,
@@ -497,6 +513,7 @@ class Ensemble(RunnableEnsemble):
             resume: a `MapResult`, whose completed rows are taken over where their inputs are the same, so that new,
                 missing and failed rows run alone; or an earlier map, as in `run`, whose finished tasks are not done
                 again.
+            redo: as in `run`, with an earlier map.
             budget: limits what this map may spend, in place of the ensemble's `budget`; so a map that ended for its
                 budget goes on with ``map(rows, resume=result, budget="$2")``.
             timeout: seconds for the whole map.
@@ -532,6 +549,7 @@ class Ensemble(RunnableEnsemble):
             pace=pace,
             reuse=reuse,
             only=only,
+            redo=redo,
         )
         ensemble = self if budget is None else self.replace(budget=budget)
         return start_map(ensemble, rows, settings, map_settings).run_to_end()

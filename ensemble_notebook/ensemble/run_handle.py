@@ -109,6 +109,8 @@ class RunHandle(SuggestsNames):
         self._clock = clock
         self._setting = setting
         self._resumed = resumed
+        if resumed is not None:
+            resumed.prepare(spec, setting.redo)
         self._person = find_waiting_person(setting.review_handler)
         self._parent = find_parent_run()
         self._calling_span = None if self._parent is None else find_calling_span()
@@ -283,8 +285,7 @@ class RunHandle(SuggestsNames):
         kept_tasks = self._find_kept_tasks(remembered)
         source = self._source
         if remembered is not None:
-            is_map = self._spec.task_noun.is_run
-            source = keep_exchanges(source, remembered, self._resumed, self._spec.graph, deliver, is_map=is_map)
+            source = keep_exchanges(source, remembered, self._resumed, self._spec.graph, deliver)
         stream = self._stream = EventStream(
             self.run_id, self._clock, [*deliver, *sinks, *outer_sinks], self._text_filter, log.put
         )

@@ -101,6 +101,8 @@ class RunSettings:
         reuse: whether what an earlier run has done serves in place of running it again.
         only: the one task that the run is about, or its name; what it builds on is reused, or run; all else is skipped.
         resume: the run to go on with: an output of it, or its id, a beginning of that, its name, or -1 for the last.
+        redo: names of tools of which calls that the earlier run began, and whose end is not known, are made again
+            without asking.
         continue_from: the output of a run whose tasks' conversations those of the same names go on with, its id, or a
             list of messages.
         history: how much of these conversations is sent; None for all.
@@ -123,6 +125,7 @@ class RunSettings:
     reuse: bool = False
     only: Task | str | None = None
     resume: Resumable = None
+    redo: Sequence[str] = ()
     continue_from: Continuable = None
     history: str | None = None
     deps: object = None
@@ -224,6 +227,13 @@ class RunSettings:
                 f"resume must be the id of a run or its output, got {self.resume!r}. "
                 f"A template variable of that name goes through inputs: run({{'resume': ...}})."
             )
+        if isinstance(self.redo, str) or not all(isinstance(each, str) for each in self.redo):
+            raise ValidationError(
+                f"redo must be a list of names of tools, got {self.redo!r}. "
+                f"A template variable of that name goes through inputs: run({{'redo': ...}})."
+            )
+        if self.redo and self.resume is None:
+            raise ValidationError("redo is about the calls of a run that is resumed: name it with resume=ID, too.")
         other = next((name for name in ("record", "replay") if getattr(self, name) is not None), None)
         if self.resume is not None and other is not None:
             raise ValidationError(f"What a resumed run has done is not asked again: leave out {other} or resume.")

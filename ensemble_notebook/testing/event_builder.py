@@ -35,6 +35,7 @@ from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE, build_graph
+from ensemble_notebook.domain.seams.chat_port import NOT_EXECUTED
 from ensemble_notebook.errors import GuardrailViolationError, ReviewTimeoutError
 
 T = TypeVar("T")
@@ -51,6 +52,8 @@ _TOOL_STATUS: Final = {
     ToolOutcome.SUCCESS: SpanStatus.OK,
     ToolOutcome.FAILURE: SpanStatus.ERROR,
     ToolOutcome.SKIPPED_MAX_ITERATIONS: SpanStatus.SKIPPED,
+    ToolOutcome.DECLINED: SpanStatus.SKIPPED,
+    ToolOutcome.UNKNOWN: SpanStatus.INTERRUPTED,
 }
 
 
@@ -576,7 +579,7 @@ class EventBuilder:
         ) as scope:
             scope.contains_failure = True
             yield
-        self._work.tool_calls += outcome is not ToolOutcome.SKIPPED_MAX_ITERATIONS
+        self._work.tool_calls += outcome not in NOT_EXECUTED
 
     def _ask(self, tool: str) -> ToolCall:
         self._call_count += 1

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, PhaseStatus, SpanStatus, ToolOutcome
 from ensemble_notebook.domain.outputs.task_output import Metrics
@@ -18,14 +18,6 @@ from ensemble_notebook.errors import SuggestsNames
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-
-_PHASE_STATUS: Final = {
-    SpanStatus.OK: PhaseStatus.COMPLETED,
-    SpanStatus.SKIPPED: PhaseStatus.SKIPPED,
-    SpanStatus.ERROR: PhaseStatus.FAILED,
-    SpanStatus.CANCELLED: PhaseStatus.FAILED,
-    SpanStatus.INTERRUPTED: PhaseStatus.FAILED,
-}
 
 
 class SpanView(SuggestsNames):
@@ -327,7 +319,7 @@ class PhaseTrace(SpanView):
     @property
     def status(self) -> PhaseStatus | None:
         """How it ended; None before the end."""
-        return _PHASE_STATUS.get(self.span.status)
+        return self.span.phase_status
 
     @property
     def attempt(self) -> int:

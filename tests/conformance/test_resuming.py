@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,18 @@ from ensemble_notebook import (
     Ensemble,
     EnsembleError,
     EnsembleOutput,
+    Event,
     GuardrailResult,
     LlmCallCompleted,
     Phase,
     PhaseReview,
     Review,
     ReviewDecision,
+    ReviewRequest,
+    RunInterrupted,
     RunStarted,
     RunStatus,
+    SpanStatus,
     Task,
     TaskExecutionError,
     TaskInput,
@@ -29,6 +35,7 @@ from ensemble_notebook import (
     ToolCallCompleted,
     ValidationError,
     config,
+    human_input,
 )
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.store.run_store import RunStore
@@ -354,3 +361,220 @@ def test_c33_runs_know_what_they_resume(llm: str) -> None:
     RunStore.open().clear()
     with pytest.raises(EnsembleError, match="No run"):
         ensemble.run(resume=second)
+
+
+# --- Calls of tools that somebody or something ends beside each other, and their ends --------------------------------
+
+
+class Till:
+    """Charges cards; a charge goes on until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.charged: list[str] = []
+        self.threads: list[threading.Thread] = []
+
+    def charge(self, card: str) -> str:
+        """Charge a card."""
+        self.threads.append(threading.current_thread())
+        self.begun.set()
+        assert self.go.wait(60)
+        self.charged.append(card)
+        return f"charged {card}"
+
+    def end(self) -> None:
+        """Let charges end, also those that nobody waits for."""
+        self.go.set()
+        for each in self.threads:
+            each.join(60)
+
+
+def ask_for(*calls: tuple[str, dict[str, Any]]) -> Answer:
+    return Answer(None, calls=list(calls))
+
+
+def till_ensemble(llm: str, till: Till, *tools: Any, **fields: Any) -> Ensemble:
+    cashier = Agent(role="Cashier", goal="Charge", tools=[till.charge, *tools])
+    review = fields.pop("review", ())
+    return Ensemble(tasks=[Task.of("Pay", name="pay", agent=cashier, review=review)], llm=llm, **fields)
+
+
+def outcomes(output: EnsembleOutput) -> list[tuple[str, str, str]]:
+    calls = output.frames.tool_calls
+    return list(zip(calls.tool, calls.status, calls.outcome.astype(object).fillna("none"), strict=True))
+
+
+def stop_while_charging(ensemble: Ensemble, till: Till) -> EnsembleOutput:
+    handle = ensemble.start()
+    assert till.begun.wait(60)
+    handle.cancel()
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result()
+    output = caught.value.output
+    assert isinstance(output, EnsembleOutput)
+    return output
+
+
+def test_e27_calls_beside_the_one_at_which_a_person_leaves_are_finished_and_kept(
+    server: OpenAIServer, llm: str
+) -> None:
+    till = Till()
+
+    def leave(request: Any) -> ReviewDecision:
+        assert till.begun.wait(60)
+        return ReviewDecision.exit_early()
+
+    def let_go(event: Event) -> None:  # not before the run is being ended
+        if isinstance(event, ToolCallCompleted) and event.tool == "human_input":
+            till.go.set()
+
+    server.script(ask_for(("human_input", {"question": "All?"}), ("charge", {"card": "A"}), ("charge", {"card": "B"})))
+    ensemble = till_ensemble(llm, till, human_input, review_handler=leave, listeners=[let_go])
+    left = ensemble.run()
+    assert left.status is RunStatus.EXITED_EARLY
+    assert sorted(till.charged) == ["A", "B"]
+    done = ("charge", "ok", "success")
+    assert outcomes(left) == [("human_input", "skipped", "declined"), done, done]
+    assert left.metrics.tool_call_count == 2
+    assert find_violations(left.trace) == []
+
+    server.script("Paid.")
+    answering = ensemble.replace(review_handler=lambda _: ReviewDecision.edit("Yes"))
+    output = answering.run(resume=left)
+    assert output.raw == "Paid."
+    assert sorted(till.charged) == ["A", "B"]
+    assert [each.reused for each in of(output, ToolCallCompleted)].count(True) == 2
+    assert len(server.requests) == 2
+
+
+def test_e27_calls_beside_one_that_fails_the_task_are_finished_and_those_that_wait_are_not_made(
+    server: OpenAIServer, llm: str
+) -> None:
+    till, asked = Till(), []
+
+    def decide(request: Any) -> ReviewDecision:
+        asked.append(request.text)
+        if len(asked) == 2:
+            assert till.begun.wait(60)
+            raise ValueError("out of order")
+        return ReviewDecision.approve()
+
+    def let_go(event: Event) -> None:
+        if isinstance(event, ToolCallCompleted) and event.status is SpanStatus.ERROR:
+            till.go.set()
+
+    cards = [("charge", {"card": card}) for card in "ABC"]
+    server.script(ask_for(*cards), "Paid.")
+    ensemble = till_ensemble(llm, till, review=Review(timing="during"), review_handler=decide, listeners=[let_go])
+    failed = fail(ensemble)
+    assert till.charged == ["A"]
+    assert outcomes(failed) == [
+        ("charge", "ok", "success"),
+        ("charge", "error", "failure"),
+        ("charge", "cancelled", "none"),
+    ]
+    output = ensemble.run(resume=failed)
+    assert output.raw == "Paid."
+    assert till.charged[0] == "A"
+    assert sorted(till.charged) == ["A", "B", "C"]
+
+
+def test_c33_what_a_tool_answers_after_a_stop_is_kept(server: OpenAIServer, llm: str) -> None:
+    till = Till()
+    server.script(ask_for(("charge", {"card": "A"})), "Paid.")
+    ensemble = till_ensemble(llm, till)
+    stopped = stop_while_charging(ensemble, till)
+    assert outcomes(stopped) == [("charge", "interrupted", "unknown")]
+    assert find_violations(stopped.trace) == []
+    till.end()
+    output = ensemble.run(resume=stopped.run_id)
+    assert (output.raw, till.charged) == ("Paid.", ["A"])
+    assert [each.reused for each in of(output, ToolCallCompleted)] == [True]
+
+
+def test_c33_call_of_which_no_end_is_known_is_not_repeated_where_nobody_can_be_asked(
+    server: OpenAIServer, llm: str
+) -> None:
+    till = Till()
+    server.script(ask_for(("charge", {"card": "A"})), "Paid.")
+    ensemble = till_ensemble(llm, till)
+    stopped = stop_while_charging(ensemble, till)
+    for resume in (stopped, stopped.run_id):
+        with pytest.raises(ValidationError, match=r'charge\({"card": "A"}\)\. .*redo=\[\'charge\'\]') as refused:
+            ensemble.run(resume=resume)
+        assert stopped.run_id in str(refused.value)
+    with pytest.raises(ValidationError, match="redo"):
+        ensemble.start(resume=stopped, redo=["other"])
+    till.go.set()
+    output = ensemble.run(resume=stopped, redo=["charge"])
+    assert output.raw == "Paid."
+    assert outcomes(output) == [("charge", "ok", "success")]
+    till.end()
+    assert till.charged == ["A", "A"]
+    assert ensemble.run(resume=output).raw == "Paid."
+
+
+@pytest.mark.parametrize(
+    "decision, charges, outcome",
+    [
+        (ReviewDecision.approve(), 2, ("charge", "ok", "success")),
+        (ReviewDecision.reject("it is paid"), 1, ("charge", "skipped", "declined")),
+    ],
+)
+def test_c33_person_is_asked_whether_to_repeat_a_call_of_which_no_end_is_known(
+    server: OpenAIServer, llm: str, decision: ReviewDecision, charges: int, outcome: tuple[str, str, str]
+) -> None:
+    till, asked = Till(), []
+
+    def decide(request: ReviewRequest) -> ReviewDecision:
+        asked.append(request)
+        till.go.set()
+        return decision
+
+    server.script(ask_for(("charge", {"card": "A"})), "Paid.")
+    ensemble = till_ensemble(llm, till, review_handler=decide)
+    stopped = stop_while_charging(ensemble, till)
+    output = ensemble.run(resume=stopped)
+    assert output.raw == "Paid."
+    assert outcomes(output) == [outcome]
+    (request,) = asked
+    assert (request.subject, request.tool, request.task) == ("tool", "charge", "pay")
+    assert stopped.run_id in request.text
+    till.end()
+    assert till.charged == ["A"] * charges
+    again = ensemble.run(resume=output)  # what was decided is known
+    assert (again.raw, len(asked), len(till.charged)) == ("Paid.", 1, charges)
+
+
+@pytest.mark.parametrize("redo", ["charge", [1]])
+def test_c33_redo_is_a_list_of_names_and_goes_with_a_run(llm: str, redo: Any) -> None:
+    ensemble = chain(llm, "one")
+    with pytest.raises(ValidationError, match="redo must be a list of names of tools"):
+        ensemble.run(resume="-1", redo=redo)
+    with pytest.raises(ValidationError, match="redo is about the calls of a run that is resumed"):
+        ensemble.run(redo=["charge"])
+
+
+def test_c33_async_tool_that_takes_its_cancellation_is_cancelled_and_made_again(server: OpenAIServer, llm: str) -> None:
+    begun, ends = threading.Event(), []
+
+    async def charge(card: str) -> str:
+        """Charge a card."""
+        begun.set()
+        if not ends:
+            ends.append("stopped")
+            await asyncio.Event().wait()
+        return "charged"
+
+    server.script(ask_for(("charge", {"card": "A"})), "Paid.")
+    cashier = Agent(role="Cashier", goal="Charge", tools=[charge])
+    ensemble = Ensemble(tasks=[Task.of("Pay", name="pay", agent=cashier)], llm=llm)
+    handle = ensemble.start()
+    assert begun.wait(60)
+    handle.cancel()
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result()
+    stopped = caught.value.output
+    assert isinstance(stopped, EnsembleOutput)
+    assert outcomes(stopped) == [("charge", "cancelled", "none")]
+    assert ensemble.run(resume=stopped).raw == "Paid."

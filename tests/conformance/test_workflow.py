@@ -33,6 +33,7 @@ from ensemble_notebook import (
 )
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy
 from ensemble_notebook.domain.events import Event, TaskSkipped
+from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.conformance.scene import done, lost, of, run, say, scripted
 
 
@@ -168,6 +169,21 @@ def test_e27_who_leaves_keeps_what_is_done_and_lets_running_tasks_finish_in_ever
     assert (output.status, output.exit_reason) == (RunStatus.EXITED_EARLY, ExitReason.USER_EXIT_EARLY)
     assert sorted(names(output)) == ["question", "running"]
     assert {"never", "never_either", "nor_this", "later"} <= set(skips(output))
+    ended = {"ask": "exited_early", "work": "exited_early", "later": "skipped"}
+    assert output.frames.phases.set_index("phase").status.to_dict() == ended
+    assert {each.name: each.status for each in output.trace.phases} == ended
+    assert find_violations(output.trace) == []
+
+
+def test_e27_phase_in_which_nothing_was_done_by_the_time_somebody_left_is_skipped() -> None:
+    phases = [
+        Phase.of("ask", done("question", review=Review(timing="before")), done("never")),
+        Phase.of("broken", done("other", handler=lambda _: 1 / 0), done("never_either")),
+    ]
+    leave = ReviewDecision.exit_early()
+    output = Ensemble(phases=phases, review_handler=lambda _: leave, error_strategy="partial").run()
+    assert output.status is RunStatus.EXITED_EARLY
+    assert output.frames.phases.set_index("phase").status.to_dict()["ask"] == "skipped"
 
 
 # --- E28 ---

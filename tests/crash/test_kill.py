@@ -114,7 +114,8 @@ class Scene:
         runs = store.list_runs()
         documents = store.load_exchanges(runs[0].run_id) if runs else []
         replies = sum("reply" in each for each in documents)
-        return replies, sum(("tool" in each or "review" in each) and not each.get("stopped") for each in documents)
+        answers = [each for each in documents if "tool" in each or "review of the output" in each.get("review", "")]
+        return replies, sum(not each.get("stopped") and not each.get("begins") for each in answers)
 
 
 @pytest.fixture(scope="module")

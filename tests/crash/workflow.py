@@ -64,6 +64,8 @@ def make_ensemble(llm: str, notes: Path) -> Ensemble:
         return None if "final" in output.raw else "It is not final."
 
     def ask(request: ReviewRequest) -> ReviewDecision:
+        if request.subject == "tool":  # it was killed at a call, and is asked whether to make it again
+            return ReviewDecision.approve()
         note(f"review {request.text}")
         return ReviewDecision.approve() if "Bold" in request.text else ReviewDecision.retry("bolder")
 

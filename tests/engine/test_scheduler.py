@@ -533,6 +533,15 @@ def test_a_task_that_is_dropped_is_skipped_by_who_ran_it_and_cuts_its_phase_shor
     assert scheduler.handle(RunningTaskSkipped(0)) == [EndPhase(0, FAILED, is_cancelled=True), EndRun()]
 
 
+def test_a_phase_that_a_person_has_left_is_no_failure_and_skipped_where_nothing_was_done_e27() -> None:
+    for has_worked, status in ((True, PhaseStatus.EXITED_EARLY), (False, PhaseStatus.SKIPPED)):
+        scheduler = Scheduler(phased(Phase.of("one", task("a"), task("b", "a"))), FAST)
+        scheduler.handle(RunStartRequested())
+        scheduler.handle(RunClosed(LEFT, is_exit=True))
+        end = EndPhase(0, status, is_cancelled=False)
+        assert scheduler.handle(RunningTaskSkipped(0, has_worked=has_worked)) == [end, EndRun()]
+
+
 def test_a_task_that_fails_after_the_close_fails_its_phase_e27() -> None:
     scheduler = Scheduler(phased(Phase.of("one", task("a"), task("b", "a"))), FAST)
     scheduler.handle(RunStartRequested())

@@ -7,6 +7,7 @@ import contextvars
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from langchain_core.tools import BaseTool, tool
 from pydantic import BaseModel
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
-from ensemble_notebook.domain.definitions.tool import TaskInput, ToolResult
+from ensemble_notebook.domain.definitions.tool import SourcedTool, TaskInput, ToolResult
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.seams.chat_port import ToolAnswer
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolLeftRunning
 from ensemble_notebook.engine.agent.toolbox import Toolbox, to_handler_function, to_text
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter, SystemClock
 from ensemble_notebook.engine.function_caller import FunctionCaller
@@ -353,10 +354,11 @@ def test_whatever_comes_back_has_a_text(value: Any, text: str) -> None:
 def test_a_cancelled_sync_tool_is_left_to_itself_and_named_e35() -> None:
     started, release = threading.Event(), threading.Event()
 
-    def sleepy() -> None:
+    def sleepy() -> str:
         """Sleep."""
         started.set()
         release.wait()
+        return "woke"
 
     async def main(caller: FunctionCaller) -> list[str]:
         call = asyncio.ensure_future(
@@ -364,14 +366,38 @@ def test_a_cancelled_sync_tool_is_left_to_itself_and_named_e35() -> None:
         )
         await caller.call("watch", started.wait)
         call.cancel()
-        await asyncio.wait([call])
-        assert call.cancelled()
-        return caller.list_abandoned()
+        with pytest.raises(ToolLeftRunning) as left:
+            await call
+        abandoned = caller.list_abandoned()
+        left.value.hear_end(late.put)
+        release.set()
+        return abandoned
 
+    late: SimpleQueue[ToolAnswer | None] = SimpleQueue()
     try:
         assert with_caller(main) == ["tool sleepy"]
+        assert late.get(timeout=60) == ToolAnswer("woke", ToolOutcome.SUCCESS)
     finally:
         release.set()
+
+
+def test_a_cancelled_tool_of_a_server_has_an_end_that_nobody_knows_e35() -> None:
+    async def main(caller: FunctionCaller) -> None:
+        asked = asyncio.Event()
+
+        async def call_server(arguments: dict[str, Any], ask: Any) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+        described = {"name": "charge", "source_name": "charge", "description": "Charge."}
+        toolbox = Toolbox([SourcedTool(**described, parameters={"type": "object"}, call=call_server)])
+        call = asyncio.ensure_future(toolbox.answer(ToolCall(id="1", name="charge", arguments={}), caller, a_span()))
+        await asked.wait()
+        call.cancel()
+        with pytest.raises(ToolLeftRunning):
+            await call
+
+    with_caller(main)
 
 
 # --- tools as handlers (E2) ---

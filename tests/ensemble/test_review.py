@@ -31,10 +31,12 @@ from ensemble_notebook import (
     TaskExecutionError,
     TaskInput,
     TaskRetried,
+    ToolOutcome,
     ToolUse,
     ValidationError,
     human_input,
 )
+from ensemble_notebook.testing.trace_invariants import find_violations
 
 Decide = Callable[[ReviewRequest], ReviewDecision]
 
@@ -146,6 +148,17 @@ def test_a_tool_call_waits_for_approval_and_may_be_changed_or_refused() -> None:
     assert results(calculate(always(ReviewDecision.edit('{"left": 2, "right": 2}')))) == ["4"]
     (refused,) = results(calculate(always(ReviewDecision.reject("too dear"))))
     assert refused == "Error: a person did not allow this call: too dear"
+
+
+def test_a_refused_tool_call_is_no_failure_of_the_tool_and_was_not_executed_e13() -> None:
+    output = calculate(always(ReviewDecision.reject("too dear")))
+    (call,) = output.frames.tool_calls.itertuples()
+    assert (call.status, call.outcome) == ("skipped", "declined")
+    assert (output.metrics.tool_call_count, output.task_outputs[0].tool_call_count) == (0, 0)
+    assert output.frames.errors.empty
+    assert find_violations(output.trace) == []
+    told, *_ = [call for task in output.trace.tasks for turn in task.turns for call in turn.tool_calls]
+    assert told.outcome is ToolOutcome.DECLINED
 
 
 def test_human_input_asks_and_gives_the_answer_to_the_model() -> None:

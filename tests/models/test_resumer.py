@@ -169,7 +169,8 @@ def test_what_a_tool_did_to_its_arguments_afterwards_is_not_kept(server, source,
 
     converse(source, llm, step, tools=[SEARCH])
     for is_masking in (False, True):  # they are made by the thread that writes, later
-        _, asked, used = (make(is_masking) for make in pending)
+        _, asked, begun, used = (make(is_masking) for make in pending)
+        assert (begun["begins"], begun["arguments"]) == (True, {"q": ["steak"]})
         assert asked["reply"]["tool_calls"][0]["arguments"] == {"q": ["steak"]}
         assert used["arguments"] == {"q": ["steak", "chicken"]}
         assert (used["value"], used["error"], used["message"]) == ({"minutes": [5]}, "RefusalError", "five")

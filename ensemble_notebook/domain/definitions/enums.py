@@ -75,6 +75,7 @@ class PhaseStatus(StrEnum):
 
     COMPLETED = "completed"
     FAILED = "failed"
+    EXITED_EARLY = "exited_early"
     SKIPPED = "skipped"
 
 

@@ -37,7 +37,7 @@ class TurnEnded(Event):
     """A turn is over.
 
     Attributes:
-        status: OK, ERROR or CANCELLED.
+        status: OK, ERROR, CANCELLED, or SKIPPED where a person has ended the run in it.
     """
 
     status: SpanStatus

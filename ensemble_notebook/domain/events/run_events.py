@@ -159,8 +159,8 @@ class PhaseEnded(Event):
     """Every task of a phase is completed, failed, skipped or cancelled.
 
     Attributes:
-        status: of the phase.
-        is_cancelled: whether it was cut short because the run was stopped or closed.
+        status: of the phase; where a person has left the run, EXITED_EARLY, or SKIPPED if nothing of it was done.
+        is_cancelled: whether it was cut short because the run was stopped, or its budget was used up.
         is_kept: whether its last outputs are kept although they are not what was asked for: no retry or round was left.
     """
 

@@ -27,11 +27,21 @@ class ToolSpec(Record):
 
 
 class ToolOutcome(StrEnum):
-    """How a requested tool call ended."""
+    """How a requested tool call ended.
+
+    ``DECLINED``: a person did not allow it, or has left the run at it. ``UNKNOWN``: it was begun, and a stop ended the
+    wait for it, so that nobody knows whether it has done its work.
+    """
 
     SUCCESS = "success"
     FAILURE = "failure"
     SKIPPED_MAX_ITERATIONS = "skipped_max_iterations"
+    DECLINED = "declined"
+    UNKNOWN = "unknown"
+
+
+NOT_EXECUTED: Final = (ToolOutcome.SKIPPED_MAX_ITERATIONS, ToolOutcome.DECLINED)
+"""Outcomes of calls of which the tool has not heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,33 @@ class ToolAnswer:
     value: Any = None
     warning: str = ""
     is_kept: bool = False
+
+
+class ToolLeftRunning(BaseException):
+    """In place of a `CancelledError`: a stop has ended the wait for a tool, which goes on; its end is not known.
+
+    It goes from the call of the tool to whoever has asked for it, and no further.
+
+    Args:
+        hear_end: is given what takes the answer, on any thread, should the tool end while the process lives: None where
+            it was stopped itself. By default nobody ever hears of it.
+    """
+
+    def __init__(self, hear_end: Callable[[Callable[[ToolAnswer | None], None]], object] = bool) -> None:
+        super().__init__()
+        self.hear_end = hear_end
+
+
+class RunTool(Protocol):
+    """Calls a tool."""
+
+    def __call__(self, begun_in: str | None = None, /) -> Awaitable[ToolAnswer]:
+        """Call it.
+
+        Args:
+            begun_in: the earlier run in which the same call was begun, and its end is not known: a person is asked
+                first whether to make it again. None for a call that is new, or known to have been stopped.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -109,13 +146,14 @@ class Conversation(Protocol):
     def take_kept_reply(self) -> ModelReply | None:
         """Take the reply that an earlier run had to the same request, and append it; None: the model is to be asked."""
 
-    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
+    async def run_tool(self, call: ToolCall, run: RunTool) -> ToolAnswer:
         """Get the answer to a tool call of the last reply.
 
         From `run`, which calls the tool, from a recording, or from an earlier run.
 
         Raises:
             ReplayError: the recording has no answer to this call.
+            ToolLeftRunning: nobody waits any more, and its end is not known.
         """
 
     def input_bound(self) -> int:

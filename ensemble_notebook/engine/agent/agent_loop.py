@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.definitions.run_context import use_agent
 from ensemble_notebook.domain.events import ToolCallCompleted, ToolCallStarted, TurnEnded, TurnStarted, Warned
 from ensemble_notebook.domain.outputs.conversation import ChatMessage, ShortenedHistory, ToolCall, write_arguments
-from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, ModelReply, ToolAnswer
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, ModelReply, ToolAnswer, ToolLeftRunning
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.function_caller import FunctionCaller
+from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.errors import AgentExecutionError, MaxIterationsExceededError, summarize_error
 
 WARNINGS_BEFORE_END: Final = 2
@@ -66,8 +67,10 @@ class AgentLoop:
         self._caller = caller
         self._schema = schema
         self._running_tools = ""
+        self._waiting: set[asyncio.Task[Any]] = set()
         self._executed = 0
         self._refused = 0
+        self._declined = 0
         self._calls: Counter[tuple[str, str]] = Counter()
 
     @property
@@ -78,7 +81,7 @@ class AgentLoop:
     @property
     def tool_call_count(self) -> int:
         """How many tool calls were executed by now, whatever came of them and comes of the request."""
-        return self._executed
+        return self._executed - self._declined
 
     async def run(self, user_prompt: str, task: SpanEmitter) -> str:
         """Work until the model replies with a text, which is the result.
@@ -138,6 +141,9 @@ class AgentLoop:
             status = SpanStatus.OK
         except asyncio.CancelledError:
             status = SpanStatus.CANCELLED
+            raise
+        except TaskAbandoned:
+            status = SpanStatus.SKIPPED
             raise
         finally:
             turn.emit(TurnEnded, status=status)
@@ -210,10 +216,11 @@ class AgentLoop:
         self._executed += len(allowed)
         self._calls.update((call.name, write_arguments(call.arguments)) for call in allowed)
         self._running_tools = ", ".join(f"tool {call.name}" for call in allowed)
-        answers = await _gather([self._execute(call, conversation, turn) for call in allowed])
+        answers = await self._gather([self._execute(call, conversation, turn) for call in allowed])
         self._running_tools = ""
         results = zip(allowed, answers, strict=True)
         self.structured_results += [(call.name, each.value) for call, each in results if each.value is not None]
+        self._declined += sum(each.outcome is ToolOutcome.DECLINED for each in answers)
         answers += [self._refuse(call, turn) for call in refused]
         if self._refused > WARNINGS_BEFORE_END:
             raise MaxIterationsExceededError(
@@ -225,6 +232,38 @@ class AgentLoop:
             )
         return list(zip(reply.tool_calls, answers, strict=True))
 
+    async def _gather(self, calls: list[Coroutine[Any, Any, ToolAnswer]]) -> list[ToolAnswer]:
+        """All answers in order; one call needs no task of its own.
+
+        Where one raises, those that have begun come to their end, since what they do is done and paid for (E27).
+        """
+        if len(calls) == 1:
+            return [await calls[0]]
+        tasks = [asyncio.ensure_future(each) for each in calls]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except Exception:
+            for task in self._waiting & set(tasks):
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+
+    @asynccontextmanager
+    async def _not_begun(self) -> AsyncIterator[None]:
+        """While a person is asked whether a call is to be made."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            yield
+        finally:
+            self._waiting.discard(task)
+
     def _find_repeated_call(self) -> tuple[str, str, int] | None:
         """The call that was made most often, where that is more than once: tool, arguments, how often."""
         ((tool, arguments), count), *_ = self._calls.most_common(1) or [(("", ""), 0)]
@@ -235,26 +274,40 @@ class AgentLoop:
         try:
             with span.timer.tool_call():
                 answer = await self._get_answer(call, conversation, span)
+        except ToolLeftRunning as left:
+            self._emit_completed(span, call, SpanStatus.INTERRUPTED, ToolOutcome.UNKNOWN, "", None)
+            raise asyncio.CancelledError from left
         except asyncio.CancelledError as stopped:
             self._emit_completed(span, call, SpanStatus.CANCELLED, None, "", stopped)
+            raise
+        except TaskAbandoned as abandoned:  # nothing broke: a person has left, and it is not to go on
+            self._emit_completed(span, call, SpanStatus.SKIPPED, ToolOutcome.DECLINED, abandoned.reason, None)
             raise
         except Exception as error:
             self._emit_completed(span, call, SpanStatus.ERROR, ToolOutcome.FAILURE, "", error)
             raise
         if answer.warning:
             span.emit(Warned, message=answer.warning)
-        status = SpanStatus.OK if answer.outcome is ToolOutcome.SUCCESS else SpanStatus.ERROR
+        status = _STATUSES.get(answer.outcome, SpanStatus.ERROR)
         self._emit_completed(
             span, call, status, answer.outcome, answer.text, answer.error, answer.value, reused=answer.is_kept
         )
         return answer
 
     async def _get_answer(self, call: ToolCall, conversation: Conversation, span: SpanEmitter) -> ToolAnswer:
-        approved = call if self._request.approve is None else await self._request.approve(call, span)
+        approved: ToolCall | ToolAnswer = call
+        if self._request.approve is not None:
+            async with self._not_begun():
+                approved = await self._request.approve(call, span)
         if isinstance(approved, ToolAnswer):
             return approved
 
-        async def run() -> ToolAnswer:
+        async def run(begun_in: str | None = None, /) -> ToolAnswer:
+            if begun_in is not None and self._request.ask_again is not None:
+                async with self._not_begun():
+                    declined = await self._request.ask_again(approved, begun_in, span)
+                if declined is not None:
+                    return declined
             with use_agent(self._agent.role):
                 return await self._toolbox.answer(approved, self._caller, span)
 
@@ -310,19 +363,7 @@ class AgentLoop:
         )
 
 
-async def _gather(coroutines: list[Any]) -> list[ToolAnswer]:
-    """All results in order; one call needs no task of its own. Where one raises, the others are stopped."""
-    if len(coroutines) == 1:
-        return [await coroutines[0]]
-    tasks = [asyncio.ensure_future(each) for each in coroutines]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
+_STATUSES: Final = {ToolOutcome.SUCCESS: SpanStatus.OK, ToolOutcome.DECLINED: SpanStatus.SKIPPED}
 
 # The words of OpenAI, Anthropic, Google, Mistral, Cohere and Ollama.
 _TOO_LONG: Final = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}

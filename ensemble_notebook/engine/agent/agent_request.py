@@ -17,6 +17,7 @@ from ensemble_notebook.engine.agent.toolbox import EngineTool
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 
 ToolGate = Callable[[ToolCall, SpanEmitter], Awaitable[ToolCall | ToolAnswer]]
+RepeatGate = Callable[[ToolCall, str, SpanEmitter], Awaitable[ToolAnswer | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class AgentRequest:
         rate_limits: those of the task. The agent's own are read from the agent.
         approve: looks at each tool call in its span, and gives the call to make, which may be another one, or an
             answer instead; None lets all calls pass.
+        ask_again: asks a person whether to make a call again that was begun in the run of this id, and whose end is not
+            known; gives None where it is to be made, else an answer instead. None makes such calls again.
         write_reminder: is asked once, when the agent has given its final text; where it gives a text, the agent is told
             so and goes on.
         is_fallback: marks its turns and its result.
@@ -58,6 +61,7 @@ class AgentRequest:
     max_retries: int | None = None
     rate_limits: tuple[RateLimit, ...] = ()
     approve: ToolGate | None = None
+    ask_again: RepeatGate | None = None
     write_reminder: Callable[[], str | None] | None = None
     is_fallback: bool = False
     earlier: Messages = ()

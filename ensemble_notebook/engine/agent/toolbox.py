@@ -5,9 +5,11 @@ A spec for the model, and a call that always answers with a text.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any, Final
 
@@ -27,7 +29,7 @@ from ensemble_notebook.domain.definitions.tool import (
     is_langchain_tool,
 )
 from ensemble_notebook.domain.outputs.conversation import ToolCall
-from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolLeftRunning, ToolSpec
 from ensemble_notebook.domain.value_text import (
     UnwritableValueError,
     describe_limited_table,
@@ -37,7 +39,7 @@ from ensemble_notebook.domain.value_text import (
 )
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
-from ensemble_notebook.engine.function_caller import FunctionCaller, is_async
+from ensemble_notebook.engine.function_caller import FunctionCaller, ThreadCall, is_async
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.errors import (
     BudgetExceededError,
@@ -55,12 +57,15 @@ from ensemble_notebook.errors import (
 class Tool:
     """One tool: how the model sees it, and the function that takes its arguments as a dict.
 
-    `schema` is the pydantic model that checks the arguments, where there is one.
+    Attributes:
+        schema: the pydantic model that checks the arguments, where there is one.
+        is_remote: a server does the work, and goes on with it when nobody waits any more.
     """
 
     spec: ToolSpec
     function: Callable[[dict[str, Any]], Any]
     schema: type | None = None
+    is_remote: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +134,46 @@ class Toolbox:
             return ToolAnswer(f"Error: the arguments of tool {call.name!r} don't fit: {mismatch}", ToolOutcome.FAILURE)
         if isinstance(tool, EngineTool):
             return await tool.answer(arguments, span)
+        left: list[ThreadCall] = []
         try:
             with CallingSpan(span):
-                return _to_answer(call.name, await caller.call(f"tool {call.name}", tool.function, arguments))
+                calling = caller.call(f"tool {call.name}", tool.function, arguments, on_left=left.append)
+                return _to_answer(call.name, await calling)
         except (BudgetExceededError, TaskAbandoned):
             raise  # a run inside the tool has used up the budget of this one, or was ended by a review (E52, E54)
+        except asyncio.CancelledError as stopped:
+            if left:
+                raise ToolLeftRunning(partial(_hear_late_answer, call.name, tool, left[0])) from stopped
+            if tool.is_remote:
+                raise ToolLeftRunning from stopped
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model
-            if faults := _describe_schema_faults(error, tool.schema):
-                text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
-                return ToolAnswer(text, ToolOutcome.FAILURE, error)
-            return ToolAnswer(_describe_fault(error), ToolOutcome.FAILURE, error)
+            return _to_failure(call.name, tool, error)
+
+
+def _to_failure(name: str, tool: Tool, error: Exception) -> ToolAnswer:
+    if faults := _describe_schema_faults(error, tool.schema):
+        text = f"Error: the arguments of tool {name!r} don't fit: {faults}"
+        return ToolAnswer(text, ToolOutcome.FAILURE, error)
+    return ToolAnswer(_describe_fault(error), ToolOutcome.FAILURE, error)
+
+
+def _hear_late_answer(name: str, tool: Tool, call: ThreadCall, hear: Callable[[ToolAnswer | None], None]) -> None:
+    """Have `hear` given what a tool says that nobody waits for; None where it was stopped, as a run inside it."""
+
+    def take(give_result: Callable[[], Any]) -> None:
+        answer = None
+        try:
+            result = give_result()
+            answer = None if inspect.isawaitable(result) else _to_answer(name, result)
+        except (BudgetExceededError, TaskAbandoned):
+            pass
+        except Exception as error:  # noqa: BLE001 - as of a tool that somebody waits for
+            if not isinstance(error.__cause__, KeyboardInterrupt | asyncio.CancelledError):
+                answer = _to_failure(name, tool, error)
+        hear(answer)
+
+    call.hear_end(take)
 
 
 def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
@@ -213,7 +248,7 @@ def _from_source(tool: SourcedTool, ask: AskInSpan | None) -> Tool:
 
         return await tool.call(arguments, ask_here)
 
-    return Tool(spec, call)
+    return Tool(spec, call, is_remote=True)
 
 
 def _make_tools(entry: Any) -> Iterable[Tool]:

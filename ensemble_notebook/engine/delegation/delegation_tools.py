@@ -42,7 +42,7 @@ from ensemble_notebook.domain.planning.graph import TaskNode, TeamMember, make_r
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
 from ensemble_notebook.domain.value_text import describe_limited_table, read_json, write_value
 from ensemble_notebook.engine.agent.agent_loop import AgentLoop
-from ensemble_notebook.engine.agent.agent_request import AgentRequest, ToolGate
+from ensemble_notebook.engine.agent.agent_request import AgentRequest, RepeatGate, ToolGate
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import OutputFormat, get_output_format
@@ -152,6 +152,7 @@ class DelegationTools:
             ),
             rate_limits=() if node.task.rate_limit is None else (node.task.rate_limit,),
             approve=self._gates.make_tool_gate(node, agent),
+            ask_again=self._gates.make_repeat_gate(node, agent),
         )
 
     def _make_name(self, delegator: Delegator, role: str) -> str:
@@ -343,7 +344,8 @@ class DelegatedTask:
         name: of the work.
         member: who.
         request: as policies left it.
-        engine_tools, rate_limits, approve: as of an `AgentRequest`; those of the task that the work is part of.
+        engine_tools, rate_limits, approve, ask_again: as of an `AgentRequest`; those of the task that the work is part
+            of.
     """
 
     name: str
@@ -352,6 +354,7 @@ class DelegatedTask:
     engine_tools: tuple[EngineTool, ...] = ()
     rate_limits: tuple[RateLimit, ...] = ()
     approve: ToolGate | None = None
+    ask_again: RepeatGate | None = None
 
 
 async def run_delegated(
@@ -426,6 +429,7 @@ def _make_request(task: DelegatedTask, span: SpanEmitter) -> AgentRequest:
         rates=task.member.rates,
         rate_limits=task.rate_limits,
         approve=task.approve,
+        ask_again=task.ask_again,
     )
 
 

@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import ExitReason, PhaseStatus, RunStatus, SpanStatus, TaskNoun
+from ensemble_notebook.domain.definitions.enums import (
+    ExitReason,
+    PhaseStatus,
+    RunStatus,
+    SpanStatus,
+    TaskNoun,
+    ToolOutcome,
+)
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE, NOBODY_TO_ASK
 from ensemble_notebook.domain.events import (
     BudgetWarning,
@@ -43,6 +50,7 @@ from ensemble_notebook.domain.events import (
 )
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE, Graph
+from ensemble_notebook.domain.seams.chat_port import NOT_EXECUTED
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
 from ensemble_notebook.errors import add_origin, make_readable, summarize_error
 
@@ -205,15 +213,17 @@ class RunLogger:
         return ", ".join(parts)
 
     def _describe_tool_call(self, event: ToolCallCompleted) -> Line:
-        self._tool_call_count += 1
+        self._tool_call_count += event.outcome not in NOT_EXECUTED
         call = f"{event.tool}({cut(self._asked.pop(event.span_id, ''))})"
         if event.status is SpanStatus.CANCELLED:
             return logging.INFO, "Tool in %s: %s was cancelled", event.task, call
+        if event.outcome is ToolOutcome.UNKNOWN:
+            return logging.WARNING, "Tool in %s: %s was left to itself, and its end is not known", event.task, call
         told = cut(event.result)
         if event.error is not None:
             told = add_origin(told or cut(summarize_error(event.error)), event.error)
-        level = logging.INFO if event.status is SpanStatus.OK else logging.WARNING
-        return level, "Tool in %s: %s -> %s", event.task, call, told
+        is_good = event.status is SpanStatus.OK or event.outcome is ToolOutcome.DECLINED
+        return logging.INFO if is_good else logging.WARNING, "Tool in %s: %s -> %s", event.task, call, told
 
     def _describe_question(self, event: ReviewRequested) -> Line:
         request = event.request
@@ -334,8 +344,8 @@ def _describe_request_retry(event: LlmCallRetried) -> Line:
 def _describe_phase_end(event: PhaseEnded) -> Line:
     if event.is_cancelled:
         return logging.INFO, "Phase %s was cancelled", event.phase
-    is_good = event.status is PhaseStatus.COMPLETED
-    return (logging.INFO if is_good else logging.WARNING), "Phase %s %s", event.phase, event.status.value
+    level = logging.WARNING if event.status is PhaseStatus.FAILED else logging.INFO
+    return level, "Phase %s %s", event.phase, event.status.value.replace("_", " ")
 
 
 def _describe_phase_retry(event: PhaseRetried) -> Line:

@@ -206,8 +206,11 @@ class CommandExecutor:
             return
         emit_task_ended(span, node.role, ending)
         if not ending.is_completed:
-            is_skipped = ending.error is None
-            self._advance(RunningTaskSkipped(node.index) if is_skipped else TaskEndedWithoutOutput(node.index))
+            self._advance(
+                RunningTaskSkipped(node.index, has_worked=ending.has_worked)
+                if ending.error is None
+                else TaskEndedWithoutOutput(node.index)
+            )
         else:
             self._advance(TaskSucceeded(node.index))
 

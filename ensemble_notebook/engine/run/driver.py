@@ -141,7 +141,10 @@ class Driver:
         if self._is_finished or self.result.exit_reason is not ExitReason.COMPLETED:
             return
         self.result.exit_reason = reason
-        self._act(self._advance, RunClosed(f"not started: {words or _CLOSED[reason]}"))
+        self._act(
+            self._advance,
+            RunClosed(f"not started: {words or _CLOSED[reason]}", reason is not ExitReason.BUDGET_EXCEEDED),
+        )
 
     def stop(self, reason: ExitReason) -> None:
         """Stop at once: requests in flight are cancelled, nothing new starts. Does nothing after the end."""

@@ -191,6 +191,7 @@ class TaskRequestBuilder:
             max_retries=task.max_retries,
             rate_limits=() if task.rate_limit is None else (task.rate_limit,),
             approve=self._gates.make_tool_gate(node, agent),
+            ask_again=self._gates.make_repeat_gate(node, agent),
             write_reminder=None if self._manager is None else self._manager.write_reminder,
             is_fallback=is_fallback,
             earlier=earlier,

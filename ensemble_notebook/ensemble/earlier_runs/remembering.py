@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.definitions.review import Verdict
-from ensemble_notebook.domain.events import Event, PhaseEnded, PhaseRetried, ReviewAnswered, TaskFailed, TaskStarted
+from ensemble_notebook.domain.events import (
+    Event,
+    PhaseEnded,
+    PhaseRetried,
+    ReviewAnswered,
+    TaskFailed,
+    TaskStarted,
+    ToolCallCompleted,
+)
 from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.graph import Graph
@@ -22,6 +30,7 @@ from ensemble_notebook.engine.events.event_stream import Clock, Sink
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run_spec import RunSpec
+from ensemble_notebook.engine.task_lifecycle import list_causes
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.spans.clean_text import clean_text
@@ -86,8 +95,6 @@ def keep_exchanges(
     resumed: ResumedRun | None,
     graph: Graph,
     sinks: list[Sink],
-    *,
-    is_map: bool,
 ) -> ChatSource:
     """The source of a remembered run: what goes through it is kept, and what the resumed run has is not asked again.
 
@@ -97,7 +104,6 @@ def keep_exchanges(
         resumed: the run that it goes on with.
         graph: of this run.
         sinks: of its events; what is to hear them joins these.
-        is_map: whether its tasks are rows of a map.
     """
     if not writer.facts.keeps_texts:
         return source
@@ -108,7 +114,6 @@ def keep_exchanges(
         log = ExchangeLog(journal)
     else:
         log = ExchangeLog(journal, last_number=resumed.answers.last_number, models=resumed.answers.models)
-        resumed.answers.reserve(resumed.list_finished(graph, is_map=is_map))
     sinks.append(FailedTasks(graph, log.leave_out_reply).on_event)
     recording = RecordingSource(source, log)
     if resumed is None:
@@ -170,7 +175,8 @@ class FailedTasks:
     """A sink of one run's events.
 
     A task of the plan has failed if its event says so. A review task completes even if it objects; but if the phase
-    then ends with the objection, it counts as failed, so that a resumed run asks the reviewer again.
+    then ends with the objection, it counts as failed, so that a resumed run asks the reviewer again. A task that a call
+    of a tool has ended, as the gate before it does, has not failed for the reply that asks for the call.
 
     Args:
         graph: of the run.
@@ -181,9 +187,11 @@ class FailedTasks:
         self._tell = tell
         self._reviewers = {each.name: each.reviewer.name for each in graph.phases if each.reviewer is not None}
         self._planned: set[str] = set()
+        self._of_tools: set[int] = set()  # by identity: the events hold them as long as this
         self._objected: set[str] = set()
         self._notes: dict[type[Event], Any] = {
             TaskStarted: self._note_start,
+            ToolCallCompleted: self._note_call,
             TaskFailed: self._note_failure,
             ReviewAnswered: self._note_answer,
             PhaseRetried: self._note_retry,
@@ -201,8 +209,14 @@ class FailedTasks:
             self._planned.add(event.span_id)
 
     def _note_failure(self, event: TaskFailed) -> None:
-        if event.task is not None and event.status is SpanStatus.ERROR and event.span_id in self._planned:
+        if event.task is None or event.status is not SpanStatus.ERROR or event.span_id not in self._planned:
+            return
+        if self._of_tools.isdisjoint(map(id, list_causes(event.error))):
             self._tell(make_task_path(event.task, event.phase))
+
+    def _note_call(self, event: ToolCallCompleted) -> None:
+        if event.error is not None:
+            self._of_tools.add(id(event.error))
 
     def _note_answer(self, event: ReviewAnswered) -> None:
         is_objection = event.decision is None or event.decision.verdict is not Verdict.APPROVE

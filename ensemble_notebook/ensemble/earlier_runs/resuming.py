@@ -8,10 +8,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus, SpanStatus
-from ensemble_notebook.domain.outputs.conversation import ChatMessage, Messages, ToolCall, read_messages
+from ensemble_notebook.domain.outputs.conversation import (
+    ChatMessage,
+    Messages,
+    ToolCall,
+    read_messages,
+    write_arguments,
+)
+from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.domain.value_text import read_json
+from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.ensemble.run_settings import (
     Continuable,
     ContinuedOutput,
@@ -105,12 +113,34 @@ class ResumedRun:
             )
         return _KeptConversations(facts.continued_from, facts.capture_mode, facts.conversations)
 
-    def list_finished(self, graph: Graph, *, is_map: bool) -> set[str]:
-        """The paths of the tasks in a graph that were done: one of another name is not kept by its result.
+    def prepare(self, spec: RunSpec, redo: Sequence[str]) -> None:
+        """Keep what finished tasks were answered for themselves, and settle which calls of tools are made again.
 
         Args:
-            graph: of the run that goes on.
-            is_map: whether its tasks are rows of a map, of which the tasks inside have results.
+            spec: of the run that goes on.
+            redo: the tools whose calls are made again without asking, although it is not known how they ended.
+
+        Raises:
+            ValidationError: there are others, and nobody can be asked.
+        """
+        self.answers.redone = frozenset(redo)
+        self.answers.reserve(self._list_finished(spec.graph, is_map=spec.task_noun.is_run))
+        unknown = [] if spec.review_handler is not None else self.answers.list_unknown()
+        if not unknown:
+            return
+        calls = ", ".join(f"{each.name}({write_arguments(each.arguments)})" for each in unknown[:_LISTED])
+        more = f" and {len(unknown) - _LISTED} more" if len(unknown) > _LISTED else ""
+        names = ", ".join(repr(name) for name in dict.fromkeys(each.name for each in unknown))
+        raise ValidationError(
+            f"Run {self.run.run_id} was ended while tools were at work, and it is not known how they ended: "
+            f"{mask(calls)}{more}. What they do may be done already, and nobody can be asked here. To have them called "
+            f"again, resume it with redo=[{names}]."
+        )
+
+    def _list_finished(self, graph: Graph, *, is_map: bool) -> set[str]:
+        """The paths of the tasks in a graph that were done: one of another name is not kept by its result.
+
+        In a map, whose tasks are rows, those inside have results.
         """
         paths = {make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks}
         done = (each.path for each in self.results)
@@ -171,7 +201,7 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
     if run.status is RunStatus.RUNNING:
         raise ValidationError(f"Run {run.run_id} is still going on: wait for its end, or stop it, to resume it.")
     check_resumable(run)
-    answers = KeptAnswers(store.load_exchanges(run.run_id))
+    answers = KeptAnswers(store.load_exchanges(run.run_id), run.run_id)
     return ResumedRun(run=run, answers=answers, results=store.load_results(run.run_id))
 
 

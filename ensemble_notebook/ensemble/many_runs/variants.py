@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ensemble_notebook.domain.definitions.task import Task
@@ -62,6 +62,7 @@ class Variants(SuggestsNames):
         concurrency: int | None = None,
         executor: Any = None,
         resume: MapResult | Resumable = None,
+        redo: Sequence[str] = (),
         timeout: float | None = None,
         record: PathLike | None = None,
         replay: PathLike | None = None,
@@ -94,6 +95,7 @@ class Variants(SuggestsNames):
             pace=pace,
             reuse=reuse,
             only=only,
+            redo=redo,
         )
         return self.start(make_only_row(join_inputs(inputs, variables)), settings, map_settings).run_to_end()
 
@@ -109,6 +111,7 @@ class Variants(SuggestsNames):
         concurrency: int | None = None,
         executor: Any = None,
         resume: MapResult | Resumable = None,
+        redo: Sequence[str] = (),
         timeout: float | None = None,
         record: PathLike | None = None,
         replay: PathLike | None = None,
@@ -138,6 +141,7 @@ class Variants(SuggestsNames):
             pace=pace,
             reuse=reuse,
             only=only,
+            redo=redo,
         )
         return self.start(rows, settings, map_settings).run_to_end()
 

@@ -41,6 +41,7 @@ class ExchangeReader:
         models: by the names of their specs.
         exchanges: by their numbers.
         tools: what came of tool calls, by the number of the exchange that asked for them and their id.
+        begun: calls of tools that have no end, by the same and what they ask.
         reviews: in order.
         left_out: the numbers of the exchanges that a task has failed for, and that are not to be given again.
     """
@@ -49,6 +50,7 @@ class ExchangeReader:
         self.models: dict[str, PortInfo] = {}
         self.exchanges: dict[int, RecordedExchange] = {}
         self.tools: dict[tuple[int, str], list[RecordedTool]] = defaultdict(list)
+        self.begun: dict[tuple[int, str, RequestPart], RecordedTool] = {}
         self.reviews: list[RecordedReview] = []
         self.left_out: set[int] = set()
 
@@ -66,7 +68,13 @@ class ExchangeReader:
             return
         if "tool" in content:
             tool = tool_from_document(content)
-            self.tools[tool.exchange, tool.call.id].append(tool)
+            key, ended = (tool.exchange, tool.call.id, tool.part), self.tools[tool.exchange, tool.call.id]
+            if tool.begins:  # once more, where it has an answer: that came too late for the run that makes it again
+                self.begun[key] = tool
+                ended[:] = [each for each in ended if each.part != tool.part]
+            else:
+                self.begun.pop(key, None)
+                ended.append(tool)
             return
         if "left_out" in content:
             self.left_out.add(int(content["left_out"]))

@@ -20,7 +20,9 @@ from ensemble_notebook.domain.seams.chat_port import (
     Conversation,
     Fault,
     ModelReply,
+    RunTool,
     ToolAnswer,
+    ToolLeftRunning,
     ToolSpec,
     get_asking_task,
 )
@@ -118,12 +120,21 @@ class PendingExchange:
 
 @dataclass(slots=True)
 class PendingTool:
-    """A tool call that the reply of an exchange asked for, and what came of it; None for a call that was stopped."""
+    """A tool call that the reply of an exchange asked for, and what came of it.
+
+    Attributes:
+        exchange: its number.
+        call: to the tool.
+        answer: None for a call that was stopped, and for one that begins.
+        seconds: that it has taken.
+        begins: nothing has come of it yet.
+    """
 
     exchange: int
     call: ToolCall
     answer: ToolAnswer | None
     seconds: float
+    begins: bool = False
 
     def fix(self) -> None:
         """Copy what could be another one later: arguments and values are the tool's, and so are its errors."""
@@ -134,7 +145,7 @@ class PendingTool:
 
     def to_document(self, form: Form) -> dict[str, Any]:
         """Make the document."""
-        return tool_to_document(self.exchange, self.call, self.answer, self.seconds, form)
+        return tool_to_document(self.exchange, self.call, self.answer, self.seconds, form, begins=self.begins)
 
 
 PendingDocument = PendingExchange | PendingTool
@@ -272,10 +283,18 @@ class ExchangeLog:
         with self._lock:
             self._sink.write(review_to_document(request, outcome, seconds))
 
+    @property
+    def keeps_beginnings(self) -> bool:
+        """Whether a run may go on from here, so that it has to know of calls that were begun and have no end."""
+        return self._sink.keeps_tasks
+
+    def begin_tool(self, exchange: int, call: ToolCall) -> None:
+        """Note that a tool is called."""
+        with self._lock:
+            self._sink.write_pending(PendingTool(exchange, call, None, 0.0, begins=True))
+
     def add_tool(self, exchange: int, call: ToolCall, answer: ToolAnswer | None, seconds: float) -> None:
         """Note what came of a tool call that the reply of an exchange asked for."""
-        if answer is None:
-            self.note_request()  # what fails now does so for the tool that was cut off
         with self._lock:
             self._sink.write_pending(PendingTool(exchange, call, answer, seconds))
 
@@ -380,14 +399,25 @@ class RecordingConversation:
         self._conversation.add_user_message(text)
         self._request.user = text
 
-    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
-        """Run the tool; its answer is written down before the model sees it."""
-        started = time.monotonic()
-        answer = None
+    async def run_tool(self, call: ToolCall, run: RunTool) -> ToolAnswer:
+        """Run the tool; its answer is written down before the model sees it, also one that nobody waits for."""
+        started, exchange = time.monotonic(), self._last_exchange
+
+        def write(answer: ToolAnswer | None) -> None:
+            self._log.add_tool(exchange, call, answer, time.monotonic() - started)
+
+        if self._log.keeps_beginnings:
+            self._log.begin_tool(exchange, call)
         try:
             answer = await self._conversation.run_tool(call, run)
-        finally:
-            self._log.add_tool(self._last_exchange, call, answer, time.monotonic() - started)
+        except BaseException as error:
+            self._log.note_request()  # what fails now does so for the tool that was cut off
+            if isinstance(error, ToolLeftRunning) and self._log.keeps_beginnings:
+                error.hear_end(write)
+            else:
+                write(None)
+            raise
+        write(answer)
         # Where a model gives one id to two calls, what was answered is written with the results, too.
         self._answers[call.id] = None if call.id in self._answers else answer.text
         return answer

@@ -13,7 +13,7 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest, Verdict
 from ensemble_notebook.domain.outputs.conversation import ToolCall
-from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnswer, ToolSpec, find_asking_task
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, RunTool, ToolAnswer, ToolSpec, find_asking_task
 from ensemble_notebook.models.recording.exchange import (
     ModelRequest,
     PortInfo,
@@ -42,14 +42,16 @@ class KeptAnswers:
 
     Args:
         documents: as the journal has handed them on, in order.
+        run_id: of the earlier run.
 
     Attributes:
         last_number: of the exchanges.
         models: the names of those that were asked.
         has_reviews: whether reviewers were asked.
+        redone: the names of the tools whose calls are made again, although it is not known how they ended.
     """
 
-    def __init__(self, documents: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, documents: Iterable[Mapping[str, Any]], run_id: str = "") -> None:
         reader = ExchangeReader()
         numbers = [0]
         for each in documents:
@@ -61,7 +63,11 @@ class KeptAnswers:
         self.last_number: int = max(numbers)
         self.models: tuple[str, ...] = tuple(reader.models)
         self.has_reviews: bool = bool(reader.reviews)
+        self.redone: frozenset[str] = frozenset()
+        self._run_id = run_id
         self._tools = reader.tools
+        self._begun = reader.begun
+        self._tasks = {number: each.task for number, each in reader.exchanges.items()}
         self._reviews = reader.reviews
         self._by_request: dict[ModelRequest, list[RecordedExchange]] = defaultdict(list)
         for exchange in reader.exchanges.values():
@@ -95,6 +101,19 @@ class KeptAnswers:
                     calls.remove(tool)
                     return tool.answer
         return None
+
+    def list_unknown(self) -> list[ToolCall]:
+        """The calls that were begun, are not known to have ended, and are not of finished tasks or made again."""
+        return [
+            each.call
+            for each in self._begun.values()
+            if self._tasks.get(each.exchange) not in self._finished and each.call.name not in self.redone
+        ]
+
+    def find_beginning(self, exchange: int, call: ToolCall) -> str | None:
+        """The run in which a call was begun that is not known to have ended; None where it may simply be made."""
+        is_unknown = (exchange, call.id, to_call_part(call)) in self._begun
+        return self._run_id if is_unknown and call.name not in self.redone else None
 
     def take_review(self, request: ReviewRequest) -> ReviewAnswer | None:
         """Take what a reviewer decided about the same question, if that let the run go on.
@@ -220,12 +239,14 @@ class ResumingConversation:
         self._request = (*self._request, *to_reply_parts(reply))
         self._kept_exchange = kept_exchange
 
-    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
+    async def run_tool(self, call: ToolCall, run: RunTool) -> ToolAnswer:
         """Give what the tool has answered in the earlier run, or run it."""
         if self._kept_exchange is not None:
             answer = self._answers.take_tool(self._kept_exchange, call)
             if answer is not None:
                 return replace(answer, is_kept=True)
+            if (begun_in := self._answers.find_beginning(self._kept_exchange, call)) is not None:
+                return await self._conversation.run_tool(call, lambda _=None, /: run(begun_in))
         return await self._conversation.run_tool(call, run)
 
     def input_bound(self) -> int:

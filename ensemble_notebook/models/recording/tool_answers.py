@@ -37,9 +37,10 @@ class RecordedTool:
     Attributes:
         exchange: the number of the exchange whose reply asked for it.
         call: as the tool got it.
-        answer: None where nobody waited for it any longer.
+        answer: None where it was stopped, or begins.
         seconds: how long the tool took.
         is_masked: whether a secret was masked in the answer, so that it is not what the tool said.
+        begins: nothing has come of it yet.
     """
 
     exchange: int
@@ -47,6 +48,7 @@ class RecordedTool:
     answer: ToolAnswer | None
     seconds: float
     is_masked: bool = False
+    begins: bool = False
 
     @property
     def part(self) -> RequestPart:
@@ -55,7 +57,7 @@ class RecordedTool:
 
 
 def tool_to_document(
-    exchange: int, call: ToolCall, answer: ToolAnswer | None, seconds: float, form: Form
+    exchange: int, call: ToolCall, answer: ToolAnswer | None, seconds: float, form: Form, *, begins: bool = False
 ) -> dict[str, Any]:
     """Convert a tool call and its answer. The seconds come last: a document without them was cut off."""
     document: dict[str, Any] = {
@@ -64,7 +66,9 @@ def tool_to_document(
         "call": call.id,
         "arguments": form.inline(form.mask_value(call.arguments)),
     }
-    if answer is None:
+    if begins:
+        document["begins"] = True
+    elif answer is None:
         document["stopped"] = True
     else:
         document["outcome"] = answer.outcome.value
@@ -90,13 +94,15 @@ def tool_from_document(document: Mapping[str, Any]) -> RecordedTool:
     name, call_id = document["tool"], document["call"]
     if not isinstance(name, str) or not isinstance(call_id, str):
         raise TypeError(f"tool and call must be texts, got {name!r} and {call_id!r}")
-    answer = None if document.get("stopped") else _answer_from_document(document)
+    begins = bool(document.get("begins"))
+    answer = None if begins or document.get("stopped") else _answer_from_document(document)
     return RecordedTool(
         exchange=int(document["asked_in"]),
         call=ToolCall(id=call_id, name=name, arguments=document["arguments"]),
         answer=answer,
         seconds=read_seconds(document, "seconds"),
         is_masked=bool(document.get("masked")),
+        begins=begins,
     )
 
 

@@ -295,8 +295,10 @@ class EnsembleMagics(Magics):
         cell = f"In[{self.shell.displayhook.prompt_count}]"
         return RunOrigin(cell=cell, text=text, options=line, notebook=notebook, cell_id=find_cell_id())
 
-    def run_again(self, origin: RunOrigin, options: Options, resume: str) -> None:
+    def run_again(self, origin: RunOrigin, options: Options, resuming: Mapping[str, Any]) -> None:
         """Run a remembered cell with these options, in place of its own, so that it goes on with a run.
+
+        `resuming` are the settings that say with which, and how.
 
         Raises:
             CellError: it can't run with the names that the notebook has now.
@@ -307,9 +309,9 @@ class EnsembleMagics(Magics):
         if many is not None:
             from ensemble_notebook.notebook.magics.named_runs import list_earlier
 
-            many.leave_out_done(list_earlier(resume))
+            many.leave_out_done(list_earlier(resuming["resume"]))
             self._confirm_cost(read, options, many)
-        self._run(read, {}, options, many, origin, resume)
+        self._run(read, {}, options, many, origin, resuming)
 
     def _run(
         self,
@@ -318,7 +320,7 @@ class EnsembleMagics(Magics):
         options: Options,
         many: ManyRuns | None,
         origin: RunOrigin,
-        resume: str | None = None,
+        resuming: Mapping[str, Any] | None = None,
     ) -> None:
         from ensemble_notebook.ensemble.person import Person
         from ensemble_notebook.ensemble.run_settings import RunSettings
@@ -342,7 +344,7 @@ class EnsembleMagics(Magics):
         )
         setting = {
             **{name: getattr(options, name) for name in _SETTINGS},
-            "resume": resume,
+            **(resuming or {}),
             "continue_from": read.continued,
             "listeners": (*run_display.listeners, reviewer),
             "review_handler": reviewer.reviewer if has_console or run_display.has_buttons else None,

@@ -88,7 +88,11 @@ LINE_COMMANDS: Final = (
     LineCommand("schema", "", "the JSON Schema of cells, for editors: shown, or a dict", "text_commands:show_schema"),
     LineCommand("models", "", "what the model specs come to here, as a DataFrame", "about_commands:list_models"),
     LineCommand(
-        "resume", "RUN [-o NAME]", "go on with a run that was stopped, or failed", "run_commands:resume_run", ("-o",)
+        "resume",
+        "RUN [-o NAME] [--redo TOOL]",
+        "go on with a run that was stopped, or failed",
+        "run_commands:resume_run",
+        ("-o", "--redo"),
     ),
 )
 

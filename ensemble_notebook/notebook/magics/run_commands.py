@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -181,7 +181,10 @@ def export_run(words: Sequence[str], shell: Any) -> None:
 # --- ``%ensemble resume``: goes on with a run of a cell, in this notebook ---------------------------------------------
 
 
-_USAGE: Final = f"%ensemble resume takes one run {WAYS}, and may take -o NAME, the variable for its output."
+_USAGE: Final = (
+    f"%ensemble resume takes one run {WAYS}, and may take -o NAME, the variable for its output, and --redo TOOL, whose "
+    f"calls are made again although it is not known how they ended."
+)
 
 
 def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
@@ -195,7 +198,7 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
         StoreError: there is no such run.
         EnsembleError: what the run raises.
     """
-    word, out = _read_words(words)
+    word, out, redo = _read_words(words)
     run = find_remembered(word, shell)
     check_resumable(run)  # without texts its cell is not kept either
     origin = run.facts.origin
@@ -217,23 +220,29 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
     )
     magics = shell.magics_manager.registry["EnsembleMagics"]
     try:
-        magics.run_again(origin, options, run.run_id)
+        magics.run_again(origin, options, {"resume": run.run_id, "redo": redo})
     except CellError as error:
         raise ValidationError(_describe_missing(run, origin, error)) from None
     output: EnsembleOutput = shell.user_ns[out]
     return None if stands_alone(shell) else output
 
 
-def _read_words(words: Sequence[str]) -> tuple[str, str]:
-    """The run and the name of the variable."""
-    rest, out = list(words), DEFAULT_OUT
-    if flag := next((each for each in ("-o", "--out") if each in rest), None):
-        at = rest.index(flag)
-        out = "".join(rest[at + 1 : at + 2])
-        del rest[at : at + 2]
-    if len(rest) != 1 or not out.isidentifier():
+def _read_words(words: Sequence[str]) -> tuple[str, str, list[str]]:
+    """The run, the name of the variable, and the tools to call again."""
+    rest = list(words)
+    out = [*_take_values(rest, "-o", "--out")] or [DEFAULT_OUT]
+    redo = [*_take_values(rest, "--redo")]
+    if len(rest) != 1 or len(out) != 1 or not out[0].isidentifier() or not all(redo):
         raise ValidationError(_USAGE)
-    return rest[0], out
+    return rest[0], out[0], redo
+
+
+def _take_values(words: list[str], *flags: str) -> Iterator[str]:
+    """Take out what stands behind these flags, and the flags."""
+    while flag := next((each for each in flags if each in words), None):
+        at = words.index(flag)
+        yield "".join(words[at + 1 : at + 2])
+        del words[at : at + 2]
 
 
 def _describe_missing(run: RememberedRun, origin: RunOrigin, error: CellError) -> str:

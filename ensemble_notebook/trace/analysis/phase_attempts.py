@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
-from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import PhaseStatus
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
-
-_ENDED: Final = {
-    SpanStatus.OK: PhaseStatus.COMPLETED,
-    SpanStatus.ERROR: PhaseStatus.FAILED,
-    SpanStatus.CANCELLED: PhaseStatus.FAILED,
-    SpanStatus.INTERRUPTED: PhaseStatus.FAILED,
-    SpanStatus.SKIPPED: PhaseStatus.SKIPPED,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +50,7 @@ class PhaseAttempt:
     @property
     def status(self) -> str | None:
         """A `PhaseStatus`; None before the end. What was sent back had completed: its review is another matter."""
-        found = PhaseStatus.COMPLETED if self.feedback is not None else _ENDED.get(self.span.status)
+        found = PhaseStatus.COMPLETED if self.feedback is not None else self.span.phase_status
         return None if found is None else found.value
 
     @property

@@ -15,6 +15,7 @@ from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.conversation import ToolCall, write_arguments
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
+from ensemble_notebook.domain.seams.chat_port import NOT_EXECUTED
 from ensemble_notebook.errors import ToolExecutionError
 from ensemble_notebook.trace.folding.prices import calculate_price
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text
@@ -151,7 +152,10 @@ class CallFold:
 
     def abandon(self, event: ev.Event, span: Span) -> None:
         """A span never said how it ended: it ignored its cancellation, or its process was gone. It is over anyway."""
-        is_cut_off = isinstance(event, ev.RunEnded) and event.is_cut_off
+        is_tool = span.kind is SpanKind.TOOL
+        if is_tool:
+            span.outcome = ToolOutcome.UNKNOWN.value
+        is_cut_off = is_tool or (isinstance(event, ev.RunEnded) and event.is_cut_off)
         self._tree.end(event, span, SpanStatus.INTERRUPTED if is_cut_off else SpanStatus.CANCELLED)
         if span.kind is SpanKind.ATTEMPT:
             self._add_usage(span, TokenUsage())
@@ -339,7 +343,7 @@ class CallFold:
         if waited_ms and asker is not None and asker.totals is not None:
             asker.totals.tool_wait_ms += waited_ms
             self._tree.touch(asker)
-        is_executed = event.outcome is not ToolOutcome.SKIPPED_MAX_ITERATIONS and not event.reused
+        is_executed = event.outcome not in NOT_EXECUTED and not event.reused
         for totals in self._tree.touch_totals_around(span):
             totals.tool_call_count += is_executed
             totals.tool_ms += (span.self_ms or 0.0) if is_executed else 0.0

@@ -38,6 +38,12 @@ from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import ErrorSummary, Savings, SpanTree, summarize_error, to_ms
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
+_PHASE_ENDS: Final = {
+    PhaseStatus.COMPLETED: SpanStatus.OK,
+    PhaseStatus.FAILED: SpanStatus.ERROR,
+    PhaseStatus.EXITED_EARLY: SpanStatus.SKIPPED,
+    PhaseStatus.SKIPPED: SpanStatus.SKIPPED,
+}
 _RUN_STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
 _OUT_OF_TIME: Final = ErrorSummary("DeadlineExceededError", "The run took longer than it was given.")
 
@@ -294,11 +300,10 @@ class TraceFold:
         self.tree.begin(event, SpanKind.PHASE, event.phase or "")
 
     def _on_phase_ended(self, event: ev.PhaseEnded) -> None:
-        ended = SpanStatus.OK if event.status is PhaseStatus.COMPLETED else SpanStatus.ERROR
         span = self.tree.open.get(event.span_id)
         if span is not None:
-            span.is_kept = event.is_kept
-        self._end(event, SpanStatus.CANCELLED if event.is_cancelled else ended)
+            span.is_kept, span.ended_as = event.is_kept, event.status
+        self._end(event, SpanStatus.CANCELLED if event.is_cancelled else _PHASE_ENDS[event.status])
 
     def _on_phase_skipped(self, event: ev.PhaseSkipped) -> None:
         self.tree.skip(event, self.tree.find_or_enter(event, SpanKind.PHASE, event.phase or ""), event.reason)

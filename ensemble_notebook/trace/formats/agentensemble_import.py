@@ -34,6 +34,8 @@ _OUTCOMES: Final = {
     "SUCCESS": (ToolOutcome.SUCCESS, SpanStatus.OK),
     "FAILURE": (ToolOutcome.FAILURE, SpanStatus.ERROR),
     "ERROR": (ToolOutcome.FAILURE, SpanStatus.ERROR),
+    "DECLINED": (ToolOutcome.DECLINED, SpanStatus.SKIPPED),
+    "UNKNOWN": (ToolOutcome.UNKNOWN, SpanStatus.INTERRUPTED),
     "SKIPPED": (ToolOutcome.SKIPPED_MAX_ITERATIONS, SpanStatus.SKIPPED),
     "SKIPPED_MAX_ITERATIONS": (ToolOutcome.SKIPPED_MAX_ITERATIONS, SpanStatus.SKIPPED),
 }

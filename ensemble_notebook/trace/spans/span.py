@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.domain.wording import format_duration
@@ -31,6 +31,14 @@ from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 ShownScore: TypeAlias = float | bool | str | None
 """What a score came to, as views tell it: a number, passed or failed, a word; None where there was no opinion."""
+
+
+_UNTOLD_ENDS: Final = {
+    SpanStatus.SKIPPED: PhaseStatus.SKIPPED,
+    SpanStatus.CANCELLED: PhaseStatus.FAILED,
+    SpanStatus.INTERRUPTED: PhaseStatus.FAILED,
+}
+"""Of phases that have not told how they ended: that never began, or were open to the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +143,7 @@ class Span(SuggestsNames):
         round_ms: when its present round began, or its last one, where it was sent back.
         answer: of a phase or task: what its last review came to, as text of a verdict; None where none was answered.
         is_kept: of a phase that was done as often as it may be: whether its last outputs are kept all the same.
+        ended_as: of a phase that has told its end: how.
         attempt_totals: of a phase: sums over the leaves of its present attempt, or of its last one.
         own_totals: of a delegation: sums over the leaves beneath that are in no further delegation.
         totals: sums over the leaves beneath; None for a leaf.
@@ -242,6 +251,7 @@ class Span(SuggestsNames):
     round_ms: float | None = None
     answer: str | None = None
     is_kept: bool = False
+    ended_as: PhaseStatus | None = None
     attempt_totals: UsageTotals | None = None
     own_totals: UsageTotals | None = None
     totals: UsageTotals | None = None
@@ -278,6 +288,11 @@ class Span(SuggestsNames):
     def is_listed_task(self) -> bool:
         """Whether it has a place of its own in `frames.tasks`: a task of this run itself, or of a row of a map."""
         return self.is_own_task or self.row is not None
+
+    @property
+    def phase_status(self) -> PhaseStatus | None:
+        """Of a phase: how it ended; None before the end."""
+        return self.ended_as or _UNTOLD_ENDS.get(self.status)
 
     @property
     def is_fatal(self) -> bool:

@@ -311,6 +311,13 @@ def show_life(run_ids: Iterable[str]) -> Statement:
     return "UPDATE runs SET seen_at = ? WHERE run_id = ?", [(now, run_id) for run_id in run_ids]
 
 
+def write_exchange(connection: sqlite3.Connection, run_id: str, make_document: MakeDocument) -> None:
+    """Add one exchange to a run, after those that it has."""
+    values = {"run_id": run_id, "data": encode_exchanges([make_document])}
+    with transaction(connection):
+        connection.execute(_ADD_EXCHANGES, values)
+
+
 def write_summaries(connection: sqlite3.Connection, summaries: Mapping[str, RunSummary]) -> None:
     """What runs came to."""
     rows = [(json.dumps(to_plain(each)), run_id) for run_id, each in summaries.items()]

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -23,7 +24,7 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import StoreError, did_you_mean, summarize_error
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult
-from ensemble_notebook.trace.store.run_writer import RunWriter
+from ensemble_notebook.trace.store.run_writer import MakeDocument, RunWriter
 from ensemble_notebook.trace.store.schema import OFF, VARIABLE, find_store
 
 if TYPE_CHECKING:
@@ -79,11 +80,22 @@ class RunStore:
         with self._lock:
             if self._writer is None or self._keeper is None:
                 self._writer, self._keeper = StoreWriter(self.path), TableKeeper(self.path)
-            run, keeper = RunWriter(facts, self._writer.intake), self._keeper
+            keep_late = partial(self._keep_late, facts.run_id)
+            run, keeper = RunWriter(facts, self._writer.intake, keep_late), self._keeper
             keeper.begin()
             self._writer.begin(run)
         run.closed.add_done_callback(lambda _: keeper.end(run.facts.run_id, is_written=not run.is_given_up))
         return run
+
+    def _keep_late(self, run_id: str, make_document: MakeDocument) -> None:
+        """Add an exchange to a run that has been written to its end."""
+        from ensemble_notebook.trace.store.run_rows import write_exchange
+
+        try:
+            with self._open() as connection:
+                write_exchange(connection, run_id, make_document)
+        except Exception as error:  # noqa: BLE001 - on the thread of a tool, where nobody hears of it
+            _log.warning("What a tool of run %s has answered late can't be kept: %s", run_id, summarize_error(error))
 
     def list_runs(self, limit: int | None = None) -> list[RememberedRun]:
         """The runs, newest first; all of them, or so many."""

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -98,22 +99,31 @@ class RunWriter:
     """Writes one run. Thread-safe; no method raises for anything that is wrong with the disk.
 
     Usage: events by `on_event` (a sink), documents of a recording by `add_exchange`, the results of finished tasks by
-    `add_result`; `close` after the last, and wait for its future, whose result is reached in any case.
+    `add_result`; `close` after the last, and wait for its future, whose result is reached in any case. An exchange may
+    still come after that, since a tool of a run that was stopped has ended after all.
 
     Attributes:
         facts: of the run.
         readers: called by the thread that writes with the next events, before what came after them is made.
         on_warning: called by that thread when there is a warning to take; must be fast and must not raise.
         warnings: what went wrong and nobody has been told yet; one at most.
+
+    Args:
+        facts: of the run.
+        thread: takes what there is.
+        keep_late: writes an exchange to the file at once, on whatever thread.
     """
 
-    def __init__(self, facts: RunFacts, thread: WritingThread) -> None:
+    def __init__(
+        self, facts: RunFacts, thread: WritingThread, keep_late: Callable[[MakeDocument], object] = bool
+    ) -> None:
         self.facts = facts
         self.readers: list[Callable[[Sequence[ev.Event]], object]] = []
         self.warnings: list[str] = []
         self.on_warning: Callable[[], object] = bool
         self.closed: Future[None] = Future()
         self._thread = thread
+        self._keep_late = keep_late
         self._entries: deque[Entry] = deque()
         self._has_ended = False
         self._written_seq = -1
@@ -143,7 +153,16 @@ class RunWriter:
     def add_exchange(self, make_document: MakeDocument) -> None:
         """Write an exchange, as a recording has it. Nothing where no text is kept."""
         if self.facts.keeps_texts:
-            self._put(StoredExchange(make_document))
+            entry = StoredExchange(make_document)
+            self._put(entry)
+            if self._has_ended:
+                self._keep_after_end(entry)
+
+    def _keep_after_end(self, entry: StoredExchange) -> None:
+        with suppress(ValueError):  # it was taken with the last entries
+            self._entries.remove(entry)
+            if not self._is_given_up:
+                self.closed.add_done_callback(lambda _: self._keep_late(entry.make_document))
 
     def add_result(self, make: Callable[[], FinishedTask]) -> None:
         """Write what a finished task came to, under the key of what counted. Nothing where no text is kept.

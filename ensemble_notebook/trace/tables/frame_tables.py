@@ -111,7 +111,7 @@ SPANS: Final = Table(
         Column("usage_leaf", "boolean", "True for the rows that hold tokens and cost: the attempts", is_nullable=False),
         Column("tool", "category", "name of the tool"),
         Column("tool_call_id", "string", "the model's id of the tool call"),
-        Column("outcome", "category", "of a tool call: success, failure or skipped_max_iterations"),
+        Column("outcome", "category", "of a tool call: success, failure, declined, unknown or skipped_max_iterations"),
         Column("delegate_to", "category", "of a delegation: role of the worker"),
         Column("review_decision", "category", "of a review: approve, edit, retry, reject or exit_early"),
         *CHAIN,
@@ -126,7 +126,9 @@ PHASES: Final = Table(
         Column("phase", "category", "name", is_nullable=False),
         Column("attempt", "Int64", "its number, from 1; NA for what never ran"),
         Column("after", "object", "names of its predecessors", "depends_on", "readonly string[]", is_nullable=False),
-        Column("status", "category", "completed, failed or skipped; NA before its end", "status", "PhaseStatus"),
+        Column(
+            "status", "category", "completed, failed, exited_early, skipped; NA before its end", "status", "PhaseStatus"
+        ),
         *TIMES,
         *ERROR,
         Column("reason", "string", "why it was skipped"),
@@ -238,7 +240,7 @@ TOOL_CALLS: Final = Table(
         *WHERE,
         Column("tool", "category", "name"),
         Column("tool_call_id", "string", "the model's id of the call"),
-        Column("outcome", "category", "success, failure or skipped_max_iterations; NA while running and if cancelled"),
+        Column("outcome", "category", "success, failure, declined, unknown or skipped_max_iterations; NA if cancelled"),
         STATUS,
         *BEGUN,
         Column("arguments", "string", "JSON text, secrets masked", "input"),
