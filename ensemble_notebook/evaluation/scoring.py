@@ -175,7 +175,7 @@ def describe_score(record: ScoreRecord) -> str:
     if record.error is not None:
         return f"no score: {record.error}"
     if record.passed is not None:
-        told = "passed" if record.passed else "failed"
+        told = "passed" if record.passed else "not passed"
     elif record.value is not None:
         told = f"{record.value:g}"
     else:

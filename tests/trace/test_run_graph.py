@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from ensemble_notebook import CaptureMode, Ensemble, ExecutionTrace, ScriptedChatModel, Task
+from ensemble_notebook import Agent, CaptureMode, Ensemble, ExecutionTrace, Reply, ScriptedChatModel, Task, ToolUse
 from ensemble_notebook.domain.events import NestedRunStarted
 from ensemble_notebook.domain.planning.shown_graph import MOST_NODES, ShownGraph, fold_many, make_plan_graph
 from ensemble_notebook.notebook.live.run_feed import RunFeed
@@ -98,6 +98,65 @@ def test_w32_work_of_a_manager_is_that_of_the_written_tasks_where_the_text_tells
     assert [key in members for key in written] == [True, False]
     assert graph.nodes["task:manager/worker:Poet"].parent == "task:manager"
     assert set(list_edges(graph).values()) == {"delegation"}
+
+
+def make_managed_team(**more: Any) -> Ensemble:
+    """A manager with two workers, who hands on both tasks in their own words."""
+    asked = [
+        Reply(calls=[ToolUse("delegate_task", {"agent_role": role, "task_description": text})])
+        for role, text in (("Analyst", "Analyse the figures"), ("Accountant", "Count it all up"))
+    ]
+    model = ScriptedChatModel.match({"You are Manager": [*asked, Reply("All done.")] * 3}, default="Fine words.")
+    return Ensemble(
+        workflow="hierarchical",
+        manager_llm=model,
+        llm=model,
+        agents=[Agent(role="Analyst", goal="Find facts"), Agent(role="Accountant", goal="Count")],
+        tasks=[Task.of("Analyse the figures"), Task.of("Count it all up")],
+        **more,
+    )
+
+
+TEAM_NODES = [
+    ("task:manager", "manager", "Manager", "workers Analyst, Accountant"),
+    ("task:manager/written:analyst_1", "Analyse the figures", "", ""),
+    ("task:manager/written:calculator_2", "Count it all up", "", ""),
+]
+
+
+def list_nodes(graph: ShownGraph, scope: str = "") -> list[tuple[str, str, str, str]]:
+    return [
+        (key.removeprefix(scope), node.title, node.agent, node.settings)
+        for key, node in graph.nodes.items()
+        if key.startswith(scope)
+    ]
+
+
+def test_w32_a_manager_inside_a_task_has_its_workers_and_tasks_in_plan_and_run() -> None:
+    team = make_managed_team()
+    assert list_nodes(make_plan_graph(team.plan())) == TEAM_NODES
+    outer = Ensemble(tasks=[Task(name="team", ensemble=team)])
+    assert list_nodes(make_plan_graph(outer.plan()), "task:team/") == TEAM_NODES
+    graphs = make_run_graphs(outer.run().trace.fold)["aggregated"]
+    assert list_nodes(graphs.graph, "task:team/") == TEAM_NODES
+    members = list_members(graphs)
+    assert [len(members[f"task:team/{key}"]) for key, *_ in TEAM_NODES] == [1, 1, 1]
+
+
+def test_w32_a_manager_of_each_row_or_item_or_of_a_run_further_inside_is_that_of_its_plan() -> None:
+    rows = make_run_graphs(make_managed_team().map([{}, {}], concurrency=1).trace.fold)["aggregated"]
+    assert list_nodes(rows.graph, "rows/") == TEAM_NODES
+    assert len(list_members(rows)["rows/task:manager/written:calculator_2"]) == 2
+    inner = Ensemble(tasks=[Task(name="team", ensemble=make_managed_team())])
+    deep = Ensemble(tasks=[Task(name="deep", ensemble=inner, for_each=["a", "b"])], max_concurrency=1)
+    made = make_run_graphs(deep.run().trace.fold)["aggregated"]
+    assert list_nodes(made.graph, "task:deep/task:team/") == TEAM_NODES
+    assert len(list_members(made)["task:deep/task:team/task:manager/written:analyst_1"]) == 2
+
+
+def test_w32_a_task_that_nobody_named_is_called_by_its_text_in_a_plan() -> None:
+    plan = Ensemble(tasks=[Task.of("Analyse the figures"), Task.of("Count", name="count")], llm="scripted").plan()
+    assert [node.title for node in make_plan_graph(plan).nodes.values()] == ["Analyse the figures", "count"]
 
 
 def test_w32_edges_tell_what_is_handed_over_and_which_condition_is_tested() -> None:

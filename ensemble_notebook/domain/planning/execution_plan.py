@@ -22,6 +22,7 @@ from ensemble_notebook.domain.outputs.secrets import mask_values
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
 from ensemble_notebook.domain.planning.known_items import NONE_KNOWN, KnownItems
 from ensemble_notebook.domain.planning.map_design import MapDesign
+from ensemble_notebook.domain.planning.team import add_team
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 
 if TYPE_CHECKING:
@@ -286,7 +287,8 @@ def list_tools(plan: ExecutionPlan, graph: Graph) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for planned, node in zip(plan.tasks, graph.tasks, strict=True):
         if planned.nested is not None and node.nested is not None:
-            found.update(list_tools(planned.nested, node.nested))
+            inner: Any = node.task.ensemble
+            found.update(list_tools(planned.nested, add_team(inner, node.nested)))
         if node.agent is not None and node.agent.tools:
             found[planned.agent] = tuple(name for tool in node.agent.tools for name in list_told_names(tool))
     return found
@@ -305,7 +307,7 @@ def _fill_task(planned: PlannedTask, node: TaskNode, inputs: Mapping[str, Any]) 
         agent=render(node.role, inputs),
         description=render(description, inputs),
         expected_output=render(expected_output, inputs),
-        nested=None if node.nested is None else make_plan(node.nested, _fill_inner(node, inputs)),
+        nested=_plan_nested(node, inputs),
         prompt=_write_prompt(node, inputs),
         managed=tuple(
             replace(
@@ -324,9 +326,11 @@ def _write_prompt(node: TaskNode, inputs: Mapping[str, Any]) -> str | None:
     return PlacedText(task.prompt, inputs, get_prompt_places(has_items=task.for_each is not None)).text
 
 
-def _list_settings(node: TaskNode, source: str | None) -> Mapping[str, PlainValue]:
-    """The settings that are shown, and what of them is told by several fields."""
+def _list_settings(node: TaskNode, graph: Graph, source: str | None) -> Mapping[str, PlainValue]:
+    """The settings that are shown, what of them is told by several fields, and of a manager who works for it."""
     settings: dict[str, PlainValue] = {} if source is None else {"for_each": source}
+    if graph.managed:
+        settings["workers"] = ", ".join(member.agent.role for member in graph.team)
     if node.task.prompt is not None:
         at_end = find_appended_parts(node.task)
         settings["own_prompt"] = f"{' and '.join(at_end)} at its end" if at_end else "has a place for all"
@@ -368,15 +372,23 @@ def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any], items: K
         llm=None if node.llm is None else describe_llm(node.llm),
         when=tuple(_describe_condition(graph.conditions[number], graph) for number in node.when),
         expected_output=render(expected_output, inputs),
-        settings=_list_settings(node, source),
+        settings=_list_settings(node, graph, source),
         max_retries=_find_max_retries(node),
         for_each=source,
         item_count=len(items[node.index]) if node.index in items else None,
-        nested=None if node.nested is None else make_plan(node.nested, _fill_inner(node, inputs)),
+        nested=_plan_nested(node, inputs),
         prompt=_write_prompt(node, inputs),
         is_named=node.task.name is not None,
         managed=tuple(_plan_managed(each, inputs) for each in graph.managed),
     )
+
+
+def _plan_nested(node: TaskNode, inputs: Mapping[str, Any]) -> ExecutionPlan | None:
+    """The plan of the ensemble that does a task, where one does; what the task will read is not known yet."""
+    if node.nested is None:
+        return None
+    inner: Any = node.task.ensemble
+    return make_plan(add_team(inner, node.nested), {**inner.inputs, **fill_inputs(node.task.inputs, inputs)})
 
 
 def _plan_managed(node: TaskNode, inputs: Mapping[str, Any]) -> PlannedTask:
@@ -392,12 +404,6 @@ def _plan_managed(node: TaskNode, inputs: Mapping[str, Any]) -> PlannedTask:
         expected_output=render(node.task.expected_output, inputs),
         is_named=node.task.name is not None,
     )
-
-
-def _fill_inner(node: TaskNode, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The inputs of the ensemble that does a task; what the task will read is not known yet."""
-    inner: Any = node.task.ensemble
-    return {**inner.inputs, **fill_inputs(node.task.inputs, inputs)}
 
 
 def _describe_item_source(node: TaskNode, graph: Graph) -> str | None:

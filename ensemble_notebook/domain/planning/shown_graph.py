@@ -172,7 +172,7 @@ def _add_task(graph: ShownGraph, task: PlannedTask, scope: str) -> None:
             key=key,
             parent=(scope or None) if task.phase is None else make_key("phase", task.phase, scope),
             kind="task",
-            title=task.name,
+            title=_title(task),
             agent=task.agent,
             model=task.llm or "",
             settings=_join_settings({name: value for name, value in task.settings.items() if name not in _ON_EDGES}),

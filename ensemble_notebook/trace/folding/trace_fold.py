@@ -25,7 +25,7 @@ from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguratio
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, PlannedTask
 from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog, to_requested_call
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
@@ -108,6 +108,7 @@ class TraceFold:
         self._scores = ScoreFold(self.tree)
         self._prompts: dict[str, tuple[float, float]] = {}
         self._replaced: dict[str, str | None] = {}
+        self._planned_inside: dict[str, Mapping[str, PlannedTask]] = {}
         operations = OperationFold(self.tree)
         self._end_operation, self._end_wait = operations.end_operation, operations.end_wait
         self._handlers: dict[type[ev.Event], Callable[[Any], object]] = {
@@ -228,6 +229,7 @@ class TraceFold:
     def _on_plan_made(self, event: ev.PlanMade) -> None:
         """Make rows for everything that will come, so that rows never jump."""
         plan = self.plan = event.plan
+        row_tasks = _list_planned(plan.row_plan)
         phase_ids = dict(zip(plan.phases, event.phase_span_ids, strict=True))
         for name, after in plan.phases.items():
             phase = self.tree.enter(event, SpanKind.PHASE, name, phase_ids[name], event.span_id, phase=name)
@@ -239,7 +241,9 @@ class TraceFold:
             task.depends_on, task.description = planned.depends_on, clean_text(planned.description)
             task.item_count = planned.item_count
             task.title = find_title(task.name, planned.agent, task.description, is_named=planned.is_named)
-            task.managed = tuple(replace(each, description=clean_text(each.description)) for each in planned.managed)
+            task.managed = _clean_managed(planned)
+            if inside := row_tasks or _list_planned(planned.nested):
+                self._planned_inside[span_id] = inside
             if planned.settings:
                 task.attributes = {"settings": {name: _mask(value) for name, value in planned.settings.items()}}
         self._scores.learn_rows(plan)
@@ -322,6 +326,8 @@ class TraceFold:
                 span.parent.items_done = span.parent.items_failed = 0
         if self.task_noun.is_run:
             span.row = self._find_row(span)
+        if span.nested_in is not None and span.delegation_id is None:
+            self._learn_plan(span, self.tree.spans.get(span.nested_in))
         span.is_fallback = False
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
         if span.inactive_intervals:
@@ -332,6 +338,17 @@ class TraceFold:
             said = describe_return(None) if was_sent_back else DONE_AGAIN
             span.send_back(between.end_ms, between.start_ms, said)
         self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
+
+    def _learn_plan(self, span: Span, nested: Span | None) -> None:
+        """A task of a run inside of one, of an item or of a row: which tasks it sees to, and what runs inside of it."""
+        around = None if nested is None else nested.parent
+        if around is not None and around.item_of is not None:
+            around = around.parent
+        planned = None if around is None else self._planned_inside.get(around.span_id, {}).get(span.name)
+        if planned is not None:
+            span.managed = _clean_managed(planned)
+            if inside := _list_planned(planned.nested):
+                self._planned_inside[span.span_id] = inside
 
     def _note_worker(self, span: Span, delegation: Span) -> None:
         """A worker begins: its task is called by the written one that it was told of, or by its first words."""
@@ -520,6 +537,15 @@ def _fix_times(span: Span, event: ev.TaskCompleted | ev.TaskFailed | ev.TaskSkip
     span.worked_ms = None if event.duration is None else to_ms(event.duration.total_seconds())
     began_ms = span.start_ms or 0.0
     span.waits += tuple((began_ms + to_ms(first), began_ms + to_ms(last)) for first, last in event.handler_waits)
+
+
+def _list_planned(plan: ExecutionPlan | None) -> Mapping[str, PlannedTask]:
+    """The tasks of the plan of what runs inside, by their names."""
+    return {} if plan is None else {each.name: each for each in plan.tasks}
+
+
+def _clean_managed(planned: PlannedTask) -> tuple[PlannedTask, ...]:
+    return tuple(replace(each, description=clean_text(each.description)) for each in planned.managed)
 
 
 def _mask(value: PlainValue) -> PlainValue:

@@ -11,6 +11,7 @@ export interface Node extends GraphNode {
   /** The spans it stands for, and of each which go at its work; null for all of it. */
   readonly members: readonly { readonly span: string; readonly go: number | null }[];
   readonly inside: readonly Node[];
+  readonly around?: Node;
   readonly level: number;
 }
 
@@ -43,11 +44,12 @@ export function readGraph(graphs: unknown, mode: GraphMode): GraphModel | null {
   const edges = readTable(packed.edges, GRAPH_EDGE_COLUMNS) as GraphEdge[] | null;
   const members = readTable(packed.members, GRAPH_MEMBER_COLUMNS) as GraphMember[] | null;
   if (!rows || !edges || !members || !rows.every(isNode)) return null;
-  const nodes = rows.map((row, place) => ({ ...row, place, members: [] as { span: string; go: number | null }[], inside: [] as Node[], level: 1 }));
+  const nodes = rows.map((row, place) => ({ ...row, place, members: [] as { span: string; go: number | null }[], inside: [] as Node[], level: 1, around: undefined as Node | undefined }));
   for (const node of nodes) {
     const around = node.parent == null ? undefined : nodes[node.parent];
     if (!around) continue;
     node.level = around.level + 1;
+    node.around = around;
     around.inside.push(node);
   }
   const nodeOf = new Map<string, Node>();

@@ -118,7 +118,6 @@ function rowsNow(view: View): RowsThen {
     row: (span) => store.row(span),
     children: (span) => store.children(span),
     now,
-    isOver: store.isOver,
     words: (task) => (isLive && calls.has(task) ? store.textTail(calls.get(task) as string, TAIL).replace(/\*\*|`+|#+ /g, "").replace(/\s+/g, " ").trim() : ""),
     wait: (task) => {
       const track = isLive ? layout.value.track(task) : undefined;

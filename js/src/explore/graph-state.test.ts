@@ -12,7 +12,7 @@ const node = (more: Partial<Node> = {}): Node => ({
 function then(rows: Row[], more: Partial<RowsThen> = {}): RowsThen {
   const known = new Map(rows.map((each) => [each.span_id, each]));
   return {
-    row: (span) => known.get(span), children: (span) => rows.filter((each) => each.parent_id === span), now: 5000, isOver: false,
+    row: (span) => known.get(span), children: (span) => rows.filter((each) => each.parent_id === span), now: 5000,
     words: () => "", wait: () => "", ...more,
   };
 }
@@ -71,10 +71,28 @@ describe("a node of the graph (W32)", () => {
     expect(stateOf(box, then([task(), task({ span_id: "b", status: "error" })])).status).toBe("error");
   });
 
-  it("of a written task is not told apart once nobody can tell", () => {
-    const written = node({ kind: "written", members: [] });
-    expect(stateOf(written, then([])).said).toBe("");
-    expect(stateOf(written, then([], { isOver: true })).said).toBe("not told apart");
+  it("of a written task stands as its manager once that is over, and is not told apart", () => {
+    const manager = node({ key: "task:manager", place: 1 });
+    const written = node({ kind: "written", members: [], around: manager });
+    expect(stateOf(written, then([task({ status: "running", end_ms: null })]))).toMatchObject({ status: "pending", name: "pending", said: "" });
+    expect(stateOf(written, then([task()]))).toMatchObject({ status: "ok", name: "done", said: "not told apart" });
+    expect(stateOf(written, then([task({ status: "error" })]))).toMatchObject({ status: "error", name: "failed", said: "not told apart" });
+  });
+
+  it("of which a fallback took over says in place of whom, with which model, and what had failed", () => {
+    const rows = [
+      task({ agent: "Bo", is_fallback: true }),
+      row({ span_id: "a", kind: "turn", parent_id: "t", status: "error", error_message: "server error" }),
+      row({ span_id: "b", kind: "llm", parent_id: "a", status: "error", attempt: 3 }),
+      row({ span_id: "c", kind: "turn", parent_id: "t", status: "ok", is_fallback: true }),
+      row({ span_id: "d", kind: "llm", parent_id: "c", status: "ok", is_fallback: true, model: "small" }),
+    ];
+    const fell = node({ agent: "Ana", model: "large" });
+    expect(stateOf(fell, then(rows))).toMatchObject({ about: "Bo, small, in place of Ana", said: "fell back after 3 attempts: server error", isSaid: "note" });
+    expect(stateOf(fell, then(rows.slice(0, 1)))).toMatchObject({ about: "Bo, in place of Ana", said: "fell back" });
+    const two = [task({ agent: "Bo", is_fallback: true }), task({ span_id: "u" })];
+    const many = node({ agent: "Ana", model: "large", members: two.map(({ span_id }) => ({ span: span_id, go: null })) });
+    expect(stateOf(many, then(two))).toMatchObject({ about: "Ana", said: "1 of 2 by the fallback" });
   });
 
   it("of work that was refused says why", () => {

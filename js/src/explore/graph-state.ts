@@ -3,7 +3,7 @@
 
 import type { Row, Status } from "../wire/rows";
 import { STATUS_NAMES } from "../wire/words";
-import { causeOf, describeSkip, stateOfMany } from "../wording/labels";
+import { causeOf, describeSkip, modelNameOf, stateOfMany } from "../wording/labels";
 import { formatCount, formatDuration, formatExactCount, formatGrowingDuration, formatMoney, pluralize } from "../wording/numbers";
 import type { Node } from "./graph-model";
 
@@ -18,8 +18,6 @@ export interface RowsThen {
   words(task: string): string;
   /** What a task waits for; empty where it does not. */
   wait(task: string): string;
-  /** The run has ended: what has not begun never will. */
-  readonly isOver: boolean;
 }
 
 export interface NodeState {
@@ -65,14 +63,14 @@ export function stateOf(node: Node, then: RowsThen): NodeState {
   const many = items.length ? items : node.kind === "review" ? [] : shown.length > 1 ? shown : [];
   const total = items.length ? Math.max(items.length, first?.item_count ?? 0) : many.length;
   const worst = many.length && !items.length ? stateOfMany(many.map((row) => row.status)) : null;
-  const status = worst?.status ?? latest?.status ?? insideOf(node, then);
+  const status = worst?.status ?? latest?.status ?? untoldOf(node, then) ?? insideOf(node, then);
   const ended = many.filter((row) => FINAL.has(row.status));
   const failed = many.filter((row) => row.status === "error").length;
   return {
     status,
-    name: worst?.name ?? (node.members.length || node.inside.length ? STATUS_NAMES[status] : STATUS_NAMES.pending),
+    name: worst?.name ?? STATUS_NAMES[status],
     title: `${(shown.length === 1 && first && node.members[0]?.go === null && first.title) || node.title}${timesOf(node, total, items.length > 0)}`,
-    about: agentOf(shown) || node.agent || "",
+    about: agentOf(shown, node, then) || node.agent || "",
     figures: first?.kind === "delegation" ? "" : figuresOf(shown, then, node.kind === "review"),
     ...saidOf(node, shown, then, items.length ? `${formatExactCount(ended.length)} of ${formatExactCount(total)}` : ""),
     done: total > 1 ? ended.length / total : null,
@@ -81,11 +79,31 @@ export function stateOf(node: Node, then: RowsThen): NodeState {
   };
 }
 
-/** Who did it, where that is always the same one. */
-function agentOf(rows: readonly Row[]): string {
-  if (rows[0]?.kind === "delegation") return "refused";
-  const [agent] = rows.map((row) => row.agent);
-  return agent && rows.every((row) => row.agent === agent) ? agent : "";
+/** Who did it, where that is always the same one, and with which model in place of whom, where that is a fallback. */
+function agentOf(rows: readonly Row[], node: Node, then: RowsThen): string {
+  const [first] = rows;
+  if (first?.kind === "delegation") return "refused";
+  const agent = first?.agent;
+  if (!agent || !rows.every((row) => row.agent === agent)) return "";
+  if (!rows.every((row) => row.is_fallback)) return agent;
+  const call = then.children(first.span_id).filter((row) => row.is_fallback).flatMap((turn) => then.children(turn.span_id)).find(modelNameOf);
+  return [agent, call && modelNameOf(call), node.agent && `in place of ${node.agent}`].filter(Boolean).join(", ");
+}
+
+/** By what a fallback had to take over: the last failure before it, and how often it was tried; of many how many it were. */
+function describeFallback(rows: readonly Row[], then: RowsThen): string {
+  const fell = rows.filter((row) => row.is_fallback);
+  const [only] = fell;
+  if (!only || rows.length > 1) return only ? `${formatExactCount(fell.length)} of ${formatExactCount(rows.length)} by the fallback` : "";
+  const turn = then.children(only.span_id).filter((row) => row.status === "error" && !row.is_fallback).at(-1);
+  const tries = turn ? Math.max(1, ...then.children(turn.span_id).map((row) => row.attempt ?? 1)) : 1;
+  return [`fell back${tries > 1 ? ` after ${pluralize(tries, "attempt")}` : ""}`, turn?.error_message].filter(Boolean).join(": ");
+}
+
+/** Of a task that a manager was given, and of which nobody knows who did it, what became of the manager; null of all else. */
+function untoldOf(node: Node, then: RowsThen): Status | null {
+  const manager = node.kind === "written" ? node.around?.members.map(({ span }) => then.row(span)).at(-1) : undefined;
+  return manager?.end_ms == null ? null : manager.status;
 }
 
 /** Of a box or a node without rows of its own, how what is in it stands. */
@@ -140,7 +158,9 @@ function saidOf(node: Node, rows: readonly Row[], then: RowsThen, progress: stri
   if (row?.reason && row.kind === "delegation") return { said: row.reason, isSaid: "error" };
   if (row?.reused) return { said: "reused", isSaid: "note" };
   if (row?.retry_reason && (row.attempt ?? 1) > 1) return { said: `again: ${causeOf(row)}`, isSaid: "note" };
-  if (node.kind === "written" && rows.length === 0 && then.isOver) return { said: NOT_TOLD_APART, isSaid: "note" };
+  const fallback = describeFallback(rows, then);
+  if (fallback) return { said: fallback, isSaid: "note" };
+  if (rows.length === 0 && untoldOf(node, then)) return { said: NOT_TOLD_APART, isSaid: "note" };
   const planned = rows.length === 0 || row?.start_ms == null;
   const said = (planned && node.settings) || (planned || node.inside.length ? "" : node.model) || "";
   return { said, isSaid: said ? "note" : "" };

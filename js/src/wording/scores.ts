@@ -13,6 +13,6 @@ export function scoresOf(row: Row, run: Run | null): [name: string, value: Score
 const isScore = (value: unknown): value is ScoreValue =>
   typeof value === "boolean" || (typeof value === "string" && value !== "") || (typeof value === "number" && Number.isFinite(value));
 
-/** `passed`, `failed`, `0.5`, `warm`. */
+/** `passed`, `not passed`, `0.5`, `warm`. */
 export const formatScore = (value: ScoreValue): string =>
-  value === true ? "passed" : value === false ? "failed" : typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
+  value === true ? "passed" : value === false ? "not passed" : typeof value === "number" ? String(Number(value.toPrecision(6))) : value;
