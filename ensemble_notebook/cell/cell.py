@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.cell.binding.ensemble_builder import EnsembleBuilder
 from ensemble_notebook.cell.binding.name_resolver import NameResolver
+from ensemble_notebook.cell.language.remedies import to_cell_words
 from ensemble_notebook.cell.object_names import remember_names
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MistakeReport, Notice
@@ -81,6 +83,17 @@ class Cell:
             return add_judges(found, self.scorers.score, self.scorers.expected, self.inputs)
         except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema; or no key is set
             return None
+
+    def list_refusals(self) -> list[str]:
+        """Why its budget would have a run refused: the models whose price nobody knows, also those of judges (E36)."""
+        from ensemble_notebook.ensemble.many_runs.map_run import MapSettings
+        from ensemble_notebook.ensemble.run_checks import find_judge_price_problems, find_price_problems
+
+        scorers = () if self.scorers is None else MapSettings(score=self.scorers.score).scorers
+        problems = chain(
+            find_price_problems(self.definition, self.graph), find_judge_price_problems(self.definition, scorers)
+        )
+        return [to_cell_words(each.message) for each in problems]
 
     def build(self, namespace: Mapping[str, Any] | None = None) -> Ensemble:
         """The ensemble that runs; the only place where a cell's dotted names are imported.

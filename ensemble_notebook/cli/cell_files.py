@@ -238,6 +238,8 @@ def validate_file(arguments: Namespace) -> None:
     print(cell.plan._repr_mimebundle_()["text/plain"])
     for warning in cell.warnings:
         say(warning)
+    for refusal in cell.list_refusals():
+        say(f"It would be refused: {refusal}")
     if cell.missing:
         print(f"needs {', '.join(f'-i {name}=...' for name in cell.missing)}")
 

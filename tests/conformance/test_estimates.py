@@ -168,3 +168,46 @@ def test_v14_judges_are_counted_alike_by_a_dry_run_and_from_python(
     assert [each.name for each in made.tasks] == ["say", "fair/judge"]
     runs = (len(rows) if rows else 1) * (repeat or 1)
     assert made.tasks[1].llm_calls.low == runs
+
+
+def test_e36_v14_a_dry_run_says_what_the_budget_will_refuse(
+    shell: Any, llm: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    judge = "- {name: judge, description: 'Judge {output}', output_type: {passed: bool, why: str}}"
+    shell.run_cell_magic("ensemble", f"--define -o fair --llm {llm}", judge)
+    shell.run_cell_magic("ensemble", f"--define -o inner --llm {llm}", "- Say it")
+    nested = f"{CELL.format(llm=llm)}budget: $1\n".replace("say: Say", "nest: {ensemble: inner}\n  say: Say")
+    refusal = "It would be refused: The {} The price of test-model by 127.0.0.1 is unknown"
+    for line, body, who in (
+        ("-i word=tea", nested, "ensemble of task 'nest':"),
+        ("--map rows", nested, "ensemble of task 'nest':"),
+        ("--map rows --score fair --budget '$1'", CELL.format(llm=llm), "judge fair:"),
+        (
+            "--map rows --vary llm=openai:a@http://127.0.0.1:9/v1 --score fair --budget '$1'",
+            CELL.format(llm=llm),
+            "judge fair:",
+        ),
+    ):
+        capsys.readouterr()
+        shell.run_cell_magic("ensemble", f"{line} --dry-run", body)
+        assert capsys.readouterr().out.count(refusal.format(who)) == 1
+        with pytest.raises(ValidationError, match="The price of test-model"):
+            shell.run_cell_magic("ensemble", f"{line} -o said", body)
+    shell.run_cell_magic("ensemble", "-i word=tea --dry-run", CELL.format(llm=llm))
+    assert "refused" not in capsys.readouterr().out
+
+
+def test_v14_what_is_known_of_a_cost_is_asked_about_where_a_judge_has_no_price(
+    shell: Any, server: OpenAIServer, llm: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = "- {name: judge, description: 'Judge {output}', output_type: {passed: bool, why: str}}"
+    shell.run_cell_magic("ensemble", "--define -o fair --llm openai:strange@http://127.0.0.1:9/v1", judge)
+    capsys.readouterr()
+    with pytest.raises(
+        ValidationError, match=r"cost unknown of strange; about \$.* of all else\. 3 times the likely cost"
+    ):
+        shell.run_cell_magic("ensemble", "--map rows --score fair -o said", CELL.format(llm=llm))
+    told = capsys.readouterr().out
+    assert "since no price is known of strange" in told
+    assert "beside a model, or in its own ensemble, tells its price" in told
+    assert server.requests == []

@@ -135,12 +135,12 @@ class CostEstimate(Record):
     @property
     def cost(self) -> Range[Decimal] | None:
         """None where the price of any model is unknown: see `unpriced`."""
-        total = Range(Decimal(0), Decimal(0))
-        for task in self.tasks:
-            if task.cost is None:
-                return None
-            total += task.cost
-        return total
+        return None if any(task.cost is None for task in self.tasks) else self.known_cost
+
+    @property
+    def known_cost(self) -> Range[Decimal]:
+        """That of the tasks of which it is known."""
+        return sum((task.cost for task in self.tasks if task.cost is not None), Range(Decimal(0), Decimal(0)))
 
     @property
     def capped_cost(self) -> Range[Decimal] | None:
@@ -196,7 +196,7 @@ class CostEstimate(Record):
         """What is likely, and what is the most: ``about $0.15 (at most $46, if every reply were as long as ...)``."""
         cost, capped = self.cost, self.capped_cost
         if cost is None or capped is None:
-            return f"unknown ({', '.join(self.unpriced)})"
+            return self._describe_known_part()
         if capped.low == capped.high:
             return format_money(capped.high, self.currency)
         is_capped = capped.high < cost.high
@@ -205,6 +205,15 @@ class CostEstimate(Record):
         assumed = "" if self.assumed_reply is None else f"; a reply is assumed to have {self.assumed_reply} tokens"
         likely, most = format_money(capped.likely, self.currency), format_money(capped.high, self.currency)
         return f"about {likely} (at most {most}, {why}{drives}){assumed}"
+
+
+    def _describe_known_part(self) -> str:
+        """What is known of it, where a price is unknown."""
+        known, names = self.known_cost, ", ".join(self.unpriced)
+        if not known.high:
+            return f"unknown ({names})"
+        likely, most = format_money(known.likely, self.currency), format_money(known.high, self.currency)
+        return f"unknown of {names}; about {likely} (at most {most}) of all else"
 
 
 def _add_ranges(ranges: Iterable[Range[int]]) -> Range[int]:

@@ -268,6 +268,8 @@ class EnsembleMagics(Magics):
             _write(f"{many.describe()}.\n")
         if estimate is not None:
             _write(f"Estimate: {estimate}.\n")
+        for refusal in read.list_refusals() if many is None else many.list_refusals(read):
+            _write(f"It would be refused: {refusal}\n")
         if out != DEFAULT_OUT:
             self._bind_plan(plan, out)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.cell.language.options import DEFAULT_OUT
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.wording import format_money, pluralize
 from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, estimate_runs, start_map
@@ -123,6 +124,12 @@ class ManyRuns:
         plans = [replace(read, definition=each, graph=build_graph(each)).plan for each in changed]
         return _join_models(plans) if plans else read.plan
 
+    def list_refusals(self, read: Cell) -> list[str]:
+        """Why the budget would have them refused, under any of the variants."""
+        changed = [_change_definition(read.definition, each) for each in self._changes.values() or ({},)]
+        cells = [replace(read, definition=each, graph=check_ensemble(each)[0]) for each in changed]
+        return list(dict.fromkeys(refusal for cell in cells for refusal in cell.list_refusals()))
+
     def estimate(self, read: Cell) -> CostEstimate | None:
         """What the cell will take in all; None where nobody can tell without importing what it names."""
         variants = [
@@ -190,8 +197,8 @@ def _join_models(plans: Sequence[ExecutionPlan]) -> ExecutionPlan:
 def confirm_cost(shell: Any, runs: str, estimate: CostEstimate | None, budget: Budget | None, most: float) -> None:
     """Ask before runs of which three times the likely cost is more than `most` (V14).
 
-    Where a price is unknown there is nothing to compare, so that it is said, and nobody asked: many models of one's own
-    have none.
+    Where a price is unknown that is said, and nobody is asked about it: many models of one's own have none. What is known
+    beside it counts.
 
     Raises:
         ValidationError: nobody can be asked; says how to allow it.
@@ -200,10 +207,9 @@ def confirm_cost(shell: Any, runs: str, estimate: CostEstimate | None, budget: B
     if estimate is None:
         sys.stdout.write(f"What they may cost can't be told before they run: {runs}.\n")
         return
-    cost = estimate.cost
-    if cost is None:
+    cost = estimate.known_cost
+    if estimate.cost is None:
         sys.stdout.write(_describe_unpriced(runs, estimate, budget))
-        return
     dear = _DEAR * cost.likely
     if min(dear, estimate.limit or dear, cost.high) <= Decimal(str(most)):
         return
