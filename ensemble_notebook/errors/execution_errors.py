@@ -262,11 +262,13 @@ class BudgetExceededError(EnsembleError, RuntimeError):
     Attributes:
         budget: the `Budget`.
         limit: name of the limit that it would pass, such as ``"max_tokens"``.
+        shortfall: what is left of that, and what the request may need, in words; empty where nothing is left.
     """
 
-    def __init__(self, message: str, *, budget: Any, limit: str) -> None:
+    def __init__(self, message: str, *, budget: Any, limit: str, shortfall: str = "") -> None:
         self.budget = budget
         self.limit = limit
+        self.shortfall = shortfall
         super().__init__(message)
 
 

@@ -6,6 +6,7 @@ The server counts the tokens of each request. Each task asks a model of its own 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -321,3 +322,32 @@ def test_t10_openais_prices_are_those_at_its_own_address(till: Till) -> None:
         output = Ensemble(tasks=[Task.of("Do it")], llm=llm).run()
         assert output.metrics.cost is None
         assert output.trace.frames.llm_calls.provider.tolist() == ["127.0.0.1"]
+
+
+# --- What a budget says where it leaves too little --------------------------------------------------------------------
+
+
+def test_e36_w20_a_budget_that_is_not_used_up_says_what_is_left_and_what_the_next_call_may_need(
+    server: OpenAIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.default = Answer("ok", usage=(400, 138))
+    tasks = [Task.of("a", name="a"), Task.of("b " * 700, name="b"), Task.of("c", name="c")]
+    llm = {"model": "m", "base_url": server.url}
+    with caplog.at_level("INFO", "ensemble_notebook.run"):
+        output = Ensemble(tasks=tasks, llm=llm, budget="1500 tokens", workflow="sequential").run()
+    assert output.status is RunStatus.BUDGET_EXCEEDED
+    reasons = {each.name: each.reason for each in output.skipped}
+    said = re.search(r"962 tokens are left; the next call may need [\d,]+", reasons["b"])
+    assert said is not None
+    assert reasons["c"] == f"not started: {said[0]}"
+    assert output.trace.events[-1].shortfall == said[0]
+    shown = output._repr_mimebundle_()["text/plain"]
+    assert re.search(
+        rf"Stopped by its budget after \S+ m?s \({re.escape(said[0])}\); 1 of 3 tasks done, 2 skipped", shown
+    )
+    assert f"stopped by its budget ({said[0]}) after" in caplog.text
+    money = Ensemble(tasks=tasks, llm=llm | {"cost": DEAR}, budget="$1.50", workflow="sequential").run()
+    assert "$0.824 is left; the next call may need $" in " ".join(each.reason for each in money.skipped)
+    calls = Ensemble(tasks=tasks, llm=llm, budget="1 calls", workflow="sequential").run()
+    assert calls.trace.events[-1].shortfall is None
+    assert "Budget used up after" in calls._repr_mimebundle_()["text/plain"]

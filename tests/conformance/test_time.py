@@ -279,4 +279,4 @@ def test_e49_a_run_that_its_budget_stopped_ends_with_a_warning(caplog: pytest.Lo
     tasks = [Task.of("Cook", name="cook", agent=agent("Soup.")), done("b", context=["cook"])]
     level, end = read_log(caplog, lambda: run(*tasks, budget=Budget(max_tokens=1)))[-1]
     assert level == "WARNING"
-    assert "stopped, since its budget is used up" in end
+    assert "stopped by its budget" in end

@@ -169,8 +169,9 @@ def test_a_call_that_can_never_fit_is_refused_unwrapped_and_never_sent_e36() -> 
     (error,) = run.together(run.ask(model))
     assert isinstance(error, BudgetExceededError)
     assert (error.budget, error.limit, error.__cause__) == (budget, "max_tokens", None)
+    assert error.shortfall == "149 tokens are left; the next call may need 150"
     assert str(error) == (
-        "The next request to m may take 150 tokens; the budget of 149 leaves 149. "
+        "149 tokens are left; the next call may need 150. The budget of 149 tokens leaves too little to ask m. "
         "Raise the budget's max_tokens, or let the model write less in one reply: its own max_tokens."
     )
     assert model.asked == []

@@ -272,7 +272,11 @@ class CostConfiguration(Definition):
         self._require_text("currency")
 
     def calculate_price(self, usage: TokenUsage) -> Price | None:
-        """The price of one request, exact; None where its tokens are unknown or contradict each other."""
+        """Calculate the price of one request, exact; None where its tokens are unknown or contradict each other.
+
+        Args:
+            usage: tokens of the one request.
+        """
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         output, cached = usage.output_tokens * self.output_rate, usage.cache_read_tokens or 0

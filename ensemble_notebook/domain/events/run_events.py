@@ -108,6 +108,8 @@ class RunEnded(Event):
         error: what the run failed with; None if it did not fail.
         is_cut_off: the run never came to its end, since its process was gone; what was open then was interrupted.
         duration: how long it took, without startups while nothing else was done; None in files of earlier versions.
+        shortfall: what was left of the budget that ended it, and what the next call may need, in words; None where it
+            was used up, or did not end it.
     """
 
     status: RunStatus
@@ -115,6 +117,7 @@ class RunEnded(Event):
     error: BaseException | None = None
     is_cut_off: bool = False
     duration: timedelta | None = None
+    shortfall: str | None = None
 
 
 @event

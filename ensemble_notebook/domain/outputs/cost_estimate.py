@@ -206,7 +206,6 @@ class CostEstimate(Record):
         likely, most = format_money(capped.likely, self.currency), format_money(capped.high, self.currency)
         return f"about {likely} (at most {most}, {why}{drives}){assumed}"
 
-
     def _describe_known_part(self) -> str:
         """What is known of it, where a price is unknown."""
         known, names = self.known_cost, ", ".join(self.unpriced)

@@ -58,7 +58,7 @@ logging.getLogger("ensemble_notebook").addHandler(logging.NullHandler())
 logger = logging.getLogger("ensemble_notebook.run")
 
 _BAD_ENDS: Final = frozenset({RunStatus.FAILED, RunStatus.BUDGET_EXCEEDED})
-_STATUS_WORDS: Final = {RunStatus.BUDGET_EXCEEDED: "stopped, since its budget is used up,"}
+_STATUS_WORDS: Final = {RunStatus.BUDGET_EXCEEDED: "stopped by its budget"}
 _TASK_ENDS: Final = {TaskCompleted: "completed", TaskReused: "completed", TaskFailed: "failed", TaskSkipped: "skipped"}
 
 
@@ -187,6 +187,8 @@ class RunLogger:
         """The totals of the run; costs are priced by the trace, and not known here."""
         level = logging.WARNING if event.status in _BAD_ENDS else logging.INFO
         status = _STATUS_WORDS.get(event.status) or event.status.value.replace("_", " ")
+        if event.shortfall:
+            status = f"{status} ({event.shortfall})"
         if event.exit_reason is ExitReason.NOBODY_TO_ASK:
             status = f"{status}, since nobody could be asked,"
         why = append(None if event.error is None else add_origin(summarize_error(event.error), event.error))

@@ -23,6 +23,7 @@ from ensemble_notebook.domain.definitions.limits import (
 )
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, RequestPlaces
+from ensemble_notebook.domain.wording import format_money, pluralize
 from ensemble_notebook.engine.limits.budget_ledger import BudgetLedger, Reservation, ReservationState
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
 from ensemble_notebook.errors import BudgetExceededError
@@ -238,9 +239,9 @@ class BudgetAdmission(Admission):
         """
         reservation = self._reservation
         if reservation.state is ReservationState.REFUSED and reservation.exceeded is not None:
-            raise BudgetExceededError(
-                self._describe_refusal(reservation.exceeded), budget=self._budget, limit=reservation.exceeded
-            )
+            name, shortfall = reservation.exceeded, self._describe_shortfall(reservation.exceeded)
+            message = self._describe_refusal(name, shortfall)
+            raise BudgetExceededError(message, budget=self._budget, limit=name, shortfall=shortfall)
         self.max_tokens = reservation.max_tokens
 
     @property
@@ -289,15 +290,24 @@ class BudgetAdmission(Admission):
             prices.append(price)
         return Price(max(price.input for price in prices), max(price.output for price in prices))
 
-    def _describe_refusal(self, name: str) -> str:
-        limit = Decimal(self._budget.limits[name])
-        if name == "max_llm_calls":
-            return f"The budget's requests are used up: {limit} of {limit}. Raise its max_llm_calls."
-        unit = "tokens" if name == "max_tokens" else "in cost"
+    def _describe_shortfall(self, name: str) -> str:
         needed, left = self._reservation.needed.get_amount(name), max(self._account.get_remaining(name), Decimal(0))
+        if name == "max_llm_calls":  # it is used up, to the last of them
+            return ""
+        if name == "max_tokens":
+            has = "is" if left == 1 else "are"
+            return f"{pluralize(int(left), 'token')} {has} left; the next call may need {needed:,}"
+        currency = self._account.currency
+        return f"{format_money(left, currency)} is left; the next call may need {format_money(needed, currency)}"
+
+    def _describe_refusal(self, name: str, shortfall: str) -> str:
+        limit = self._budget.limits[name]
+        if not shortfall:
+            return f"The budget's requests are used up: {limit} of {limit}. Raise its max_llm_calls."
+        whole = f"{limit:,} tokens" if name == "max_tokens" else format_money(limit, self._account.currency)
         return (
-            f"The next request to {self._port.name} may take {needed:,f} {unit}; the budget of {limit:,f} leaves "
-            f"{left:,f}. Raise the budget's {name}, or let the model write less in one reply: its own max_tokens."
+            f"{shortfall}. The budget of {whole} leaves too little to ask {self._port.name}. Raise the budget's "
+            f"{name}, or let the model write less in one reply: its own max_tokens."
         )
 
 

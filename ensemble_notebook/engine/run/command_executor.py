@@ -89,7 +89,7 @@ class CommandExecutor:
         node_tasks: NodeTasks,
         *,
         advance: Callable[[SchedulerInput], None],
-        close: Callable[[ExitReason], None],
+        close: Callable[[ExitReason, str | None], None],
     ) -> None:
         self._spec = spec
         self._graph = spec.graph
@@ -245,7 +245,7 @@ class CommandExecutor:
         """The first task or review that the budget ends closes the run."""
         if isinstance(ending.abandonment, BudgetExceededError):
             self._result.budget_error = self._result.budget_error or ending.abandonment
-            self._close(ExitReason.BUDGET_EXCEEDED)
+            self._close(ExitReason.BUDGET_EXCEEDED, ending.abandonment.shortfall or None)
 
     def _review(self, phase: PhaseNode, span: SpanEmitter) -> None:
         names = [self._graph.tasks[index].name for index in phase.tasks]

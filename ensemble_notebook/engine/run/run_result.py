@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, RunStatus
 from ensemble_notebook.domain.events import Noted, PlanMade, RunEnded, RunStarted, Warned
@@ -148,7 +148,9 @@ class RunSpans:
     def emit_run_ended(self, result: RunResult) -> None:
         """The run is over; nothing is emitted any more."""
         duration = self.run.timer.stop()
-        facts = {"status": result.status, "exit_reason": result.exit_reason, "error": result.error}
+        facts: dict[str, Any] = {"status": result.status, "exit_reason": result.exit_reason, "error": result.error}
+        if result.budget_error is not None and result.exit_reason is ExitReason.BUDGET_EXCEEDED:
+            facts["shortfall"] = result.budget_error.shortfall or None
         self.run.emit(RunEnded, **facts, duration=duration)
         self._stream.close()
 

@@ -197,8 +197,8 @@ def _join_models(plans: Sequence[ExecutionPlan]) -> ExecutionPlan:
 def confirm_cost(shell: Any, runs: str, estimate: CostEstimate | None, budget: Budget | None, most: float) -> None:
     """Ask before runs of which three times the likely cost is more than `most` (V14).
 
-    Where a price is unknown that is said, and nobody is asked about it: many models of one's own have none. What is known
-    beside it counts.
+    Where a price is unknown that is said, and nobody is asked about it: many models of one's own have none. What is
+    known beside it counts.
 
     Raises:
         ValidationError: nobody can be asked; says how to allow it.

@@ -64,6 +64,7 @@ class TraceFold:
         name: of the ensemble, else of the variable that has the output of the run, where that is known.
         declared_name: of the ensemble; None where it has none.
         status, exit_reason: of the run. error: type and message of what ended it, or None.
+        shortfall: what was left of the budget that ended it, and what the next call may need.
         agents, budget, rate_limit, capture_mode, replayed_from: as the run began with them.
         definition_version, prompts_version: of what it was declared with; None in files of earlier versions.
         currency: of all costs. told_currency: the same where the events tell it, and with it what each call costs.
@@ -100,6 +101,7 @@ class TraceFold:
         self.status: RunStatus = RunStatus.PENDING
         self.exit_reason: ExitReason | None = None
         self.error: ErrorSummary | None = None
+        self.shortfall: str | None = None
         self.warnings: list[str] = []
         self.note: str | None = None
         self.summary: str | None = None
@@ -262,6 +264,7 @@ class TraceFold:
 
     def _on_run_ended(self, event: ev.RunEnded) -> None:
         self.status, self.exit_reason, self.note = event.status, event.exit_reason, None
+        self.shortfall = event.shortfall
         self._close_what_is_open(event)
         if self.run is not None:
             late = _OUT_OF_TIME if event.exit_reason is ExitReason.TIMEOUT else None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus, Workflow
 from ensemble_notebook.domain.wording import format_duration, format_percent, pluralize
 from ensemble_notebook.trace.folding.milestones import is_startup
+from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.shared_words import STATUSES
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
@@ -61,7 +62,10 @@ def describe_run(fold: TraceFold) -> str | None:
     manager = find_manager(fold)
     beginning = _BEGINNINGS_BY_REASON.get(fold.exit_reason) or _BEGINNINGS.get(fold.status)
     if beginning is not None:
+        if fold.shortfall:
+            beginning = "Stopped by its budget after"
         said = f"{beginning} {format_duration(elapsed_ms)}{_find_place(fold, tasks)}"
+        said += f" ({clean_text(fold.shortfall)})" if fold.shortfall else ""
         done = _count_done(fold, tasks, "done") if manager is None else _count_delegations(manager, "done")
         return f"{said}; {done}{_describe_savings(fold, tasks)}"
     time = _describe_time(fold, tasks, elapsed_ms)

@@ -39,7 +39,7 @@ export function describeEnd(run: Run): string {
     case "completed_with_warnings":
       return `${run.name} completed with warnings in ${end}: ${countTasks(run, run.tasks_done)}.`;
     case "budget_exceeded":
-      return `${run.name} stopped after ${end}: its budget is used up.`;
+      return `${run.name} was stopped by its budget after ${end}.`;
     case "exited_early":
       if (run.exit_reason === "nobody_to_ask") return `${run.name} was ended early after ${end}, since nobody could be asked.`;
       return `${run.name} was ended early after ${end}, as you wished.`;
