@@ -231,7 +231,7 @@ COMPARISONS: Final = Table(
             "changed",
             "Int64",
             "of these, with the same id and other inputs",
-            lambda each: each.pairs and each.pairs.changed,
+            lambda each: each.pairs and len(each.pairs.changed),
         ),
         Column("new", "Int64", "rows of b alone", lambda each: each.pairs and len(each.pairs.new)),
         Column("gone", "Int64", "rows of a alone", lambda each: each.pairs and len(each.pairs.gone)),
@@ -260,6 +260,63 @@ COMPARISONS: Final = Table(
 
 def _get_end(difference: Difference | None, place: int) -> float | None:
     return None if difference is None or difference.interval is None else difference.interval[place]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowComparison:
+    """A row under two sides.
+
+    Attributes:
+        pair: the sides.
+        row_a, row_b: what they call the row; None on the side that does not have it.
+        is_changed: whether the row has the same id in both, and other inputs.
+        value_a, value_b: what it comes to, over its repeats; None without a score.
+    """
+
+    pair: Pair
+    row_a: str | None
+    row_b: str | None
+    is_changed: bool
+    value_a: float | None
+    value_b: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """Of the values, b less a."""
+        return None if self.value_a is None or self.value_b is None else self.value_b - self.value_a
+
+
+def list_rows(pair: Pair) -> Iterator[RowComparison]:
+    """The rows of both sides, in the order of b; those of a alone come last."""
+    pairs, (before, now) = pair.pairs, (take_means(side.values) for side in (pair.a, pair.b))
+    later = {} if pairs is None else {theirs: mine for mine, theirs in pairs.partners.items()}
+    for row in dict.fromkeys(run.row for side in (pair.b, pair.a) for run in side.scored):
+        name = row[1] if isinstance(row, tuple) else str(row)  # a row of one of two maps alone has its side with it
+        row_b = later.get(name, name) if row in pair.b.rows else None
+        yield RowComparison(
+            pair=pair,
+            row_a=name if row in pair.a.rows else None,
+            row_b=row_b,
+            is_changed=pairs is not None and row_b in pairs.changed,
+            value_a=before.get(row),
+            value_b=now.get(row),
+        )
+
+
+COMPARED_ROWS: Final = Table(
+    "rows of two sides beside each other, in the order of b; those of a alone come last",
+    None,
+    (
+        Column("a", "string", "what is there before", "pair.a.name", is_nullable=False),
+        Column("b", "string", "what changes it", "pair.b.name", is_nullable=False),
+        Column("row_a", "string", "what a calls the row; NA where it is new"),
+        Column("row_b", "string", "what b calls it; NA where it is gone"),
+        Column("is_changed", "boolean", "it has the same id in both, and other inputs", is_nullable=False),
+        Column("value_a", "Float64", "what its score comes to, over its repeats; 1 for passed"),
+        Column("value_b", "Float64", "likewise"),
+        Column("difference", "Float64", "b less a"),
+    ),
+)
 
 
 class Comparison(Pickled):
@@ -320,6 +377,16 @@ class Comparison(Pickled):
     def frame(self) -> RowFrame:
         """A row for each comparison: means, difference and interval, p, and the differences of cost and time."""
         return COMPARISONS.to_frame(self.pairs)
+
+    @cached_property
+    def rows(self) -> RowFrame:
+        """Row by row: what each side calls it, what its score comes to under both, and the difference.
+
+        ::
+
+            new.compare(old).rows.query("difference < 0")
+        """
+        return COMPARED_ROWS.to_frame([row for each in self.pairs for row in list_rows(each)])
 
     @property
     def sides(self) -> tuple[SideSummary, ...]:
@@ -519,7 +586,7 @@ def _tell_pairs(pairs: RowPairs) -> str:
     """How many rows were paired: ``199 rows paired, 1 with other inputs; 2 new (row 7 and row 9), 1 gone (row 3)``."""
     if pairs.reason:
         return f"no rows paired, since {pairs.reason}; {len(pairs.new):,} new, {len(pairs.gone):,} gone"
-    changed = f", {pairs.changed:,} with other inputs" if pairs.changed else ""
+    changed = f", {len(pairs.changed):,} with other inputs" if pairs.changed else ""
     new, gone = (
         f"{len(names):,} {word}{_name_rows(names)}" for word, names in (("new", pairs.new), ("gone", pairs.gone))
     )

@@ -228,6 +228,39 @@ def test_v12_maps_whose_values_are_not_kept_are_paired_by_a_digest_of_their_ids(
     assert "no rows paired, since no values are kept of them" in repr(gate)
 
 
+def test_v12_two_maps_are_looked_at_row_by_row() -> None:
+    old, new = count(0, 1, 2, 3), [{"q": "new"}, *count(3, 1, 2)]
+    before = make_asker(name="old").map(old, score={"s": lambda output: output.raw != "2"})
+    after = make_asker(name="new").map(new, score={"s": lambda output: output.raw != "3"})
+    rows = after.compare(before).rows
+    assert list(rows.columns) == ["a", "b", "row_a", "row_b", "is_changed", "value_a", "value_b", "difference"]
+    told = [[None if pd.isna(each) else each for each in line[2:]] for line in rows.itertuples(index=False)]
+    assert told == [
+        [None, "row 0", False, None, 1.0, None],
+        ["row 3", "row 1", False, 1.0, 0.0, -1.0],
+        ["row 1", "row 2", False, 1.0, 1.0, 0.0],
+        ["row 2", "row 3", False, 0.0, 1.0, 1.0],
+        ["row 0", None, False, 1.0, None, None],
+    ]
+    inside = make_ensemble().variants(STYLES, score=is_right).map(ROWS[:5]).compare().rows
+    assert inside.row_a.tolist() == inside.row_b.tolist() == [f"row {each}" for each in range(5)]
+    found = after.diff(before, row=1)
+    assert found.labels == ("row 3", "row 1")
+    assert (found.before.run_id, found.after.run_id) == (before[3].run_id, after[1].run_id)
+    assert repr(after.diff(before, after, row=1)) == repr(found)
+    two = before.diff(0, 1)
+    assert (two.before.run_id, two.after.run_id) == (before[0].run_id, before[1].run_id)
+    for ask, said in (
+        (lambda: after.diff(before, row=0), "The other map has no row that is the same as row 0"),
+        (lambda: after.diff(0), "diff takes two names of variants, two places in this result, or results"),
+        (lambda: after.diff(0, 9), "There are 4 rows, so row must be 0 to 3"),
+        (lambda: after.diff(before, row=9), "There are 4 rows, so row must be 0 to 3"),
+        (lambda: after.diff(0, "a"), "diff takes two names"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            ask()
+
+
 def test_v12_a_stored_map_is_compared_by_its_id_and_its_rows_are_found_again(store_path: Path) -> None:
     rows = [{"word": number, "said": f"{number}", "at": pd.Timestamp("2026-01-02")} for number in range(30)]
     old = make_ensemble("tersely", "old").map(rows, score=is_right)

@@ -1,7 +1,9 @@
 """What changed from one run to another (T22)."""
 
 import pickle
+import time
 from collections import Counter
+from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -336,3 +338,19 @@ def test_no_comparison_moves_the_cursor_of_a_terminal():
         assert not {"\x1b", "\x07", "\x00"} & set(shown)
     assert "title" in str(diff.outputs)
     assert evil in (diff.outputs.changes[0].after or "")
+
+
+def test_both_runs_are_told_with_the_time_of_this_machine_as_a_list_of_runs_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = (Ensemble(tasks=[Task.of("Say", handler=lambda _: "x")]).run() for _ in range(2))
+    started = first.trace.started_at
+    assert started is not None
+    try:
+        with monkeypatch.context() as change:
+            change.setenv("TZ", "IST-5:30")
+            time.tzset()
+            here = started + timedelta(hours=5, minutes=30)
+            assert f" · {here:%Y-%m-%d %H:%M:%S} UTC+5:30 · " in repr(first.diff(second))
+    finally:
+        time.tzset()

@@ -83,13 +83,13 @@ class RowPairs:
 
     Attributes:
         partners: the name of the earlier row, by that of the later one.
-        changed: how many of the pairs have the same id, and other inputs.
+        changed: names of the later rows that have the same id as their partners, and other inputs.
         new, gone: names of the later and of the earlier rows without a partner.
         reason: why no row could be paired; empty where they could.
     """
 
     partners: Mapping[str, str]
-    changed: int = 0
+    changed: tuple[str, ...] = ()
     new: tuple[str, ...]
     gone: tuple[str, ...]
     reason: str = ""
@@ -145,7 +145,7 @@ def pair_rows(earlier: KnownRows, later: KnownRows) -> RowPairs:
     taken = set(partners.values())
     return RowPairs(
         partners=partners,
-        changed=_count_changed(earlier, later, partners, read),
+        changed=_find_changed(earlier, later, partners, read),
         new=tuple(each for each in later.names if each not in partners),
         gone=tuple(each for each in earlier.names if each not in taken),
     )
@@ -188,8 +188,10 @@ def _match(
             partners[name] = waiting[key].popleft()
 
 
-def _count_changed(earlier: KnownRows, later: KnownRows, partners: Mapping[str, str], read: Sequence[str]) -> int:
+def _find_changed(
+    earlier: KnownRows, later: KnownRows, partners: Mapping[str, str], read: Sequence[str]
+) -> tuple[str, ...]:
     if not (earlier.identity.keeps_values and later.identity.keeps_values):
-        return 0
+        return ()
     before, now = (dict(zip(rows.names, rows.write_rows(read), strict=True)) for rows in (earlier, later))
-    return sum(before[theirs] != now[mine] for mine, theirs in partners.items())
+    return tuple(mine for mine, theirs in partners.items() if before[theirs] != now[mine])

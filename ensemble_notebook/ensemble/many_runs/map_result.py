@@ -351,7 +351,9 @@ class MapResult(Pickled):
         if not found:
             near = did_you_mean(row, (*names, *(each.name for each in self.rows))) if isinstance(row, str) else ""
             raise ValidationError(f"There is no row {row!r}: there are {pluralize(len(names), 'row')}.{near}")
-        variant = None if variant is None else self._find_variant(variant)
+        from ensemble_notebook.ensemble.many_runs.row_diff import find_variant
+
+        variant = None if variant is None else find_variant(self, variant)
         found = [each for each in found if variant in (None, each.variant) and repeat in (None, each.repeat)]
         if not found:
             raise ValidationError(f"Row {row!r} has no repeat {repeat!r}.")
@@ -485,22 +487,30 @@ class MapResult(Pickled):
         variants = f" under {pluralize(len(self.variants), 'variant')}" if self.variants else ""
         return f"{count} repeats{rows}{variants} never differed."
 
-    def diff(self, a: str, b: str, row: int = 0, repeat: int = 1) -> RunDiff:
-        """Compare two variants, as `EnsembleOutput.diff` does.
+    def diff(
+        self, a: str | int | MapResult, b: str | int | MapResult | None = None, row: int = 0, repeat: int = 1
+    ) -> RunDiff:
+        """Compare two runs of this map, or one with that of the same row in another map, as `EnsembleOutput.diff` does.
+
+        ::
+
+            result.diff("short", "local", row=3)
+            result.diff(0, 1)
+            new.diff(old, row=3)
 
         Args:
-            a: name of a variant.
-            b: name of another variant.
-            row: position of the row, from 0. After `Variants.run` there is only one.
+            a: a variant's name, the place of a run in this result, or a result.
+            b: likewise; without it, this result.
+            row: position of the row, from 0, in b where that is a result. After `Variants.run` there is only one.
             repeat: number of the repeat, from 1, where there are several.
 
         Raises:
-            ValidationError: there is no such variant, row or repeat, or that row has not run.
+            ValidationError: there is no such variant, row or repeat, that row has not run, or the other map has none
+                that is the same.
         """
-        from ensemble_notebook.trace.comparison.run_diff import RunDiff
+        from ensemble_notebook.ensemble.many_runs.row_diff import diff_rows
 
-        (first, first_name), (second, second_name) = self._find_run(a, row, repeat), self._find_run(b, row, repeat)
-        return RunDiff(first.trace.fold, second.trace.fold, (first_name, second_name))
+        return diff_rows(self, a, b, row, repeat)
 
     def summary(self, k: int | None = None, *, failed: Failed = None) -> RowFrame:
         """Sum up each variant under each score.
@@ -621,35 +631,6 @@ class MapResult(Pickled):
         from ensemble_notebook.ensemble.many_runs.map_files import export_map
 
         return export_map(self, Path(path), formulas)
-
-    def _find_variant(self, name: str) -> str:
-        """The whole name of a variant, which may be given as short as sentences have it.
-
-        Raises:
-            ValidationError: there is no such variant.
-        """
-        from ensemble_notebook.ensemble.many_runs.verdicts import shorten_names
-
-        names = self.variants or ()
-        found = name if name in names else dict(zip(shorten_names(names), names, strict=True)).get(name)
-        if found is None:
-            raise ValidationError(f"No variant is called {name!r}.{did_you_mean(name, names)}")
-        return found
-
-    def _find_run(self, variant: str, row: int, repeat: int) -> tuple[EnsembleOutput, str]:
-        """The run of a variant, and what the timeline calls it."""
-        variant = self._find_variant(variant)
-        rows = [each for each in self.rows if each.variant == variant and each.repeat in (None, repeat)]
-        if not rows or (repeat != 1 and self.repeats is None):
-            raise ValidationError(f"There are {self.repeats or 1} repeats, so repeat must be 1 to {self.repeats or 1}.")
-        if isinstance(row, bool) or not isinstance(row, int):
-            raise ValidationError(f"row must be the place of a row, from 0, got {row!r}.")
-        if not -len(rows) <= row < len(rows):
-            raise ValidationError(f"There are {pluralize(len(rows), 'row')}, so row must be 0 to {len(rows) - 1}.")
-        output = rows[row].output
-        if output is None:
-            raise ValidationError(f"{rows[row].name} has no run: {rows[row].reason or rows[row].status}.")
-        return output, rows[row].name
 
     def check_scores(self) -> None:
         """See whether each scorer could say anything at all.

@@ -81,7 +81,7 @@ class ScoreHistory(Pickled):
         """A map in a line."""
         name = f" {point.name}" if point.name else ""
         return make_readable(
-            f"{point.start_time:%Y-%m-%d %H:%M}{name} {point.map_run_id[:8]}: "
+            f"{point.start_time.astimezone():%Y-%m-%d %H:%M}{name} {point.map_run_id[:8]}: "
             f"{describe_side(point.summary, self.question)}"
         )
 
@@ -121,7 +121,7 @@ def make_score_history(
         HistoryPoint(
             map_run_id=map_run_id,
             name=name if isinstance(name := called.get(map_run_id), str) else None,
-            start_time=began[map_run_id],
+            start_time=began[map_run_id].to_pydatetime(),
             summary=summarize_side(make_side(short[variant], side, question), question),
         )
         for map_run_id, sides in maps.items()

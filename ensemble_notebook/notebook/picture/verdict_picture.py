@@ -230,7 +230,7 @@ def draw_history(history: ScoreHistory) -> Html:
     for word, end in ((" from ", y.low), (" to ", y.high)):
         said = Scale([end], unit).write_all()[0]
         parts += [_connect(word), _write(44, y.find(end) + 4, said, anchor="end", is_faint=True)]
-    times = {each.map_run_id: f"{each.start_time:%Y-%m-%d %H:%M}" for each in shown}
+    times = {each.map_run_id: f"{each.start_time.astimezone():%Y-%m-%d %H:%M}" for each in shown}
     for place in sorted({0, len(maps) - 1} if maps else ()):
         word, anchor = (" to ", "middle") if place else (", from ", "start")
         parts += [_connect(word), _write(x.find(place), y.start + 18, times[maps[place]], anchor=anchor, is_faint=True)]

@@ -10,7 +10,14 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.secrets import mask_repr
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
-from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
+from ensemble_notebook.domain.wording import (
+    format_count,
+    format_duration,
+    format_moment,
+    format_money,
+    format_zone,
+    pluralize,
+)
 from ensemble_notebook.errors.pickling import Pickled
 from ensemble_notebook.trace.comparison.row_diffs import (
     DIFF,
@@ -240,7 +247,7 @@ class RunDiff(Pickled):
 def describe_side(fold: TraceFold, label: str | None = None) -> str:
     """A run in a line: what tells it apart from others of its name, its name, when it began, how it ended."""
     began = None if fold.run is None else fold.run.start_time
-    when = [] if began is None else [f"{began:%Y-%m-%d %H:%M:%S} UTC"]
+    when = [] if began is None else [f"{format_moment(began)} {format_zone(began)}"]
     names = list(dict.fromkeys(filter(None, (label, fold.name)))) or ["run"]
     return " · ".join([*names, fold.run_id[:8], *when, name_status(fold.status)])
 
