@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import logging
 import re
 import shlex
 import sys
@@ -246,6 +247,8 @@ class McpSession:
             EnsembleError: it does not start, does not answer in time, or its tools can't be told apart.
         """
         await _import("mcp")  # before the time of the server begins
+        if not (log := logging.getLogger("mcp")).handlers:  # its tracebacks are for those who have set up logging
+            log.addHandler(logging.NullHandler())
         ready: asyncio.Future[tuple[SourcedTool, ...]] = asyncio.get_running_loop().create_future()
         self._life = asyncio.ensure_future(self._live(ready))
         try:

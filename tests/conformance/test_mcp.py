@@ -8,8 +8,10 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -377,6 +379,37 @@ def test_e83_what_a_server_prints_is_one_warning(
     assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [warning]
     assert "talkative '--token=***'\" printed to its standard output, which only messages" in warning
     assert warning.endswith("have it print to its standard error: 'Loading with --token=*** ...' and 5 more lines.")
+
+
+class Rubbish(BaseHTTPRequestHandler):
+    """Answers with what is not JSON, although it says so."""
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(b"<html>no such page</html>")
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test quiet."""
+
+
+def test_e83_mcp_writes_no_traceback_into_a_cell() -> None:
+    with HTTPServer(("127.0.0.1", 0), Rubbish) as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        code = (
+            "from ensemble_notebook import *\n"
+            f"tools = mcp_tools('http://127.0.0.1:{served.server_port}/mcp', timeout=2)\n"
+            "agent = Agent(role='Clerk', goal='Count', tools=tools, llm='scripted')\n"
+            "try:\n"
+            "    Ensemble(tasks=[Task.of('Count', agent=agent)]).run()\n"
+            "except TaskExecutionError as error:\n"
+            "    print(error)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+        served.shutdown()
+    assert "The tools of agent 'Clerk' could not be made ready: The MCP server 'http://127.0.0.1:" in done.stdout
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
