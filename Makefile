@@ -1,10 +1,11 @@
-# Everything a person runs here. Each target makes what it needs, in .venv and js/node_modules and nowhere else.
+# Everything a person runs here. Each target makes what it needs, in .venv, .venv-other and js/node_modules alone.
 
 PYTHON ?= python3
 BIN    := .venv/bin
 BUNDLE := ensemble_notebook/static/timeline.js
 
 INSTALLED    := .venv/.installed
+OTHER_INSTALLED := .venv-other/.installed
 NODE_MODULES := js/node_modules/.package-lock.json
 LABEXTENSION := .venv/share/jupyter/labextensions/ensemble-notebook
 JS_SOURCES   := $(shell find js -path js/node_modules -prune -o -type f -print 2>/dev/null)
@@ -15,7 +16,7 @@ SHARING := kernel or weights or build
 # Hundreds of kernels and child processes import the package: without compiled files, each takes a second longer.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick check bench pictures conformance frames-document cell-schema wire-types recorded-messages fix clean lint types pytest vitest weights
+.PHONY: help demo test quick quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -30,9 +31,19 @@ quick: $(INSTALLED) $(NODE_MODULES) ## Run what takes a minute: no kernel, brows
 	(cd js && npm test) & $(BIN)/python -m pytest -q --numprocesses 2 --hypothesis-profile quick \
 		-m 'not ($(SHARING) or browser or slow)' && wait $$!
 
+# The newest other Python of this machine. Where there is none, that is said, and nothing else is lost: a machine of
+# another kind may have it.
+quick-other: $(INSTALLED) ## Run the quick tests under another Python, if this machine has one
+	@if other=$$($(BIN)/python tests/support/other_python.py) && [ -n "$$other" ]; then \
+		$(MAKE) $(OTHER_INSTALLED) OTHER_PYTHON="$$other" && echo "The quick tests under $$other:" && \
+		.venv-other/bin/python -m pytest -q --numprocesses 3 --dist worksteal --reruns 1 --hypothesis-profile quick \
+			-m 'not ($(SHARING) or browser or slow)'; \
+	else echo "NOT RUN under a second Python: this machine has none beside $$($(BIN)/python --version)."; fi
+
 # What has one process only runs beside each other. What the many processes of the tests need, they have for themselves.
 check: ## What CI runs: formatting, lint, architecture, types, every test
 	$(MAKE) --jobs=2 --output-sync=target lint types vitest
+	$(MAKE) quick-other
 	$(MAKE) pytest
 
 bench: weights ## Measure what the engine and the magic cost
@@ -102,6 +113,12 @@ $(INSTALLED): pyproject.toml hatch_build.py js/package.json | $(NODE_MODULES)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[lab,plots,parquet]' --group dev
+	@touch $@
+
+$(OTHER_INSTALLED): pyproject.toml hatch_build.py js/package.json | $(NODE_MODULES)
+	$(OTHER_PYTHON) -m venv .venv-other
+	.venv-other/bin/python -m pip install --quiet --upgrade pip
+	.venv-other/bin/python -m pip install --quiet --editable '.[lab,plots,parquet]' --group dev
 	@touch $@
 
 $(NODE_MODULES): js/package-lock.json

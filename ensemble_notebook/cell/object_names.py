@@ -114,9 +114,11 @@ class ObjectNames:
         if isinstance(found, types.MethodType):
             yield from (f"{name}.{found.__name__}" for name in self._list_variables(found.__self__))
         module, name = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
-        path = f"{module}.{name}"
-        if module != "__main__" and _DOTTED.fullmatch(path) and _is_same(self._follow(path), found):
-            yield path
+        # A private module is where a package keeps what it shows under its own name: `pathlib._local` of Python 3.13.
+        for place in dict.fromkeys((str(module).partition("._")[0], module)):
+            path = f"{place}.{name}"
+            if module != "__main__" and _DOTTED.fullmatch(path) and _is_same(self._follow(path), found):
+                yield path
 
     def _follow(self, path: str) -> Any:
         """Follow a dotted name from a variable, or through what is imported already; None where it leads nowhere."""

@@ -35,6 +35,7 @@ from ensemble_notebook.domain.outputs.secrets import mask
 
 _LONGEST_KEY: Final = 4_000
 _ABSENT: Final = object()
+_NAMED_FIELD: Final = type(inspect.FullArgSpec.args)
 # What `functools.singledispatch` keeps of the calls that were made.
 _CACHES: Final = frozenset({"dispatch_cache", "cache_token"})
 _NAMES: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
@@ -268,17 +269,39 @@ def _get_body_place(node: Any) -> tuple[int | None, ...]:
 
 
 def _write_tree(node: Any) -> bytes:
-    text = ast.dump(node)
+    text = _dump(node)
     if not isinstance(node, ast.Lambda):  # what it is called is the caller's business
         text = text.replace(f"(name={node.name!r}, ", "(", 1)
     return digest(text.encode("utf-8", "surrogatepass"))
+
+
+def _dump(node: Any) -> str:
+    """Write a syntax tree as ``ast.dump`` of Python 3.11 does: the same text under every version, also of older keys.
+
+    From 3.12 on, functions and classes have type parameters, and 3.12 has empty texts in nested formats of f-strings;
+    from 3.13 on, ``ast.dump`` leaves out empty lists.
+    """
+    if isinstance(node, list):
+        return f"[{', '.join(map(_dump, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    shown = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(node, ast.JoinedStr):
+            value = [each for each in value if not (isinstance(each, ast.Constant) and each.value == "")]
+        # A constant, or what is matched, may be None itself.
+        is_left_out = value is None and not (name == "value" and isinstance(node, ast.Constant | ast.MatchSingleton))
+        if not is_left_out and not (name == "type_params" and not value):
+            shown.append(f"{name}={_dump(value)}")
+    return f"{type(node).__name__}({', '.join(shown)})"
 
 
 def write_module(file: str | None) -> bytes:
     """Write the file of a module as a syntax tree; nothing where there is none."""
     try:
         with warnings.catch_warnings(action="ignore"):
-            return b"" if file is None else digest(ast.dump(ast.parse(Path(file).read_bytes())).encode())
+            return b"" if file is None else digest(_dump(ast.parse(Path(file).read_bytes())).encode())
     except (OSError, SyntaxError, ValueError, RecursionError):
         return b""
 
@@ -311,16 +334,23 @@ def _write_constant(value: Any) -> bytes:
 # --- The content of a class: its bases, its methods, the values and types of its fields -------------------------------
 
 
+# What is called otherwise than under Python 3.11.
+_RENAMED: Final = {"pathlib._local": "pathlib", "_TypedCacheSpecialForm": "_LiteralSpecialForm"}
 METHODS: Final = (FunctionType, classmethod, staticmethod, property, cached_property, partialmethod)
 # What a field of pydantic tells a model, or does to a value.
 _FIELD_FACTS: Final = ("annotation", "default", "default_factory", "alias", "title", "description", "metadata")
-_MADE_BY_DATACLASSES: Final = "<string>"
+
+
+def encode_class(word: str, cls: type, *more: object) -> bytes:
+    """Encode the name of a class of a package, by what Python 3.11 calls it."""
+    names = (_RENAMED.get(each, each) for each in (cls.__module__, cls.__qualname__))
+    return encode_name(word, *names, *more)
 
 
 def describe_class(cls: type) -> Content:
     """Describe a class: one of a package by name and version, any other by its content."""
     if is_installed(cls.__module__) and find_by_name(cls.__module__, cls.__qualname__) is cls:
-        return Content(encode_name("class", cls.__module__, cls.__qualname__, find_version(cls.__module__)))
+        return Content(encode_class("class", cls, find_version(cls.__module__)))
     children: list[Child] = [("", each) for each in (type(cls), *cls.__bases__)]
     if issubclass(cls, enum.Enum):
         children += [("", {name: each.value for name, each in cls.__members__.items()})]
@@ -328,7 +358,8 @@ def describe_class(cls: type) -> Content:
         children += _list_values(cls)
     children += _list_methods(cls)
     doc = cls.__doc__ or ""
-    if doc.startswith(f"{cls.__name__}("):  # the signature, as dataclasses write it: with the addresses of defaults
+    # The signature, as dataclasses write it, with the addresses of defaults; and what some versions say of NoneType.
+    if doc.startswith(f"{cls.__name__}(") or cls.__module__ == "builtins":
         doc = ""
     return Content(encode_name("class", cls.__name__, inspect.cleandoc(doc)), children, is_code=True)
 
@@ -342,12 +373,25 @@ def list_pydantic_fields(cls: type) -> Mapping[str, Any]:
 
 
 def _list_methods(cls: type) -> Iterator[Child]:
-    is_dataclass = "__dataclass_fields__" in vars(cls)
+    """The methods that the user wrote. What Python adds differs from version to version, and follows from the rest."""
     for name, value in sorted(vars(cls).items()):
-        if isinstance(value, METHODS):
-            file = value.__code__.co_filename if isinstance(value, FunctionType) else ""
-            if not (is_dataclass and file == _MADE_BY_DATACLASSES):
-                yield name, value
+        if isinstance(value, METHODS) and not _is_made_by_python(cls, name, value):
+            # An enum wraps it from Python 3.12 on.
+            is_wrapped = name == "_generate_next_value_" and isinstance(value, staticmethod)
+            yield name, value.__func__ if is_wrapped else value
+
+
+def _is_made_by_python(cls: type, name: str, value: Any) -> bool:
+    """Whether a method was made for a dataclass, a named tuple or a protocol."""
+    inner = inspect.unwrap(getattr(value, "__func__", value))  # a repr that knows rings wraps the one that was made
+    if not isinstance(inner, FunctionType):
+        return False
+    module, file = inner.__globals__.get("__name__"), inner.__code__.co_filename
+    if "__dataclass_fields__" in vars(cls):
+        return file == "<string>" or (module == "dataclasses" and name == "__replace__")
+    if "_field_defaults" in vars(cls):
+        return module == "collections" or str(module).startswith("namedtuple_")
+    return module == "typing" and name == "__subclasshook__"
 
 
 def _list_values(cls: type) -> Iterator[Child]:
@@ -371,7 +415,7 @@ def _list_values(cls: type) -> Iterator[Child]:
 
 
 def _is_slot(value: Any) -> bool:
-    return isinstance(value, MemberDescriptorType | GetSetDescriptorType)
+    return isinstance(value, MemberDescriptorType | GetSetDescriptorType | _NAMED_FIELD)
 
 
 def _read_types(cls: type) -> Mapping[str, Any]:

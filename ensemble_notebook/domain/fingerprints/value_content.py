@@ -5,9 +5,11 @@ from __future__ import annotations
 import copyreg
 import dataclasses
 import functools
+import operator
 from collections import deque
 from collections.abc import Iterator, Mapping
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
+from pathlib import PurePath
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType, UnionType
 from typing import Any, Final
 from weakref import ReferenceType
 
@@ -16,6 +18,7 @@ from ensemble_notebook.domain.fingerprints.code_content import (
     describe_class,
     describe_function,
     describe_module,
+    encode_class,
     hide_key,
     is_installed,
     list_pydantic_fields,
@@ -94,6 +97,10 @@ def _describe_code(value: Any) -> Content | None:
             return Content(encode_name("builtin", value.__module__, value.__qualname__), [("", owner)])
         case ReferenceType():
             return Content(b"reference", [("", value())])
+        case PurePath():  # as `copy` makes it up to Python 3.11
+            return Content(b"object", [("", type(value)), ("", value.parts), ("", None)], is_foreign=True)
+        case UnionType():  # as `copy` makes it up to Python 3.13; from 3.14 on, `Optional[int]` is one, too
+            return Content(b"object", [("", functools.reduce), ("", (operator.or_, value.__args__)), ("", None)])
     inner = _list_wrapped(value)
     return Content(encode_name("wrapper", type(value).__name__), [("", each) for each in inner]) if inner else None
 
@@ -224,7 +231,7 @@ def _describe_by_copy(value: Any) -> Content:
         raise IncomparableError(describe_type(value)) from error
     is_foreign = is_installed(cls.__module__)
     if isinstance(made, str):
-        return Content(encode_name("global", cls.__module__, cls.__qualname__, made))
+        return Content(encode_class("global", cls, made))
     make, arguments, state, items, pairs = (*made, None, None, None)[:5]
     children: list[Child] = [("", make), ("", tuple(arguments)), *_list_state(state)]
     if items is not None:
