@@ -79,13 +79,13 @@ def test_e57_the_time_of_a_startup_is_that_of_no_task_or_call() -> None:
         return Task.of("Write", name="write", agent=make_agent("Poet", Reply("An ode.", delay=1)))
 
     only = run(EnsembleDefinition(tasks=(write(),)), source=SlowSource())
-    assert describe(only) == "1 task in 9.0 s; 89% of the time: startup of a model"
+    assert describe(only) == "1 task in 9.0 s, 8.0 s of it startup of a model; 100% of the rest: model calls"
     beside = run(parallel(write(), task("nap", handler=works(12))), source=SlowSource())
     assert describe(beside) == "2 tasks in 12 s, 13 s of work side by side; 100% of the time: nap"
     two = run(EnsembleDefinition(tasks=(task("cook", handler=works(1)), write())), source=SlowSource())
-    assert describe(two) == "2 tasks in 10 s; 80% of the time: startup of a model"
+    assert describe(two) == "2 tasks in 10 s, 8.0 s of it startup of a model; 50% of the rest: cook"
     server = run(EnsembleDefinition(tasks=(write(),)), source=SlowSource("Starting the MCP server 'x' ..."))
-    assert describe(server) == "1 task in 9.0 s; 89% of the time: startup of an MCP server"
+    assert describe(server) == "1 task in 9.0 s, 8.0 s of it startup of an MCP server; 100% of the rest: model calls"
 
 
 def test_a_run_that_failed_says_where() -> None:

@@ -28,7 +28,7 @@ SIDE_BY_SIDE: Final = 1.05
 """Tasks that took together this much longer than the run were done side by side."""
 
 _STARTUP: Final = "startup of a model"
-"""What took the time where a model had to be loaded, fetched or started first."""
+"""What took time where a model had to be loaded, fetched or started first."""
 _SERVER_STARTUP: Final = "startup of an MCP server"
 
 _BEGINNINGS: Final = {
@@ -151,11 +151,18 @@ def _describe_time(fold: TraceFold, tasks: list[Span], elapsed_ms: float) -> str
     if elapsed_ms <= 0 or all(task.reused for task in tasks):
         return ""
     work_ms = sum(_read_own_ms(task) for task in tasks)
-    said = f", {format_duration(work_ms)} of work side by side" if work_ms > SIDE_BY_SIDE * elapsed_ms else ""
+    startup_ms = sum(startup_ms for _, startup_ms in _list_chain(fold))
+    has_startup = (
+        startup_ms >= LEAST_SHARE * elapsed_ms
+    )  # a first run has one, which says nothing of what took the rest
+    said = f", {format_duration(startup_ms)} of it {_name_startup(fold)}" if has_startup else ""
+    said += f", {format_duration(work_ms)} of work side by side" if work_ms > SIDE_BY_SIDE * elapsed_ms else ""
     times = _time_tasks(fold) if len(tasks) > 1 else _time_calls(fold)
     name, longest_ms = max(times.items(), key=lambda item: item[1], default=("", 0.0))
-    share = min(1.0, longest_ms / elapsed_ms)
-    return f"{said}; {format_percent(share)} of the time: {name}" if share >= LEAST_SHARE else said
+    rest_ms = elapsed_ms - startup_ms if has_startup else elapsed_ms
+    share = min(1.0, longest_ms / rest_ms) if rest_ms > 0 else 0.0
+    whole = "rest" if has_startup else "time"
+    return f"{said}; {format_percent(share)} of the {whole}: {name}" if share >= LEAST_SHARE else said
 
 
 def _read_own_ms(task: Span) -> float:
@@ -164,13 +171,11 @@ def _read_own_ms(task: Span) -> float:
 
 
 def _time_tasks(fold: TraceFold) -> dict[str, float]:
-    """How long the longest chain was in each task, a review of a phase, or a startup, in milliseconds."""
+    """How long the longest chain was in each task, or a review of a phase, in milliseconds, without startups."""
     times: defaultdict[str, float] = defaultdict(float)
-    startup = _name_startup(fold)
     for interval, startup_ms in _list_chain(fold):
         name = interval.span.name if interval.span.kind is SpanKind.TASK else f"the review of {interval.span.phase}"
         times[name] += (interval.end_ms or interval.start_ms) - interval.start_ms - startup_ms
-        times[startup] += startup_ms
     return times
 
 
@@ -206,9 +211,8 @@ def _measure_startups(interval: ActiveInterval, startups: Iterable[Span]) -> flo
 
 
 def _time_calls(fold: TraceFold) -> dict[str, float]:
-    """The same for the parts of the only task there is: its model calls, each tool, its reviews; and startups."""
+    """The same for the parts of the only task there is: its model calls, each tool, its reviews."""
     times: defaultdict[str, float] = defaultdict(float)
-    times[_name_startup(fold)] = sum(startup_ms for _, startup_ms in _list_chain(fold))
     if (manager := find_manager(fold)) is not None and manager.handed_on:
         return _time_workers(fold, manager, times)
     for span in fold.spans.values():
