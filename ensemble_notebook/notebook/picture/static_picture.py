@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.getipython import get_ipython
 
+from ensemble_notebook.domain.planning.graph import ENSEMBLE_ROLE, HANDLER_ROLE
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import StoreError, remove_control_characters
 from ensemble_notebook.notebook.picture import html_table as html
@@ -57,6 +58,7 @@ LONGEST_TEXTS: Final = 20_000
 WHOLE_TEXT: Final = "output[{}].raw"
 
 _NUMBERS: Final = ("time", "tokens", "cost")
+_NO_AGENTS: Final = (HANDLER_ROLE, ENSEMBLE_ROLE)
 _COLORS: Final = {
     **{name: TONE_COLORS[mark.tone] for name, mark in MARKS_OF_PARTS.items()},
     "handler": TONE_COLORS["tool"],
@@ -259,7 +261,7 @@ def _join_headline(chart: Chart) -> str:
 
 
 def _render_line(line: ChartLine, *, has_rows: bool) -> html.Line:
-    name, agent = _shorten(line.name), "" if line.is_row else _shorten(line.agent)
+    name, agent = _shorten(line.name), "" if line.is_row or line.agent in _NO_AGENTS else _shorten(line.agent)
     chip = [html.tag("small", agent, style=_CHIP), " "] if agent else []
     sign = html.join(_color(MARKS[line.status], line.status), " ↳ " if line.is_worker else " ")
     label = html.join(sign, *chip, html.tag("strong", name) if line.is_phase else name)

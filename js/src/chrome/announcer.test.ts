@@ -49,3 +49,11 @@ it("tells of tasks that are at work, and not of their models", () => {
   const active = [{ span_id: "l", kind: "llm", name: "scripted" }, { span_id: "m", kind: "llm", name: "scripted" }];
   expect(announcer.next(run({ tasks_done: 1, active }), 6000, ["draft", "check"])).toBe("1 of 2 tasks done; now draft, check.");
 });
+
+it("says how far a run had come whose kernel was restarted, in place of how it goes on", () => {
+  const announcer = new Announcer();
+  announcer.next(run(), 0);
+  const broken = "interrupted, 10:52 PM · 1 of 3 tasks · 18 s";
+  expect(announcer.next(run({ tasks_done: 1, tasks_total: 3 }), 6000, ["memo"], broken)).toBe(`report: ${broken}.`);
+  expect(announcer.next(run({ status: "completed", tasks_done: 2 }), 7000)).toBe("report completed in 1.0 s: 2 tasks.");
+});

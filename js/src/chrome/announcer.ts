@@ -12,8 +12,12 @@ export class Announcer {
   #said: Run | null = null;
   #at = -Infinity;
 
-  /** The sentence to say at `now` about the newest state of the run, or null; `tasks` are at work. */
-  next(run: Run, now: number, tasks: readonly string[] = []): string | null {
+  /**
+   * The sentence to say at `now` about the newest state of the run, or null; `tasks` are at work. `broken`: how far it had come,
+   * where nothing more is known of it.
+   */
+  next(run: Run, now: number, tasks: readonly string[] = [], broken: string | null = null): string | null {
+    if (broken !== null) return `${run.name}: ${broken}.`;
     const before = this.#said;
     const urgent = describeChange(before, run);
     const sentence = urgent ?? (now - this.#at >= APART_MS ? describeProgress(before, run, tasks) : null);

@@ -7,6 +7,7 @@ import { focusOnceShown, holdFocus, isForPage, isTextField, keepKeys, leave, rem
 import { handleKey, type PageAround } from "../input/keys";
 import type { KernelConnection } from "../kernel/connection";
 import { activitiesOf } from "../store/activities";
+import { sayBreak } from "../store/row-state";
 import type { Store } from "../store/store";
 import { applyTheme, type Theme, watchTheme } from "../theme/theme";
 import { keepView, takeOverView } from "../view/left-views";
@@ -125,7 +126,7 @@ function announce(view: View, sentence: Signal<string>, end: AbortSignal): void 
   const stop = effect(() => {
     const run = view.present.run.value;
     view.age.value;
-    const next = run && announcer.next(run, performance.now(), activitiesOf(view.present, run, 3).shown.map(({ name }) => name));
+    const next = run && announcer.next(run, performance.now(), activitiesOf(view.present, run, 3).shown.map(({ name }) => name), sayBreak(view.present));
     if (next) sentence.value = next;
   });
   end.addEventListener("abort", stop);

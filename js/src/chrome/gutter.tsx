@@ -8,7 +8,7 @@ import { startupTimeOf } from "../store/rounds";
 import { type RowState, stateOfRow } from "../store/row-state";
 import type { View } from "../view/view";
 import { spansOf } from "../view/walk";
-import { durationOf, isHandler } from "../wire/predicates";
+import { agentOf, durationOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { describeLength, describeRounds, distinctiveEnd, nameOf, timesOf } from "../wording/labels";
 import { formatDuration, formatGrowingDuration } from "../wording/numbers";
@@ -52,7 +52,7 @@ function TrackRow({ view, track, index, down, isPinned, isCurrent, isDimmed, pre
   const pin = view.pin.value?.(track, isCurrent);
   // A row that folds has its arrow in the margin, unless that would take it for a neighbour of the row it is in.
   const inset = track.depth - (track.hasChildren && track.giver === null ? 1 : 0);
-  const hasMonogram = track.kind === "task" && !!row.agent && !isHandler(row);
+  const agent = track.kind === "task" ? agentOf(row) : null;
   /** With ctrl or cmd it is selected also, with shift all spans of the row are. */
   const select = (event: MouseEvent): void => {
     if (event.ctrlKey || event.metaKey) return view.selectAlso(track.id);
@@ -78,10 +78,10 @@ function TrackRow({ view, track, index, down, isPinned, isCurrent, isDimmed, pre
         )}
         {track.isWorker && <span class="et-hook" aria-hidden="true">↳</span>}
         <span class="et-sign" title={state.name}><Icon name={iconOf(state.key)} /></span>
-        {hasMonogram && <abbr class="et-agent" title={row.agent ?? ""} aria-hidden="true">{monogram(row.agent ?? "")}</abbr>}
+        {agent && <abbr class="et-agent" title={agent} aria-hidden="true">{monogram(agent)}</abbr>}
         <span class="et-title"><Title row={row} /></span>
         {/* Read after the name, and in full, where the eye has letters before it. */}
-        {hasMonogram && <span class="et-hidden">, {row.agent}</span>}
+        {agent && <span class="et-hidden">, {agent}</span>}
         {track.hasChildren && !track.isExpanded && track.errors > 0 && (
           <span class="et-inner-errors"><Icon name="error" size={11} />{track.errors}<span class="et-hidden"> {track.errors === 1 ? "error" : "errors"} inside</span></span>
         )}

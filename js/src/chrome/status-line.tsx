@@ -124,7 +124,7 @@ function RunningNow({ run, view }: { run: Run; view: View }) {
       {shown.map((activity) => (
         <button class="et-link" title={`Show ${activity.name}`} onClick={() => view.goTo(activity.span)}>
           {activity.name}{" "}
-          {activity.doing !== "" && total <= MOST_MEANS && <span class="et-since"><span aria-hidden="true">{activity.doing.slice(0, 2)}</span>{activity.doing.slice(2)}</span>}
+          {activity.doing !== "" && total <= MOST_MEANS && <span class="et-since"><span aria-hidden="true">{activity.sign} </span>{activity.doing}</span>}
           <Since began={activity.began} view={view} />
         </button>
       ))}

@@ -30,6 +30,15 @@ function build(grouping: Grouping, { rows = ROWS, open = opened(), left = null, 
 }
 
 describe("rows by agent", () => {
+  it("have none for a task that is a run of its own, whose agents have theirs (W36)", () => {
+    const rows = [
+      task("whole", "Ensemble", 0, 900), row({ span_id: "r", kind: "nested", parent_id: "whole", start_ms: 0, end_ms: 900 }),
+      task("inner", "Ana", 0, 900, { parent_id: "r" }), task("later", "Ensemble", null, null),
+    ];
+    expect(build("agent", { rows }).tracks.map((track) => track.row.name)).toEqual(["Ana"]);
+    expect(groupingsOf(stored({ rows: rows.filter(({ agent }) => agent !== "Ana"), phases: [] }))).not.toContain("agent");
+  });
+
   it("are one for each, in the order of the plan, with what they did and how much of the run they idled (W36)", () => {
     const { tracks } = build("agent");
     expect(tracks.map(({ row, told }) => [row.name, row.status, told])).toEqual([

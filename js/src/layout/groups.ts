@@ -3,7 +3,7 @@
 
 import { roundsOf } from "../store/rounds";
 import type { Store } from "../store/store";
-import { isHandler, isTask } from "../wire/predicates";
+import { agentOf, isHandler, isTask } from "../wire/predicates";
 import { type Row, type Status, STATUSES } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
 import { STATUS_NAMES } from "../wire/words";
@@ -58,7 +58,7 @@ interface Group {
 /** Which groupings a run has: those in which there is somebody, or something, to be told apart from the rest. */
 export function groupingsOf(store: Store): Grouping[] {
   let hasAgent = false;
-  for (const row of store.rows()) hasAgent ||= isTask(row) && !isHandler(row);
+  for (const row of store.rows()) hasAgent ||= isTask(row) && agentOf(row) !== null;
   const has: Record<Grouping, boolean> = { agent: hasAgent, model: store.kinds.has("llm"), tool: store.kinds.has("tool"), status: store.kinds.has("task") };
   return (Object.keys(GROUPINGS) as Grouping[]).filter((grouping) => has[grouping]);
 }
@@ -103,7 +103,8 @@ function collect(rows: Arranging, grouping: Grouping): Group[] {
     if (isByCall || !(isTask(row) || isReview)) continue;
     const task = isReview ? null : rows.task(row.span_id);
     // What only frames the work of others is none of its own; of states, those are told that the run counts.
-    if (grouping === "status" ? isInTask(store, row) : task?.workers.length && (row.item_count != null || row.agent == null)) continue;
+    const isFrame = !(isHandler(row) || agentOf(row)) || (task?.workers.length && (row.item_count != null || row.agent == null));
+    if (grouping === "status" ? isInTask(store, row) : isFrame) continue;
     const group = groupOf(nameOfWhole(row));
     wholes.set(row.span_id, group);
     if (left && !left.rows.has(row.span_id)) continue;

@@ -12,7 +12,9 @@ export interface Activity {
   readonly name: string;
   /** What the task is at: a model call, a tool, how many more; empty between two calls. */
   readonly doing: string;
-  /** When the task began, in milliseconds from the start of the run. */
+  /** Before it, for the eye; empty where it has none. */
+  readonly sign: string;
+  /** When the task began, or the question that it waits for, in milliseconds from the start of the run. */
   readonly began: number | null;
 }
 
@@ -35,7 +37,8 @@ function activity(store: Store, owner: string): Activity {
   return {
     span: first?.span_id ?? owner,
     name: task ? nameOf(task) : "",
-    doing: first ? `${signOf(first)} ${titleOf(store, first)}` + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
-    began: task?.start_ms ?? null,
+    sign: first ? signOf(first) : "",
+    doing: first ? titleOf(store, first) + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
+    began: (first?.kind === "review" ? first : task)?.start_ms ?? null,
   };
 }

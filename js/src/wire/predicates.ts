@@ -11,6 +11,12 @@ export const HANDLER = "Handler";
 
 export const isHandler = (task: Row): boolean => task.agent == null || task.agent === HANDLER;
 
+/** What stands for the agent of a task that is a run of its own: its agents are those of that run. */
+const ENSEMBLE = "Ensemble";
+
+/** Who does a task; null where no agent does. */
+export const agentOf = (task: Row): string | null => (isHandler(task) || task.agent === ENSEMBLE ? null : (task.agent as string));
+
 /** How long a row took, `null` while it runs: a task says what of the time was its own, all else is start to end. */
 export const durationOf = (row: Row): number | null =>
   row.duration_ms ?? (row.start_ms != null && row.end_ms != null ? row.end_ms - row.start_ms : null);

@@ -42,7 +42,7 @@ it.each([
 it("says so of what runs now, too, and names the model only where nothing else is known", () => {
   const active = ROWS.filter((one) => one.status === "running").map(({ span_id, kind, name }) => ({ span_id, kind, name }));
   const store = stored({ rows: ROWS, phases: [], run: run({ active }) });
-  expect(activitiesOf(store, run({ active }), 1).shown[0]?.doing).toBe("◆ draft 3");
+  expect(activitiesOf(store, run({ active }), 1).shown[0]).toMatchObject({ sign: "◆", doing: "draft 3" });
   expect(titleOf(store, row({ span_id: "z", kind: "llm", parent_id: "t", model_requested: "gpt" }))).toBe("gpt");
 });
 
