@@ -289,7 +289,7 @@ def _dump(node: Any) -> str:
     for name in node._fields:
         value = getattr(node, name, None)
         if isinstance(node, ast.JoinedStr):
-            value = [each for each in value if not (isinstance(each, ast.Constant) and each.value == "")]
+            value = [each for each in node.values if not (isinstance(each, ast.Constant) and each.value == "")]
         # A constant, or what is matched, may be None itself.
         is_left_out = value is None and not (name == "value" and isinstance(node, ast.Constant | ast.MatchSingleton))
         if not is_left_out and not (name == "type_params" and not value):
@@ -376,9 +376,8 @@ def _list_methods(cls: type) -> Iterator[Child]:
     """The methods that the user wrote. What Python adds differs from version to version, and follows from the rest."""
     for name, value in sorted(vars(cls).items()):
         if isinstance(value, METHODS) and not _is_made_by_python(cls, name, value):
-            # An enum wraps it from Python 3.12 on.
-            is_wrapped = name == "_generate_next_value_" and isinstance(value, staticmethod)
-            yield name, value.__func__ if is_wrapped else value
+            is_of_enum = name == "_generate_next_value_"  # which an enum wraps from Python 3.12 on
+            yield name, value.__func__ if is_of_enum and isinstance(value, staticmethod) else value
 
 
 def _is_made_by_python(cls: type, name: str, value: Any) -> bool:
