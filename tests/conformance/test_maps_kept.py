@@ -147,9 +147,9 @@ def test_v10_rows_are_a_table_with_prefixed_inputs_outputs_and_scores(store_path
     rows = load_traces().rows
     assert_frame_equal(live.with_scores([record, within]).frames.rows, rows)  # type: ignore[union-attr]
     assert list(rows.columns) == [
-        *("map_run_id", "run_id", "variant", "row", "repeat", "status", "error_type", "error", "http_status"),
-        *("input_tokens", "output_tokens", "cost", "currency"),
-        *("duration_ms", "active_ms", "human_wait_ms", "idle_ms", "reused"),
+        *("variant", "row", "repeat", "status", "duration_ms", "input_tokens", "output_tokens", "cost"),
+        *("error_type", "error", "http_status", "currency", "active_ms", "human_wait_ms", "idle_ms", "reused"),
+        *("map_run_id", "run_id"),
         *("input_count", "input_cost", "input_word", "output_size", "output_status", "score_cost"),
     ]
     assert rows.variant.tolist() == ["low"] * 4 + ["high"] * 4

@@ -24,8 +24,8 @@ from ensemble_notebook.ensemble.earlier_runs.remembering import keep_scores
 from tests.support.store import wait_for_store
 
 COLUMNS = [
-    *("map_run_id", "run_id", "span_id", "variant", "row", "repeat", "name", "value", "label", "passed", "reason"),
-    *("kind", "scorer", "model", "cost", "scored_at"),
+    *("variant", "row", "repeat", "name", "value", "label", "passed", "reason"),
+    *("kind", "cost", "model", "scorer", "scored_at", "map_run_id", "run_id", "span_id"),
 ]
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ROWS = [{"word": "tea"}, {"word": "rye"}]

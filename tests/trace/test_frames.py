@@ -76,6 +76,16 @@ def everything():
     return build.finish()
 
 
+def test_a_notebook_shows_what_people_read_first_and_ids_come_last():
+    shown = frames_of(everything()).spans.to_html(max_cols=20)
+    for name in ("kind", "name", "task", "agent", "status", "start_ms", "duration_ms", "input_tokens", "cost"):
+        assert f"<th>{name}</th>" in shown, name
+    for table in TABLES.values():
+        names = [each.name for each in table.columns if not each.name.endswith("_NAME")]
+        ids = [each for each in names if each.endswith("_id") or each == "seq"]
+        assert names[len(names) - len(ids) :] == ids
+
+
 @pytest.mark.parametrize("name", [name for name in TABLES if name != "rows"])  # those are in conformance/test_maps_kept
 def test_every_column_has_the_dtype_it_is_documented_with(name):
     frame = getattr(frames_of(everything()), name)

@@ -12,6 +12,7 @@ from typing import Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.tables.shared_columns import arrange
 from ensemble_notebook.trace.tables.table import Column, Table
 
 
@@ -108,39 +109,52 @@ def _make_token_column(name: str, meaning: str) -> Column:
 AGENTS: Final = Table(
     "agent, by role; a fallback agent and a worker have their own part of a task. 'Handler' stands for all handlers",
     Column("agent", "string", "role", is_nullable=False),
-    (
-        _make_count_column(SpanKind.TASK, "tasks that began, delegated ones included"),
-        _make_count_column(SpanKind.LLM, "model calls"),
-        _make_count_column(SpanKind.ATTEMPT, "physical requests behind them"),
-        _make_count_column(SpanKind.TOOL, "tool calls, refused ones included"),
-        _make_count_column(SpanKind.DELEGATION, "delegations that it asked for"),
-        *_make_duration_columns(SpanKind.TASK, "tasks"),
-        *_make_duration_columns(SpanKind.LLM, "model calls"),
-        Column(
-            "task_error_rate", "Float64", "share of its tasks that failed", methodcaller("compute_rate", SpanKind.TASK)
+    arrange(
+        (
+            _make_count_column(SpanKind.TASK, "tasks that began, delegated ones included"),
+            _make_count_column(SpanKind.LLM, "model calls"),
+            _make_count_column(SpanKind.ATTEMPT, "physical requests behind them"),
+            _make_count_column(SpanKind.TOOL, "tool calls, refused ones included"),
+            _make_count_column(SpanKind.DELEGATION, "delegations that it asked for"),
+            *_make_duration_columns(SpanKind.TASK, "tasks"),
+            *_make_duration_columns(SpanKind.LLM, "model calls"),
+            Column(
+                "task_error_rate",
+                "Float64",
+                "share of its tasks that failed",
+                methodcaller("compute_rate", SpanKind.TASK),
+            ),
+            Column(
+                "llm_error_rate",
+                "Float64",
+                "share of its model calls that failed",
+                methodcaller("compute_rate", SpanKind.LLM),
+            ),
+            Column(
+                "retry_rate",
+                "Float64",
+                "share of its requests that were tried again",
+                methodcaller("compute_rate", SpanKind.ATTEMPT, is_retried=True),
+            ),
+            Column(
+                "tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once", is_nullable=False
+            ),
+            Column("tool_tokens", "Int64", "input and output of the calls that asked for tools; known part"),
+            _make_token_column("input_tokens", "cached ones included"),
+            _make_token_column("cache_read_tokens", "read from the provider's cache"),
+            _make_token_column("output_tokens", "reasoning ones included"),
+            _make_token_column("reasoning_tokens", "spent on reasoning"),
+            Column("total_tokens", "Int64", "input and output; known part"),
+            Column("cost", "Float64", "known part, in currency"),
+            Column("cost_complete", "boolean", "False when the price of a request is unknown", is_nullable=False),
+            Column("currency", "category", "of the cost"),
         ),
-        Column(
-            "llm_error_rate",
-            "Float64",
-            "share of its model calls that failed",
-            methodcaller("compute_rate", SpanKind.LLM),
-        ),
-        Column(
-            "retry_rate",
-            "Float64",
-            "share of its requests that were tried again",
-            methodcaller("compute_rate", SpanKind.ATTEMPT, is_retried=True),
-        ),
-        Column("tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once", is_nullable=False),
-        Column("tool_tokens", "Int64", "input and output of the calls that asked for tools; known part"),
-        _make_token_column("input_tokens", "cached ones included"),
-        _make_token_column("cache_read_tokens", "read from the provider's cache"),
-        _make_token_column("output_tokens", "reasoning ones included"),
-        _make_token_column("reasoning_tokens", "spent on reasoning"),
-        Column("total_tokens", "Int64", "input and output; known part"),
-        Column("cost", "Float64", "known part, in currency"),
-        Column("cost_complete", "boolean", "False when the price of a request is unknown", is_nullable=False),
-        Column("currency", "category", "of the cost"),
+        "task_count",
+        "llm_count",
+        "tool_count",
+        "task_p50_ms",
+        "llm_p50_ms",
+        "tool_wait_ms",
     ),
 )
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import ActiveInterval, Span
+from ensemble_notebook.trace.tables.shared_columns import arrange
 from ensemble_notebook.trace.tables.table import Column, Table, mark_known
 
 
@@ -35,24 +36,26 @@ CRITICAL_PATH: Final = Table(
     "critical span: to an attempt, a tool call or a review where one made the run wait, to a model call where that "
     "backed off, to a task or the run for what lies between",
     None,
-    mark_known(
-        (
-            Column("span_id", "string", "of the span", "span.span_id"),
-            Column("kind", "category", "of the span", "span.kind.value"),
-            Column("name", "category", "of the span", "span.name"),
-            Column("phase", "category", "name of the phase", "span.phase"),
-            Column("task", "category", "name of the task", "span.task"),
-            Column("agent", "category", "role of the agent", "span.agent"),
-            Column("start_ms", "Float64", "start, since the run started"),
-            Column("duration_ms", "Float64", "length"),
-            Column("share", "Float64", "length as a part of the run"),
-        ),
-        "span_id",
-        "kind",
-        "name",
-        "start_ms",
-        "duration_ms",
-        "share",
+    arrange(
+        mark_known(
+            (
+                Column("span_id", "string", "of the span", "span.span_id"),
+                Column("kind", "category", "of the span", "span.kind.value"),
+                Column("name", "category", "of the span", "span.name"),
+                Column("phase", "category", "name of the phase", "span.phase"),
+                Column("task", "category", "name of the task", "span.task"),
+                Column("agent", "category", "role of the agent", "span.agent"),
+                Column("start_ms", "Float64", "start, since the run started"),
+                Column("duration_ms", "Float64", "length"),
+                Column("share", "Float64", "length as a part of the run"),
+            ),
+            "span_id",
+            "kind",
+            "name",
+            "start_ms",
+            "duration_ms",
+            "share",
+        )
     ),
 )
 

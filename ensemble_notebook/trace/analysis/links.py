@@ -47,14 +47,14 @@ LINKS: Final = Table(
         *mark_known(
             (
                 Column("kind", "category", "as above"),
-                Column("src", "string", "span_id of where it begins", "source.span_id"),
-                Column("dst", "string", "span_id of where it ends", "target.span_id"),
                 Column("src_name", "category", "name of the span where it begins", "source.name"),
                 Column("dst_name", "category", "name of the span where it ends", "target.name"),
             )
         ),
         Column("characters", "Int64", "length of the text that was handed over; NA where there was none"),
         Column("tokens", "Int64", "of that text, where a model wrote it and its provider counted"),
+        Column("src", "string", "span_id of where it begins", "source.span_id", is_nullable=False),
+        Column("dst", "string", "span_id of where it ends", "target.span_id", is_nullable=False),
     ),
 )
 

@@ -31,7 +31,7 @@ from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.shared_columns import HTTP_STATUS
+from ensemble_notebook.trace.tables.shared_columns import HTTP_STATUS, arrange
 from ensemble_notebook.trace.tables.table import Column, Table
 
 if TYPE_CHECKING:
@@ -267,26 +267,43 @@ MAP_ROWS: Final = Table(
     "run of a row of a map, in the order of the rows; none of other runs",
     None,
     (
-        Column("map_run_id", "string", "of the map", "row.map_run_id", is_nullable=False),
-        Column(
-            "run_id",
-            "string",
-            "of the row's own run; in `spans` of the map, that run is the span of this id",
-            "row.run_id",
+        *arrange(
+            (
+                Column("map_run_id", "string", "of the map", "row.map_run_id", is_nullable=False),
+                Column(
+                    "run_id",
+                    "string",
+                    "of the row's own run; in `spans` of the map, that run is the span of this id",
+                    "row.run_id",
+                ),
+                Column("variant", "category", "that it ran under", "row.planned.variant"),
+                Column(
+                    "row",
+                    "category",
+                    "label of the row, as the map calls it",
+                    lambda each: each.row.planned.row or None,
+                ),
+                Column("repeat", "Int64", "number of the repeat, from 1", "row.planned.repeat"),
+                Column(
+                    "status",
+                    "category",
+                    "how its run ended; skipped where it has none",
+                    "row.status",
+                    is_nullable=False,
+                ),
+                Column("error_type", "category", "class of what it failed with", "row.error_type"),
+                Column("error", "string", "what it failed with, or why it was skipped", "row.error_text"),
+                replace(
+                    HTTP_STATUS, value=lambda each: None if each.row.error is None else find_http_status(each.row.error)
+                ),
+                Column("input_tokens", "Int64", "cached ones included; known part", "row.spending.input_tokens"),
+                Column("output_tokens", "Int64", "reasoning ones included; known part", "row.spending.output_tokens"),
+                Column("cost", "Float64", "known part, in currency", "row.spending.cost"),
+                Column("currency", "category", "of the cost"),
+                *make_time_columns("row.spending"),
+                Column("reused", "boolean", "an earlier map or run has done it", "row.is_reused", is_nullable=False),
+            )
         ),
-        Column("variant", "category", "that it ran under", "row.planned.variant"),
-        Column("row", "category", "label of the row, as the map calls it", lambda each: each.row.planned.row or None),
-        Column("repeat", "Int64", "number of the repeat, from 1", "row.planned.repeat"),
-        Column("status", "category", "how its run ended; skipped where it has none", "row.status", is_nullable=False),
-        Column("error_type", "category", "class of what it failed with", "row.error_type"),
-        Column("error", "string", "what it failed with, or why it was skipped", "row.error_text"),
-        replace(HTTP_STATUS, value=lambda each: None if each.row.error is None else find_http_status(each.row.error)),
-        Column("input_tokens", "Int64", "cached ones included; known part", "row.spending.input_tokens"),
-        Column("output_tokens", "Int64", "reasoning ones included; known part", "row.spending.output_tokens"),
-        Column("cost", "Float64", "known part, in currency", "row.spending.cost"),
-        Column("currency", "category", "of the cost"),
-        *make_time_columns("row.spending"),
-        Column("reused", "boolean", "an earlier map or run has done it", "row.is_reused", is_nullable=False),
         _spread("input", "what it was given: a column for each input, with its name", "inputs"),
         _spread(
             "output", "what came of it: a column for each field of a typed output, else `output`, the text", "outputs"

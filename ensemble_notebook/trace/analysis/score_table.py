@@ -8,30 +8,44 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.trace.spans.clean_text import clean_text
+from ensemble_notebook.trace.tables.shared_columns import arrange
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 
 SCORES: Final = Table(
     "score of a run, or of something in it",
     None,
-    (
-        Column("map_run_id", "string", "of the map that the run is a row of"),
-        Column("run_id", "string", "of the run that was scored; of a map, the row's own run", is_nullable=False),
-        Column("span_id", "string", "of what was scored inside the run; NA for the run as a whole"),
-        Column("variant", "category", "of the row"),
-        Column("row", "category", "label of the row, as the map calls it"),
-        Column("repeat", "Int64", "number of the repeat, from 1"),
-        Column("name", "category", "of the score", is_nullable=False),
-        Column("value", "Float64", "the number; 1 or 0 where it passed or failed"),
-        Column("label", "string", "the word, where the score is one"),
-        Column("passed", "boolean", "whether it passed, where the score says that"),
-        Column(
-            "reason", "string", "why; what the scorer failed with, where it did", lambda each: each.reason or each.error
+    arrange(
+        (
+            Column("map_run_id", "string", "of the map that the run is a row of"),
+            Column("run_id", "string", "of the run that was scored; of a map, the row's own run", is_nullable=False),
+            Column("span_id", "string", "of what was scored inside the run; NA for the run as a whole"),
+            Column("variant", "category", "of the row"),
+            Column("row", "category", "label of the row, as the map calls it"),
+            Column("repeat", "Int64", "number of the repeat, from 1"),
+            Column("name", "category", "of the score", is_nullable=False),
+            Column("value", "Float64", "the number; 1 or 0 where it passed or failed"),
+            Column("label", "string", "the word, where the score is one"),
+            Column("passed", "boolean", "whether it passed, where the score says that"),
+            Column(
+                "reason",
+                "string",
+                "why; what the scorer failed with, where it did",
+                lambda each: each.reason or each.error,
+            ),
+            Column("kind", "category", "code, judge or human", "kind.value", is_nullable=False),
+            Column("scorer", "category", "name of the function or the judge"),
+            Column("model", "category", "that the judge asked"),
+            Column("cost", "Float64", "of the judge, in currency"),
+            Column("scored_at", UTC_TIME, "when it was given", is_nullable=False),
         ),
-        Column("kind", "category", "code, judge or human", "kind.value", is_nullable=False),
-        Column("scorer", "category", "name of the function or the judge"),
-        Column("model", "category", "that the judge asked"),
-        Column("cost", "Float64", "of the judge, in currency"),
-        Column("scored_at", UTC_TIME, "when it was given", is_nullable=False),
+        "variant",
+        "row",
+        "repeat",
+        "name",
+        "value",
+        "label",
+        "passed",
+        "reason",
     ),
 )
 

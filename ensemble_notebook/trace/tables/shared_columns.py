@@ -6,10 +6,35 @@ monotonic clock, with ``_ms`` in the name; ``_time`` columns are UTC anchors. Wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, mark_known
+
+_READING_ORDER: Final = (
+    *("kind", "name", "variant", "row", "repeat", "task", "agent", "status", "start_ms", "duration_ms"),
+    *("input_tokens", "output_tokens", "cost", "model"),
+)
+
+
+def arrange(columns: Iterable[Column], *first: str) -> tuple[Column, ...]:
+    """Columns in the order in which people read, since a notebook hides those in the middle of a wide frame.
+
+    What it is, whose, how it ended, when it began, how long it took, what it used and who answered; ids come last.
+
+    Args:
+        columns: of a table.
+        first: names of those that its rows are known by.
+    """
+    order = dict.fromkeys((*first, *_READING_ORDER))
+    places = {name: place for place, name in enumerate(order)}
+
+    def find_place(column: Column) -> int:
+        is_id = column.name == "seq" or column.name.endswith("_id")
+        return places.get(column.name, len(places) + is_id)
+
+    return tuple(sorted(columns, key=find_place))
 
 
 def _read_currency(span: Span) -> str | None:

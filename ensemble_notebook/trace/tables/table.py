@@ -478,7 +478,7 @@ def as_joined_frame(
             return finish(owner, made)
         if "run_id" not in [each.name for each in table.all_columns]:
             run_ids = join_parts([(part.count, {"same": run_id}) for run_id, part in parts.items()], "category")
-            made.insert(0, "run_id", run_ids)
+            made["run_id"] = run_ids
         return made
 
     build.__doc__ = table.documentation
