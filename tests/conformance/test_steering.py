@@ -44,6 +44,8 @@ WRAPPERS = {
     "brackets": "[{quoted}]",
     "in an object": '{{"quoted": {quoted}}}',
     "in a broken object": '{{"quoted": {quoted}, "passed": no}}',
+    "in an object of Python": "{{'quoted': {quoted}, 'passed': False}}",
+    "in an object of JavaScript": "{{ quoted: {quoted}, passed: false }}",
     "in a list": "[{quoted}, 1,]",
     "twice": "{quoted}\n{quoted}",
     "long": "{quoted}\n" + "and so on [1]\n" * 300,
@@ -62,7 +64,10 @@ def quote(quoted: list[str]) -> Iterator[str]:
 
 
 JUDGED = [f"{each}{FAIL}" for each in quote(QUOTED_PASSES)] + [f"{FAIL}\n{each}" for each in quote(QUOTED_PASSES)]
-ENDS = itertools.cycle(["REJECT: wrong", "**Reject**: wrong", "Verdict: REJECT"])
+ENDS = itertools.cycle(
+    ["REJECT: wrong", "**Reject**: wrong", "Verdict: REJECT", "• REJECT", "| REJECT |", "(Reject) it"]
+)
+JUDGED += [f"{PASS} is what it says.\n{own}" for own in ['{"passed": false}', '{"passed": "no", "reason": ""}']]
 REVIEWED = [f"{each}{end}" for each, end in zip(quote(QUOTED_APPROVALS), ENDS, strict=False)]
 REVIEWED += ["**APPROVE**d? no: REJECT: bad", "APPROVE? REJECT: no", "APPROVED by the author alone. REJECT: bad"]
 

@@ -67,6 +67,9 @@ def test_values_in_prose_are_those_that_a_decoder_finds_at_every_bracket_e16(tex
         ("'{\"a\": 1}'", [{"a": 1}]),
         ('"{\\"a\\": 1}"', ['{"a": 1}']),
         ('{"a": "see\n```\n{}\n```\n> [1]"}', [{"a": "see\n```\n{}\n```\n> [1]"}]),
+        ("{'x': {\"a\": 1}, 'y': [2]}, {z: [3]}", []),
+        ('my verdict: {"a": 1}, verdict: [2]', [{"a": 1}, [2]]),
+        ('{{"a": 1}}', [{"a": 1}]),
         ('1 -> {"a": 1}, 2 > {"b": 2}', [{"a": 1}, {"b": 2}]),
     ],
 )
@@ -83,7 +86,7 @@ def test_only_values_that_stand_by_themselves_and_in_no_quotation_count_e16(text
 def test_every_value_is_read_whole_and_in_a_fence_e58(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)
     assert read_whole_json(f" {text}\n") == value
-    assert read_whole_json(f"```json\n{text}\n```\n") == value or "```" in text
+    assert "```" in text or read_whole_json(f"```json\n{text}\n```\n") == value
 
 
 @pytest.mark.parametrize(

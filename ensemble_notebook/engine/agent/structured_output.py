@@ -81,9 +81,9 @@ class OutputFormat:
         return answers[0]
 
     def _is_attempt(self, value: Any) -> bool:
-        """Whether a value that does not fit is meant as one of this type: it has all the fields that are required."""
-        required = set(self.schema.get("required", ()))
-        return bool(required) and isinstance(value, dict) and value.keys() >= required
+        """Whether a value that does not fit is meant as one of this type: it has a required field, and is no schema."""
+        is_object = isinstance(value, dict) and "properties" not in value
+        return is_object and any(name in value for name in self.schema.get("required", ()))
 
     def read_whole(self, text: str) -> Any:
         """The value that a text is as a whole, in a fence or without: of one that was cut off, no part counts (E58).
@@ -186,6 +186,9 @@ _ONE_FENCE: Final = re.compile(r"\s*+```[\w-]*+[ \t]*+\n((?:(?!```).)*+)```\s*+"
 # A line of a quotation in Markdown, also in an item of a list.
 _QUOTED_LINE: Final = re.compile(r"^[ \t]*+(?:(?:[-*+]|\d++[.)])[ \t]++)?+>.*+$", re.MULTILINE)
 _QUOTES: Final = frozenset({'""', "''", "“”", "„“", "„”", "‘’", "‚‘", "«»", "»«", "‹›", "›‹", "「」", "『』"})  # noqa: RUF001
+# Before a value that is a field of an object as other languages write it: {'quoted': or {quoted:
+_FIELD: Final = re.compile(r"(?:[{,]\s*'[^'\n]{1,40}'|\{\s*\w{1,40})\s*:\s*\Z")
+_LONGEST_FIELD: Final = 60
 # An opening bracket, and what may stand behind it in JSON.
 _START: Final = re.compile(r'\{\s*+["}]|\[\s*+["\[{\]\dtfnNI-]')
 _TOKEN: Final = re.compile(
@@ -266,7 +269,10 @@ def _find_regions(text: str) -> Iterator[tuple[int, int]]:
         regions, end = _scan(text, begin)
         if regions[-1:] == [(begin, end)]:
             line = bisect_right(quoted, (begin, len(text))) - 1
-            if text[begin - 1 : begin] + text[end : end + 1] not in _QUOTES and (line < 0 or quoted[line][1] < begin):
+            is_quoted = text[begin - 1 : begin] + text[end : end + 1] in _QUOTES or (
+                line >= 0 and begin < quoted[line][1]
+            )
+            if not is_quoted and _FIELD.search(text, max(0, begin - _LONGEST_FIELD), begin) is None:
                 yield begin, end
             position = end
             continue

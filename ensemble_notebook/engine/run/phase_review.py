@@ -157,12 +157,11 @@ _END_MARKUP: Final = " \t\r\n*_`"
 _AROUND_NAME: Final = f"{_MARKUP}\"'>"
 _AFTER_WORD: Final = f"{_AROUND_NAME}:.,"
 # The word behind Markdown or a number, and over where its Markdown is: **APPROVE**, but not **APPROVE**d or APPROVE?
-_WORD: Final = (
-    r"(?P<markup>[\s*_`#~-]*+(?:\d{1,3}[.)]\s++)?+[*_`]*+)"
-    r"(?P<word>APPROVE|RETRY|REJECT)(?P<after>[*_`]*+)(?![^\W_])(?!\s*+\?)"
-)
-_VERDICT: Final = re.compile(_WORD, re.IGNORECASE)
-_LABELLED: Final = re.compile(rf"(?P<label>[^:\n]{{1,40}}:[*_]*+)??{_WORD}", re.IGNORECASE)
+_WORD: Final = r"(?P<word>APPROVE|RETRY|REJECT)(?P<after>[*_`]*+)(?![^\W_])(?!\s*+\?)"
+_VERDICT: Final = re.compile(rf"(?P<markup>[\s*_`#~-]*+(?:\d{{1,3}}[.)]\s++)?+[*_`]*+){_WORD}", re.IGNORECASE)
+# Another one may stand behind any sign but that of a quotation: a bullet, an arrow, a bracket, the line of a table.
+_SIGNS: Final = r"""(?:\d{1,3}[.)])?+(?:[^\w"'“„«‹‘‚「『>]|_)*+"""  # noqa: RUF001
+_OTHER: Final = re.compile(rf"\s*+(?P<label>[^:\n]{{1,40}}:)??{_SIGNS}{_WORD}", re.IGNORECASE)
 _FORM_END: Final = re.compile(r"[ \t]*+(?:[\n:.,;!-]|$)")
 _QUOTED_LINE: Final = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?+>")
 _FENCE_LINE: Final = re.compile(r"[ \t]*+(```|~~~)")
@@ -255,7 +254,7 @@ def _find_other_verdict(text: str, word: str) -> str | None:
     In the feedback of a retry, and in a reason, a sentence may begin with such a word; behind an approval none does.
     """
     for line, is_quoted in _split_lines(text):
-        found = None if is_quoted else _LABELLED.match(line)
+        found = None if is_quoted else _OTHER.match(line)
         if found is None or (other := found["word"].upper()) == word:
             continue
         is_verdict = found["label"] is None and (word == "APPROVE" or line[found.end() :].lstrip().startswith(":"))
