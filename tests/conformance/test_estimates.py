@@ -211,3 +211,21 @@ def test_v14_what_is_known_of_a_cost_is_asked_about_where_a_judge_has_no_price(
     assert "since no price is known of strange" in told
     assert "beside a model, or in its own ensemble, tells its price" in told
     assert server.requests == []
+
+
+def test_e73_v14_two_prices_of_one_model_are_two_costs_in_a_cell(
+    shell: Any, server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, rate in (("cheap", "0.00001"), ("dear", "0.0001")):
+        cost = {"input_rate": rate, "output_rate": rate}
+        shell.user_ns[name] = {"model": "m", "base_url": server.url, "cost": cost}
+    costs = {}
+    for line in ("--llm cheap", "--llm dear", "--vary llm=cheap --vary llm=dear"):
+        capsys.readouterr()
+        shell.run_cell_magic("ensemble", f"-i word=tea --dry-run {line}", "- Say {word}")
+        costs[line] = float(capsys.readouterr().out.rpartition("cost: about $")[2].partition(" ")[0])
+    assert costs["--llm dear"] == pytest.approx(10 * costs["--llm cheap"], rel=0.05)
+    assert costs["--vary llm=cheap --vary llm=dear"] == pytest.approx(11 * costs["--llm cheap"], rel=0.05)
+    shell.run_cell_magic("ensemble", "-i word=tea -o both --vary llm=cheap --vary llm=dear", "- Say {word}")
+    cheap, dear = shell.user_ns["both"].frame.cost
+    assert dear == pytest.approx(10 * cheap)

@@ -1,4 +1,5 @@
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -7,6 +8,7 @@ import pytest
 from genai_prices import data as genai_prices_list
 
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
+from ensemble_notebook.domain.events import LlmCallStarted, RunStarted
 from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -152,3 +154,15 @@ def test_what_a_request_costs_is_what_the_list_says_whenever_it_was_and_however_
                 told = None
             ours = calculate_price(TokenUsage(**usage), provider=provider, model=model.id, at=at)
             assert (ours and (ours.input, ours.output)) == told, (model.id, usage, at)
+
+
+def test_rates_of_the_run_price_what_tells_none_in_files_of_earlier_versions_alone_t10():
+    build = EventBuilder({"a": ()}, provider="host", model="m")
+    with build.task("a"), build.turn():
+        build.llm("x", input_tokens=10, output_tokens=1)
+    old, rates = build.finish(), CostConfiguration(input_rate=1, output_rate=1)
+    assert ExecutionTrace.from_events(old, rates).metrics.cost == 11
+    new = [replace(each, currency="USD") if isinstance(each, RunStarted) else each for each in old]
+    assert ExecutionTrace.from_events(new, rates).metrics.cost is None
+    told = [replace(each, rates=rates) if isinstance(each, LlmCallStarted) else each for each in new]
+    assert ExecutionTrace.from_events(told).metrics.cost == 11

@@ -248,6 +248,7 @@ class CallFold:
         self._askers[span.parent_id] = span
         if (attempt := self._finish_call(span)) is not None and event.model is not None:
             self._set_served_model(attempt, event.model, event.usage)
+        self._rates.pop(span.span_id, None)
         calls = tuple(map(to_requested_call, event.tool_calls))
         span.output = self._log.add(event, span, "assistant", event.text, calls)
 
@@ -255,6 +256,7 @@ class CallFold:
         if (span := self._tree.open.get(event.span_id)) is not None:
             self._tree.end(event, span, event.status, summarize_error(event.error))
             self._finish_call(span)
+            self._rates.pop(span.span_id, None)
 
     def _finish_call(self, call: Span) -> Span | None:
         """A model call is over: frees its lane, ends its stream, gives its last attempt."""
