@@ -156,6 +156,7 @@ class Ensemble(RunnableEnsemble):
         only: Task | str | None = None,
         resume: Resumable = None,
         redo: Sequence[str] = (),
+        anyway: bool = False,
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -178,6 +179,7 @@ class Ensemble(RunnableEnsemble):
         only: Task | str | None = None,
         resume: Resumable = None,
         redo: Sequence[str] = (),
+        anyway: bool = False,
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -207,6 +209,8 @@ class Ensemble(RunnableEnsemble):
             redo: with `resume`, names of tools. A call that was begun, and whose end is not known, may have done its
                 work: a person is asked whether to make it again, and where nobody can be asked, the run is refused
                 unless its tool is named here.
+            anyway: with `resume`, go on although another run, here or in another process, goes on from there now, which
+                is refused otherwise, since both would pay for the rest.
             continue_from: an earlier output, or the id of a remembered run, its name, or -1 for the last one; each task
                 continues the conversation of the task of the same name there. Or a list of messages, for the only task
                 that has an agent.
@@ -243,6 +247,7 @@ class Ensemble(RunnableEnsemble):
                 reuse=reuse,
                 only=only,
                 redo=redo,
+                anyway=anyway,
             )
         if score is not None and not isinstance(score, str | int | float):
             raise ValidationError("score goes with repeat=N here. Of one run, score its output: output.score(...).")
@@ -258,6 +263,7 @@ class Ensemble(RunnableEnsemble):
             only=only,
             resume=resume,
             redo=redo,
+            anyway=anyway,
             continue_from=continue_from,
             history=history,
             deps=deps,
@@ -290,6 +296,7 @@ class Ensemble(RunnableEnsemble):
         only: Task | str | None = None,
         resume: Resumable = None,
         redo: Sequence[str] = (),
+        anyway: bool = False,
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -309,6 +316,7 @@ class Ensemble(RunnableEnsemble):
             only=only,
             resume=resume,
             redo=redo,
+            anyway=anyway,
             continue_from=continue_from,
             history=history,
             deps=deps,
@@ -335,6 +343,7 @@ class Ensemble(RunnableEnsemble):
         only: Task | str | None = None,
         resume: Resumable = None,
         redo: Sequence[str] = (),
+        anyway: bool = False,
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -359,6 +368,7 @@ class Ensemble(RunnableEnsemble):
             only=only,
             resume=resume,
             redo=redo,
+            anyway=anyway,
             continue_from=continue_from,
             history=history,
             deps=deps,
@@ -384,6 +394,7 @@ class Ensemble(RunnableEnsemble):
         only: Task | str | None = None,
         resume: Resumable = None,
         redo: Sequence[str] = (),
+        anyway: bool = False,
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -412,6 +423,7 @@ class Ensemble(RunnableEnsemble):
             only=only,
             resume=resume,
             redo=redo,
+            anyway=anyway,
             continue_from=continue_from,
             history=history,
             deps=deps,
@@ -433,6 +445,7 @@ class Ensemble(RunnableEnsemble):
         only: Task | str | None = None,
         resume: Resumable = None,
         redo: Sequence[str] = (),
+        anyway: bool = False,
         continue_from: Continuable = None,
         history: str | None = None,
         deps: object = None,
@@ -454,6 +467,7 @@ class Ensemble(RunnableEnsemble):
             only=only,
             resume=resume,
             redo=redo,
+            anyway=anyway,
             continue_from=continue_from,
             history=history,
             deps=deps,
@@ -476,6 +490,7 @@ class Ensemble(RunnableEnsemble):
         executor: Any = None,
         resume: MapResult | Resumable = None,
         redo: Sequence[str] = (),
+        anyway: bool = False,
         budget: AnyBudget | None = None,
         timeout: float | None = None,
         record: PathLike | None = None,
@@ -514,6 +529,7 @@ class Ensemble(RunnableEnsemble):
                 missing and failed rows run alone; or an earlier map, as in `run`, whose finished tasks are not done
                 again.
             redo: as in `run`, with an earlier map.
+            anyway: as in `run`, with an earlier map.
             budget: limits what this map may spend, in place of the ensemble's `budget`; so a map that ended for its
                 budget goes on with ``map(rows, resume=result, budget="$2")``.
             timeout: seconds for the whole map.
@@ -550,6 +566,7 @@ class Ensemble(RunnableEnsemble):
             reuse=reuse,
             only=only,
             redo=redo,
+            anyway=anyway,
         )
         ensemble = self if budget is None else self.replace(budget=budget)
         return start_map(ensemble, rows, settings, map_settings).run_to_end()

@@ -110,7 +110,7 @@ class RunHandle(SuggestsNames):
         self._setting = setting
         self._resumed = resumed
         if resumed is not None:
-            resumed.prepare(spec, setting.redo)
+            resumed.prepare(spec, setting.redo, anyway=setting.anyway)
         self._person = find_waiting_person(setting.review_handler)
         self._parent = find_parent_run()
         self._calling_span = None if self._parent is None else find_calling_span()
@@ -341,7 +341,7 @@ class RunHandle(SuggestsNames):
         if self._parent is None and not self._setting.is_row:  # one that runs in a worker is remembered at home
             cost, origin = self._ensemble.cost, self._setting.origin
             self._store_writer = begin_remembering(
-                self.run_id, self._spec, cost, origin, self._clock, self._spec.resumed_from
+                self.run_id, self._spec, cost, origin, self._clock, self._spec.resumed_from, anyway=self._setting.anyway
             )
         return self._store_writer
 

@@ -103,6 +103,7 @@ class RunSettings:
         resume: the run to go on with: an output of it, or its id, a beginning of that, its name, or -1 for the last.
         redo: names of tools of which calls that the earlier run began, and whose end is not known, are made again
             without asking.
+        anyway: whether to resume a run with which another one goes on now.
         continue_from: the output of a run whose tasks' conversations those of the same names go on with, its id, or a
             list of messages.
         history: how much of these conversations is sent; None for all.
@@ -126,6 +127,7 @@ class RunSettings:
     only: Task | str | None = None
     resume: Resumable = None
     redo: Sequence[str] = ()
+    anyway: bool = False
     continue_from: Continuable = None
     history: str | None = None
     deps: object = None
@@ -232,8 +234,14 @@ class RunSettings:
                 f"redo must be a list of names of tools, got {self.redo!r}. "
                 f"A template variable of that name goes through inputs: run({{'redo': ...}})."
             )
-        if self.redo and self.resume is None:
-            raise ValidationError("redo is about the calls of a run that is resumed: name it with resume=ID, too.")
+        if not isinstance(self.anyway, bool):
+            raise ValidationError(
+                f"anyway must be True or False, got {self.anyway!r}. "
+                f"A template variable of that name goes through inputs: run({{'anyway': ...}})."
+            )
+        for name in ("redo", "anyway"):
+            if getattr(self, name) and self.resume is None:
+                raise ValidationError(f"{name} is about a run that is resumed: name it with resume=ID, too.")
         other = next((name for name in ("record", "replay") if getattr(self, name) is not None), None)
         if self.resume is not None and other is not None:
             raise ValidationError(f"What a resumed run has done is not asked again: leave out {other} or resume.")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sqlite3
 import threading
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +42,7 @@ from ensemble_notebook import (
     human_input,
 )
 from ensemble_notebook.testing.trace_invariants import find_violations
+from ensemble_notebook.trace.store.run_facts import describe_owner
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.conformance.scene import of
 from tests.support.openai_server import Answer, OpenAIServer
@@ -551,8 +556,10 @@ def test_c33_redo_is_a_list_of_names_and_goes_with_a_run(llm: str, redo: Any) ->
     ensemble = chain(llm, "one")
     with pytest.raises(ValidationError, match="redo must be a list of names of tools"):
         ensemble.run(resume="-1", redo=redo)
-    with pytest.raises(ValidationError, match="redo is about the calls of a run that is resumed"):
+    with pytest.raises(ValidationError, match="redo is about a run that is resumed"):
         ensemble.run(redo=["charge"])
+    with pytest.raises(ValidationError, match="anyway is about a run that is resumed"):
+        ensemble.run(anyway=True)
 
 
 def test_c33_async_tool_that_takes_its_cancellation_is_cancelled_and_made_again(server: OpenAIServer, llm: str) -> None:
@@ -578,3 +585,86 @@ def test_c33_async_tool_that_takes_its_cancellation_is_cancelled_and_made_again(
     assert isinstance(stopped, EnsembleOutput)
     assert outcomes(stopped) == [("charge", "cancelled", "none")]
     assert ensemble.run(resume=stopped).raw == "Paid."
+
+
+# --- Two that go on with one run at once -----------------------------------------------------------------------------
+
+
+class Rest:
+    """The rest of a run, which fails at first, and then goes on until it is let go."""
+
+    def __init__(self) -> None:
+        self.is_broken, self.begun, self.go = True, threading.Event(), threading.Event()
+
+    def __call__(self, task: TaskInput) -> str:
+        if self.is_broken:
+            raise ValueError("lost")
+        self.begun.set()
+        assert self.go.wait(60)
+        return "done"
+
+    def make(self) -> Ensemble:
+        return Ensemble(tasks=[Task.of("Do it", name="it", handler=self)])
+
+
+def test_c33_run_with_which_another_one_goes_on_is_refused_unless_anyway() -> None:
+    rest = Rest()
+    ensemble = rest.make()
+    stopped = fail(ensemble)
+    rest.is_broken = False
+    handle = ensemble.start(resume=stopped)
+    assert rest.begun.wait(60)
+    for resume in (stopped, stopped.run_id):
+        with pytest.raises(ValidationError, match=f"run {handle.run_id} in this process .* anyway=True") as refused:
+            ensemble.start(resume=resume)
+        assert f"Run {stopped.run_id} is resumed already" in str(refused.value)
+    other = ensemble.start(resume=stopped, anyway=True)
+    rest.go.set()
+    assert (handle.result().raw, other.result().raw) == ("done", "done")
+    assert ensemble.run(resume=stopped).raw == "done"  # they are over
+
+
+def test_c33_two_that_begin_to_go_on_with_one_run_at_the_same_moment_are_told_apart() -> None:
+    stopped = fail(Rest().make())
+    store = RunStore.open()
+    facts = store.find_run(stopped.run_id).facts
+    first, second = (replace(facts, run_id=name, resumed_from=stopped.run_id) for name in ("first", "second"))
+    writer = store.begin(first)
+    with pytest.raises(ValidationError, match="run first in this process"):
+        store.begin(second)
+    store.begin(second, is_only=False).close().result(60)
+    writer.close().result(60)
+    store.begin(replace(second, run_id="third")).close().result(60)
+
+
+def test_c33_claim_dies_with_its_process(store_path: Path) -> None:
+    stopped = fail(Rest().make())
+    store = RunStore.open()
+    facts = replace(store.find_run(stopped.run_id).facts, run_id="gone", resumed_from=stopped.run_id)
+    store.begin(facts).close().result(60)
+    with closing(sqlite3.connect(store_path)) as connection, connection:
+        owner = json.dumps(json.loads(describe_owner()) | {"start": 0})  # a number is used again by another process
+        connection.execute("UPDATE runs SET status = 'running', owner = ? WHERE run_id = 'gone'", (owner,))
+    store.check_unclaimed(stopped.run_id)
+    with closing(sqlite3.connect(store_path)) as connection, connection:
+        connection.execute("UPDATE runs SET owner = ? WHERE run_id = 'gone'", (describe_owner(),))
+    with pytest.raises(ValidationError, match="run gone"):
+        store.check_unclaimed(stopped.run_id)
+
+
+def test_c33_map_with_which_another_one_goes_on_is_refused_unless_anyway() -> None:
+    rest = Rest()
+    ensemble = rest.make()
+    first = ensemble.map([{"n": 1}])
+    assert first.last_output is not None
+    rest.is_broken = False
+    handles: list[Any] = []
+    thread = threading.Thread(target=lambda: handles.append(ensemble.map([{"n": 1}], resume=first.last_output.run_id)))
+    thread.start()
+    assert rest.begun.wait(60)
+    with pytest.raises(ValidationError, match="anyway=True"):
+        ensemble.map([{"n": 1}], resume=first.last_output.run_id)
+    rest.go.set()
+    assert ensemble.map([{"n": 1}], resume=first.last_output.run_id, anyway=True)[0].output is not None
+    thread.join(60)
+    assert handles[0][0].output is not None

@@ -87,7 +87,7 @@ def test_run_that_is_not_remembered_is_refused(stopped, calls):
     assert len(calls.read()) == 2
 
 
-@pytest.mark.parametrize("words", ["", "sea sea", "sea -o", "sea -o 3x"])
+@pytest.mark.parametrize("words", ["", "sea sea", "sea -o", "sea -o 3x", "sea --redo", "sea --anyway tide"])
 def test_line_that_names_no_run_or_variable_is_told_what_it_takes(stopped, words):
     error = stopped.error(f"%ensemble resume {words}")
     assert isinstance(error, ValidationError)

@@ -54,8 +54,14 @@ def begin_remembering(
     origin: RunOrigin | None,
     clock: Clock,
     resumed_from: str | None = None,
+    *,
+    anyway: bool = False,
 ) -> RunWriter | None:
-    """Begin to write a run to the configured store; None if there is none."""
+    """Begin to write a run to the configured store; None if there is none.
+
+    Raises:
+        ValidationError: another run goes on with the one that it resumes, and it is not to do so `anyway`.
+    """
     store = RunStore.find()
     if store is None:
         return None
@@ -76,7 +82,7 @@ def begin_remembering(
         deps=None if spec.deps is None else type(spec.deps).__name__,
         conversations=spec.conversations if has_conversations else None,
     )
-    return store.begin(facts)
+    return store.begin(facts, is_only=not anyway)
 
 
 def _is_kept_whole(name: str, value: Any) -> bool:

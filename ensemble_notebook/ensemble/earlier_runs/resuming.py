@@ -113,16 +113,19 @@ class ResumedRun:
             )
         return _KeptConversations(facts.continued_from, facts.capture_mode, facts.conversations)
 
-    def prepare(self, spec: RunSpec, redo: Sequence[str]) -> None:
+    def prepare(self, spec: RunSpec, redo: Sequence[str], *, anyway: bool) -> None:
         """Keep what finished tasks were answered for themselves, and settle which calls of tools are made again.
 
         Args:
             spec: of the run that goes on.
             redo: the tools whose calls are made again without asking, although it is not known how they ended.
+            anyway: whether to go on although another run does so now.
 
         Raises:
-            ValidationError: there are others, and nobody can be asked.
+            ValidationError: another run goes on with this one, or there are other calls, and nobody can be asked.
         """
+        if not anyway:
+            RunStore.open().check_unclaimed(self.run.run_id)
         self.answers.redone = frozenset(redo)
         self.answers.reserve(self._list_finished(spec.graph, is_map=spec.task_noun.is_run))
         unknown = [] if spec.review_handler is not None else self.answers.list_unknown()

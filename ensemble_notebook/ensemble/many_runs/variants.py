@@ -63,6 +63,7 @@ class Variants(SuggestsNames):
         executor: Any = None,
         resume: MapResult | Resumable = None,
         redo: Sequence[str] = (),
+        anyway: bool = False,
         timeout: float | None = None,
         record: PathLike | None = None,
         replay: PathLike | None = None,
@@ -96,6 +97,7 @@ class Variants(SuggestsNames):
             reuse=reuse,
             only=only,
             redo=redo,
+            anyway=anyway,
         )
         return self.start(make_only_row(join_inputs(inputs, variables)), settings, map_settings).run_to_end()
 
@@ -112,6 +114,7 @@ class Variants(SuggestsNames):
         executor: Any = None,
         resume: MapResult | Resumable = None,
         redo: Sequence[str] = (),
+        anyway: bool = False,
         timeout: float | None = None,
         record: PathLike | None = None,
         replay: PathLike | None = None,
@@ -142,6 +145,7 @@ class Variants(SuggestsNames):
             reuse=reuse,
             only=only,
             redo=redo,
+            anyway=anyway,
         )
         return self.start(rows, settings, map_settings).run_to_end()
 

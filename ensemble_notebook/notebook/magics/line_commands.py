@@ -89,10 +89,10 @@ LINE_COMMANDS: Final = (
     LineCommand("models", "", "what the model specs come to here, as a DataFrame", "about_commands:list_models"),
     LineCommand(
         "resume",
-        "RUN [-o NAME] [--redo TOOL]",
+        "RUN [-o NAME] [--redo TOOL] [--anyway]",
         "go on with a run that was stopped, or failed",
         "run_commands:resume_run",
-        ("-o", "--redo"),
+        ("-o", "--redo", "--anyway"),
     ),
 )
 

@@ -181,9 +181,10 @@ def export_run(words: Sequence[str], shell: Any) -> None:
 # --- ``%ensemble resume``: goes on with a run of a cell, in this notebook ---------------------------------------------
 
 
+_ANYWAY: Final = "--anyway"
 _USAGE: Final = (
-    f"%ensemble resume takes one run {WAYS}, and may take -o NAME, the variable for its output, and --redo TOOL, whose "
-    f"calls are made again although it is not known how they ended."
+    f"%ensemble resume takes one run {WAYS}, and may take -o NAME, the variable for its output, --redo TOOL, whose "
+    f"calls are made again although it is not known how they ended, and --anyway, although another run resumes it now."
 )
 
 
@@ -198,6 +199,7 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
         StoreError: there is no such run.
         EnsembleError: what the run raises.
     """
+    words, anyway = [each for each in words if each != _ANYWAY], _ANYWAY in words
     word, out, redo = _read_words(words)
     run = find_remembered(word, shell)
     check_resumable(run)  # without texts its cell is not kept either
@@ -220,7 +222,7 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
     )
     magics = shell.magics_manager.registry["EnsembleMagics"]
     try:
-        magics.run_again(origin, options, {"resume": run.run_id, "redo": redo})
+        magics.run_again(origin, options, {"resume": run.run_id, "redo": redo, "anyway": anyway})
     except CellError as error:
         raise ValidationError(_describe_missing(run, origin, error)) from None
     output: EnsembleOutput = shell.user_ns[out]

@@ -161,6 +161,15 @@ def _describe(pid: int) -> str:
     return json.dumps({"host": platform.node(), "pid": pid, "start": _find_start(pid)})
 
 
+def describe_process(description: str) -> str:
+    """The process that was described so, for people."""
+    known = _read(description)
+    if description == describe_owner():
+        return "this process"
+    place = "" if known.get("host") == platform.node() else f" on {known.get('host')}"
+    return f"process {known.get('pid')}{place}"
+
+
 def is_alive(description: str, seen_at: float) -> bool:
     """Whether the process that was described so lives; `seen_at` (seconds since 1970) is its last sign of life."""
     known = _read(description)

@@ -16,11 +16,12 @@ from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.trace.codec.event_codec import format_instant, make_secret_search, to_plain
 from ensemble_notebook.trace.codec.event_groups import read_groups, write_events
-from ensemble_notebook.trace.codec.records import write_plain, write_record
+from ensemble_notebook.trace.codec.records import read_value, write_plain, write_record
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.store.run_facts import RunFacts, RunSummary, describe_owner
+from ensemble_notebook.trace.store.run_facts import RunFacts, RunSummary, describe_owner, describe_process, is_alive
 from ensemble_notebook.trace.store.run_writer import (
     FinishedTask,
     MakeDocument,
@@ -309,6 +310,41 @@ def show_life(run_ids: Iterable[str]) -> Statement:
     """Note that the process of these runs lives."""
     now = time.time()
     return "UPDATE runs SET seen_at = ? WHERE run_id = ?", [(now, run_id) for run_id in run_ids]
+
+
+def check_unclaimed(connection: sqlite3.Connection, run_id: str) -> None:
+    """Check that no run goes on with this one now; the claim of one whose process is gone is none.
+
+    Raises:
+        ValidationError: one does; says which, and where.
+    """
+    rows = connection.execute(
+        "SELECT owner, seen_at, facts FROM runs WHERE status = 'running' AND run_id != ?", (run_id,)
+    )
+    for owner, seen_at, text in rows:
+        facts = read_value(json.loads(text), RunFacts)
+        if facts.resumed_from == run_id and is_alive(owner, seen_at):
+            origin = facts.origin
+            cell = "" if origin is None else ", ".join(filter(None, (origin.cell, origin.notebook)))
+            where = f"{describe_process(owner)}, {cell}" if cell else describe_process(owner)
+            raise ValidationError(
+                f"Run {run_id} is resumed already: run {facts.run_id} in {where} has gone on with it since "
+                f"{facts.started_at:%H:%M:%S} UTC, and both would pay for the rest. Wait for its end, or resume with "
+                f"anyway=True."
+            )
+
+
+def begin_resuming(connection: sqlite3.Connection, facts: RunFacts, *, is_only: bool) -> None:
+    """Begin a run that goes on with another one: from here on it has what that one has.
+
+    Raises:
+        ValidationError: it `is_only` to go on where no other run does so, and one does.
+    """
+    with transaction(connection):
+        if is_only and facts.resumed_from is not None:
+            check_unclaimed(connection, facts.resumed_from)
+        for statement, rows in _begin_run(facts):
+            connection.executemany(statement, rows)
 
 
 def write_exchange(connection: sqlite3.Connection, run_id: str, make_document: MakeDocument) -> None:

@@ -73,19 +73,52 @@ class RunStore:
         """The configured store; None where it is switched off."""
         return None if find_store() is None else cls.open()
 
-    def begin(self, facts: RunFacts) -> RunWriter:
-        """Begin to write a run. Returns at once and never raises: what is wrong with the file, the writer tells."""
+    def check_unclaimed(self, run_id: str) -> None:
+        """Check that no run goes on with this one now.
+
+        Raises:
+            ValidationError: one does; says which, and where.
+            StoreError: the store can't be read.
+        """
+        from ensemble_notebook.trace.store.run_rows import check_unclaimed
+
+        self._read(lambda connection: check_unclaimed(connection, run_id), None)
+
+    def begin(self, facts: RunFacts, *, is_only: bool = True) -> RunWriter:
+        """Begin to write a run. What is wrong with the file, the writer tells.
+
+        Returns at once, but where the run goes on with another one: what that one has is its own from here on.
+
+        Args:
+            facts: of the run.
+            is_only: whether to refuse to go on with a run that another one goes on with.
+
+        Raises:
+            ValidationError: it is refused; says why.
+        """
         from ensemble_notebook.trace.store.store_writer import StoreWriter
 
+        has_begun = facts.resumed_from is not None and self._begin_resuming(facts, is_only=is_only)
         with self._lock:
             if self._writer is None or self._keeper is None:
                 self._writer, self._keeper = StoreWriter(self.path), TableKeeper(self.path)
             keep_late = partial(self._keep_late, facts.run_id)
             run, keeper = RunWriter(facts, self._writer.intake, keep_late), self._keeper
             keeper.begin()
-            self._writer.begin(run)
+            self._writer.begin(run, has_begun=has_begun)
         run.closed.add_done_callback(lambda _: keeper.end(run.facts.run_id, is_written=not run.is_given_up))
         return run
+
+    def _begin_resuming(self, facts: RunFacts, *, is_only: bool) -> bool:
+        """Whether the run is in the file, so that no other one goes on from there; else the writer tries again."""
+        from ensemble_notebook.trace.store.run_rows import begin_resuming
+
+        try:
+            with self._open() as connection:
+                begin_resuming(connection, facts, is_only=is_only)
+        except StoreError:
+            return False
+        return True
 
     def _keep_late(self, run_id: str, make_document: MakeDocument) -> None:
         """Add an exchange to a run that has been written to its end."""

@@ -213,9 +213,11 @@ class StoreWriter:
         self._shown_at = time.monotonic()
         self._trimmed_at = -INTERVAL_S
 
-    def begin(self, run: RunWriter) -> None:
-        """Take up a run; nothing has to be there yet."""
+    def begin(self, run: RunWriter, *, has_begun: bool = False) -> None:
+        """Take up a run; nothing has to be there yet, in the file neither unless it `has_begun`."""
         with self._lock:
+            if has_begun:
+                self._begun.add(run)
             self.intake.add(run)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="ensemble-store", daemon=True)
