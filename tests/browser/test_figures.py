@@ -1,10 +1,13 @@
-"""Figures are as wide as their place, whoever makes that narrower: the window, or a side panel (T26)."""
+"""Figures are as wide as their place (T26), and the texts of a picture of a run stand beside each other (T13)."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
+from ensemble_notebook.notebook.picture.svg_picture import draw_svg
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.browser.cell import LOAD, REPORT, TEAM
 from tests.browser.conftest import Opener
 from tests.browser.lab import Notebook, photograph, wait_for
@@ -81,3 +84,38 @@ def test_a_saved_figure_follows_the_window_without_a_kernel(page: Page, open_in_
         page.set_viewport_size({"width": width, "height": 1000})
         wait_until_figures_fit(notebook)
     photograph("notebook-7-figures-light", page)
+
+
+# The pairs of texts of a picture that stand in one line and over each other.
+_FIND_COVERED = """() => {
+    const texts = [...document.querySelectorAll("text")];
+    const boxes = texts.map((each) => [each.textContent, each.getBoundingClientRect()]);
+    return boxes.flatMap(([one, a], k) => boxes.slice(k + 1)
+        .filter(([, b]) => a.left < b.right && b.left < a.right && Math.abs(a.bottom - b.bottom) < 8)
+        .map(([other]) => [one, other]));
+}"""
+NAMES = (
+    "wwwwwwwwwwwwwwwwwwwwwwww",
+    "WWWWWWWWWWWWWWWWWWWWWWWW",
+    "Compare the prices of all",
+    "潮汐的三个事实潮汐的三个事实潮汐的三个事实",
+    "im" * 20,
+)
+AGENTS = (
+    "MMMMMMMMMMMMMMMMMMMM",
+    "Chief Financial Comptroller",
+    "wwwwwwwwwwwwwwwwwww",
+    "研究员研究员研究员研究员研究员",
+    "Al",
+)
+
+
+def test_t13_no_text_of_a_picture_stands_over_another_one(page: Page) -> None:
+    build = EventBuilder(dict.fromkeys(NAMES, ()), agents=dict(zip(NAMES, AGENTS, strict=True)))
+    for name in NAMES:
+        with build.task(name):
+            build.wait(1)
+    page.set_content(draw_svg(ExecutionTrace.from_events(build.finish())))
+    assert page.locator("text", has_text="…").count() >= len(NAMES)
+    assert page.evaluate(_FIND_COVERED) == []
+    photograph("svg-names", page)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from html.parser import HTMLParser
+from itertools import combinations
 from typing import Any
 from xml.etree import ElementTree
 
@@ -22,7 +23,7 @@ from ensemble_notebook.evaluation.agreement import describe_judge, measure_agree
 from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
 from ensemble_notebook.evaluation.scored_runs import Ending, ScoredRun, ask
 from ensemble_notebook.evaluation.summary import summarize
-from ensemble_notebook.notebook.picture.verdict_picture import draw_text, make_comparison_bundle
+from ensemble_notebook.notebook.picture.verdict_picture import draw_quality, draw_text, make_comparison_bundle
 from tests.support.scored_runs import CUT, FAILED, compare, make_record, make_runs
 
 T, F = True, False
@@ -456,6 +457,29 @@ def test_v12_a_page_without_drawings_reads_as_a_text() -> None:
     )
     drawn = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + len("</svg>")])
     assert {each.text for each in drawn if each.tag == "text"} == {"0", "+15 points", "as one", "other"}
+
+
+def test_v12_names_of_variants_of_like_cost_and_quality_are_not_written_over_each_other() -> None:
+    a, b = flip(120, 14, 4)
+    names = ("short", "a variant whose name is long", "cheap", "one that costs a little more", "another")
+    costs = (0.0110, 0.0112, 0.0010, 0.0113, 0.0111)
+    first, *others = (
+        (name, make_runs(b if number % 2 else a, cost=cost))
+        for number, (name, cost) in enumerate(zip(names, costs, strict=True))
+    )
+    question = ask(first[1], None, None, None)
+    found = Comparison([compare_sides(first, each, question, currency="USD") for each in others])
+    drawn = ElementTree.fromstring(draw_quality(found))
+    boxes = []
+    for each in drawn.iter("text"):
+        if each.text in names:
+            x, y, width = float(each.attrib["x"]), float(each.attrib["y"]), 7 * len(each.text)
+            left = x - width if each.attrib["text-anchor"] == "end" else x
+            assert 0 <= left <= left + width <= 460
+            boxes.append((left, left + width, y))
+    assert len(boxes) == len(names)
+    for (left, right, y), (other_left, other_right, other_y) in combinations(boxes, 2):
+        assert right <= other_left or other_right <= left or abs(y - other_y) >= 12
 
 
 def test_drawing_in_characters_has_a_line_for_each_comparison() -> None:

@@ -7,10 +7,11 @@ Whatever a model or a person wrote is escaped.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
+from unicodedata import east_asian_width
 
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import remove_control_characters
@@ -37,13 +38,12 @@ WIDTH: Final = 1000
 MARGIN: Final = 20
 LINE: Final = 24
 NOTE: Final = 18
-BARS_FROM: Final = 300
+BARS_FROM: Final = 320
 BARS_TO: Final = 760
-AGENTS_FROM: Final = 190
+AGENTS_FROM: Final = 204
 MOST_TICKS: Final = 7
-LONGEST_NAME: Final = 24
-LONGEST_AGENT: Final = 15
 LONGEST_LINE: Final = 150
+LONGEST_TITLE: Final = 48
 
 _STYLE: Final = """
 svg { font: 13px system-ui, sans-serif; }
@@ -134,11 +134,12 @@ class _Drawing:
         self._close_bands(line.depth)
         x = MARGIN + 14 * line.depth
         color = _STATUS_COLORS.get(line.status, IDLE_COLOR)
-        name = f"{'↳ ' if line.is_worker else ''}{_clean(line.name, LONGEST_NAME - 2 * line.depth)}"
         mark = f'<tspan style="fill:{color}">{MARKS[line.status]}</tspan>'
         look = "ink phase" if line.is_phase else "ink"
+        room = (AGENTS_FROM if line.agent else BARS_FROM) - x - _measure(f"{MARKS[line.status]}  ")
+        name = escape(_fit(f"{'↳ ' if line.is_worker else ''}{line.name}", room / (_BOLD if line.is_phase else 1)))
         self._elements.append(f'<text class="{look}" x="{x}" y="{self.y + 14:g}">{mark} {name}</text>')
-        self._write(line.agent, AGENTS_FROM, "faint", LONGEST_AGENT)
+        self._write(_fit(line.agent, BARS_FROM - AGENTS_FROM - _measure(" ")), AGENTS_FROM, "faint")
         if not line.is_phase:
             self._draw_bar(join_rows(place), place.parts, "round" if line.is_reviewer else "draft")
         elif place.row.get("rounds"):
@@ -217,7 +218,7 @@ class _Drawing:
         if row["status"] == "error" and kind not in ("task", BACKOFF):
             kind, color = "failed", ERROR_COLOR
         self._drawn.add(kind)
-        told = _clean(f"{name}, {format_duration(stop - start)}", LONGEST_NAME * 2)
+        told = _clean(f"{name}, {format_duration(stop - start)}", LONGEST_TITLE)
         self._elements.append(
             f'<rect x="{left:.1f}" y="{self.y + 10 - height / 2:g}" width="{max(right - left, 1.5):.1f}" '
             f'height="{height}" rx="{min(2, height // 2)}" style="fill:{color}"><title>{told}</title></rect>'
@@ -239,6 +240,33 @@ def _list_ticks(end: float) -> list[float]:
 def _find_columns(cells: Sequence[Any]) -> list[float]:
     """Where the cells beside the bars end, the last one at the margin."""
     return [WIDTH - MARGIN - 80.0 * (len(cells) - 1 - number) for number in range(len(cells))]
+
+
+# How wide letters are at 13 px, in the widest font that systems have for their own words: DejaVu Sans, as Linux has it.
+_BOLD: Final = 1.12
+_WIDTHS: Final[Mapping[str, float]] = {
+    **dict.fromkeys("ijlI|.,:;'` ", 4.5),
+    **dict.fromkeys('frt()[]{}-!/\\"', 5.6),
+    **dict.fromkeys("mwMW@%…—↳✓", 13.0),
+}
+
+
+def _measure(text: str) -> float:
+    """About how wide a text is, in pixels, and rather more than less."""
+    return sum(
+        _WIDTHS.get(each) or (13.0 if east_asian_width(each) in "WF" else 10.0 if each.isupper() else 8.4)
+        for each in text
+    )
+
+
+def _fit(text: str, room: float) -> str:
+    """As much of a text as there is room for, in pixels, with an ellipsis where that is not all."""
+    plain = " ".join(remove_control_characters(text).split())
+    if _measure(plain) <= room:
+        return plain
+    while plain and _measure(f"{plain}…") > room:
+        plain = plain[:-1]
+    return f"{plain.rstrip()}…"
 
 
 def _clean(text: str, longest: int = 200) -> str:

@@ -6,7 +6,6 @@ out, the sentence and the table say the same; where it leaves out their elements
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -35,10 +34,13 @@ if TYPE_CHECKING:
 _WIDTH: Final = 460
 _LINE: Final = 26
 _LEFT: Final = 120
-_LONGEST_NAME: Final = 18
+_LONGEST_TEXT: Final = 36
 _HEIGHT: Final = 220
 _MARGIN: Final = 14
 _LABEL: Final = 14
+_BESIDE: Final = 9
+_LETTER: Final = 7.5
+"""How wide a letter is on average where a font is wide; most are narrower."""
 _SIDE_BY_SIDE: Final = "display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start;margin-top:6px"
 _SHADES: Final = (TONE_COLORS["model"], TONE_COLORS["tool"], TONE_COLORS["person"], DONE_COLOR, ERROR_COLOR, IDLE_COLOR)
 _HEADS: Final = (
@@ -261,12 +263,18 @@ class _Label:
 
 
 def _write_labels(labels: Sequence[_Label]) -> Iterator[Html]:
-    """Names beside dots, one below the other where they would lie over each other."""
-    last_x = last_y = -math.inf
+    """Names beside dots, on the side that has room, one below the other where they would lie over each other."""
+    placed: list[tuple[float, float, float]] = []
     for label in sorted(labels, key=lambda each: each.y):
-        y = max(label.y, last_y + _LABEL) if abs(label.x - last_x) < _LEFT else label.y
-        last_x, last_y = label.x, y
-        yield from (_connect("; "), _write(label.x + 9, y + 4, label.name), _connect(label.said))
+        width = min(len(label.name), _LONGEST_TEXT) * _LETTER
+        is_left = label.x + _BESIDE + width > _WIDTH and label.x - _BESIDE - width > 0
+        left, y = label.x - _BESIDE - width if is_left else label.x + _BESIDE, label.y
+        for other_left, other_right, other_y in placed:  # from the highest on, so that one move is enough for each
+            if left < other_right and other_left < left + width and y < other_y + _LABEL:
+                y = other_y + _LABEL
+        placed.append((left, left + width, y))
+        at, anchor = (label.x - _BESIDE, "end") if is_left else (left, "start")
+        yield from (_connect("; "), _write(at, y + 4, label.name, anchor=anchor), _connect(label.said))
 
 
 def _connect(words: str) -> Html:
@@ -289,7 +297,7 @@ def _frame(title: str, height: float, parts: Sequence[Html]) -> Html:
 
 
 def _write(x: float, y: float, text: str, *, anchor: str = "start", is_faint: bool = False) -> Html:
-    plain = text if len(text) <= _LONGEST_NAME * 2 else f"{text[: _LONGEST_NAME * 2 - 1]}…"
+    plain = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
     style = f"fill:currentColor{f';{FAINT}' if is_faint else ''}"
     return Html(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" style="{style}">{_escape(plain)}</text>')
 

@@ -3,7 +3,7 @@
 // Holds W2, W3 and W22: each meaning by shape as well as by colour, work between rows, names by what was done.
 
 import { beforeAll, describe, expect, it } from "vitest";
-import { paint, silenceCanvas } from "../testing/painting";
+import { paint, silenceCanvas, theme } from "../testing/painting";
 import { row, ROWS, stored } from "../testing/runs";
 import { LayoutBuilder } from "../layout/layout-builder";
 import { PALETTES } from "../theme/palette";
@@ -11,6 +11,25 @@ import type { Row } from "../wire/rows";
 import type { Scene } from "./scene";
 
 beforeAll(silenceCanvas);
+
+it("writes in the colours of words alone, and on bars in those that fit their hues (W2)", () => {
+  const rows = [
+    ...ROWS,
+    row({ span_id: "x", kind: "task", agent: "A", start_ms: 0, end_ms: 1500 }),
+    row({ span_id: "l", kind: "llm", parent_id: "x", start_ms: 0, end_ms: 1500 }),
+    row({ span_id: "w", kind: "wait", parent_id: "l", wait_kind: "rate_limit", start_ms: 0, end_ms: 400 }),
+    row({ span_id: "a", kind: "attempt", parent_id: "l", attempt: 1, status: "error", retry_reason: "429", backoff_ms: 500, start_ms: 400, end_ms: 500 }),
+    row({ span_id: "b", kind: "attempt", parent_id: "l", attempt: 2, start_ms: 1000, end_ms: 1200 }),
+    row({ span_id: "v", kind: "wait", parent_id: "l", wait_kind: "budget", start_ms: 1200 }),
+    row({ span_id: "q", kind: "task", status: "skipped", reason: "phase a failed", end_ms: 500 }),
+    row({ span_id: "r", kind: "review", parent_id: "x", status: "waiting", start_ms: 600 }),
+  ];
+  const labelColors = { llm: "on llm", tool: "on tool", error: "on error", wait: "on wait", idle: "on idle" };
+  const { places } = paint(rows, { theme: { ...theme, labelColors } });
+  expect(places.map(({ text }) => text).join()).toMatch(/rate limit.*429/);
+  const words = new Set([theme.text, theme.muted, theme.background, ...Object.values(labelColors)]);
+  expect(places.filter(({ style }) => !words.has(style as string))).toEqual([]);
+});
 
 it("says in a row without a bar what it waits for, and no longer what is done", () => {
   expect(paint(ROWS).texts).toContain("after web");

@@ -38,7 +38,7 @@ export function drawGap(surface: Surface, mark: Mark, whole: Box): void {
   ctx.lineCap = "butt";
   const outside = causes.find((text) => text && mark.to === null && box.x + box.w + 8 + measure(surface, text) < surface.width);
   if (!label && outside) {
-    ctx.fillStyle = hue;
+    ctx.fillStyle = theme.muted;
     ctx.fillText(outside, box.x + box.w + 8, middle);
   }
   if (!label) return;
@@ -48,7 +48,7 @@ export function drawGap(surface: Surface, mark: Mark, whole: Box): void {
     ctx.lineWidth = 4;
     ctx.strokeText(label, box.x + box.w / 2, middle);
   }
-  ctx.fillStyle = mark.shape === "between" ? theme.muted : hue;
+  ctx.fillStyle = theme.muted;
   ctx.fillText(label, box.x + box.w / 2, middle);
   ctx.textAlign = "left";
 }

@@ -11,7 +11,7 @@ import type { Row } from "../wire/rows";
 import { run, stored } from "./runs";
 
 const hues = PALETTES.light;
-const theme: Theme = {
+export const theme: Theme = {
   colorScheme: "light", font: "sans-serif", background: "#fff", text: "#111", muted: "#555", accent: "#00f", hues, labelColors: hues,
 };
 
@@ -19,7 +19,7 @@ const theme: Theme = {
 export class RecordingContext {
   readonly texts: string[] = [];
   readonly rects: { style: unknown; x: number; w: number; h: number }[] = [];
-  readonly places: { text: string; x: number }[] = [];
+  readonly places: { text: string; x: number; style: unknown }[] = [];
   /** The colours of fills, each as often as it was set. */
   readonly set: unknown[] = [];
   readonly dashes: number[][] = [];
@@ -49,7 +49,7 @@ export class RecordingContext {
   readonly measureText = (text: string): { width: number } => ({ width: text.length * 6 });
   readonly fillText = (text: string, x: number): void => {
     this.texts.push(text);
-    this.places.push({ text, x });
+    this.places.push({ text, x, style: this.style });
   };
   readonly fillRect = (x: number, _y: number, w: number, h: number): void => void this.rects.push({ style: this.style, x, w, h });
   readonly setLineDash = (dash: number[]): void => void this.dashes.push(dash);
