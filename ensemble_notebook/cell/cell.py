@@ -61,7 +61,10 @@ class Cell:
     def plan(self) -> ExecutionPlan:
         """What a run would do. Imports and calls nothing."""
         plan = make_plan(self.graph, self.inputs, list_known_items(self.graph, self.inputs))
-        return replace(plan, preview=PlanPreview(tools=list_tools(plan, self.graph)))
+        from ensemble_notebook.ensemble.run_preparation import list_gate_warnings
+
+        warnings = list_gate_warnings(self.definition, self.graph)
+        return replace(plan, preview=PlanPreview(tools=list_tools(plan, self.graph), warnings=warnings))
 
     def estimate(self, name: str | None = None) -> CostEstimate | None:
         """What a run would take; None where nobody can tell without importing what the cell names.

@@ -141,7 +141,7 @@ def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
         raise UnwritableValueError(f"it {fault}")
     if is_table(value):
         return _write_table(value, max_table_chars)
-    if isinstance(value, Mapping | list | tuple) or _is_record(value) or _is_array(value):
+    if isinstance(value, Mapping | list | tuple) or is_record(value) or _is_array(value):
         return _write_json(value, max_table_chars)
     return ValueText(str(value))
 
@@ -164,9 +164,9 @@ def _write_json(value: Any, max_table_chars: int | None) -> ValueText:
 
     def to_plain(inner: Any) -> Any:
         """Convert what JSON does not know to what it does."""
-        if callable(dump := getattr(inner, "model_dump", None)) and _is_record(inner):
+        if callable(dump := getattr(inner, "model_dump", None)) and is_record(inner):
             return dump()
-        if _is_record(inner):
+        if is_record(inner):
             return {each.name: getattr(inner, each.name) for each in dataclasses.fields(inner)}
         if isinstance(inner, Mapping):
             return dict(inner)
@@ -217,7 +217,7 @@ def _to_csv(table: Any, count: int) -> str:
     return str(rows.to_csv(index=not is_numbering, header=has_header, lineterminator="\n")).rstrip("\n")
 
 
-def _is_record(value: Any) -> bool:
+def is_record(value: Any) -> bool:
     """True for an object of a dataclass or of a pydantic model."""
     if isinstance(value, type):
         return False

@@ -32,7 +32,7 @@ from ensemble_notebook.engine.task.handler_runner import leave_with
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.run_checks import check_runnable
 from ensemble_notebook.ensemble.run_handle import RunHandle
-from ensemble_notebook.ensemble.run_preparation import ask_person_here, make_run_spec, make_source
+from ensemble_notebook.ensemble.run_preparation import ask_person_here, list_gate_warnings, make_run_spec, make_source
 from ensemble_notebook.ensemble.run_settings import (
     Continuable,
     Inputs,
@@ -595,12 +595,13 @@ class Ensemble(RunnableEnsemble):
         """Check the rules between the objects, and that every model is available here.
 
         Returns:
-            Warnings about what is unusual but can run.
+            Warnings about what is unusual but can run, and about gates at which nobody can be asked here.
 
         Raises:
             ValidationError: with all problems that were found.
         """
-        return check_runnable(self, make_source(RunSettings()))[1]
+        graph, warnings = check_runnable(self, make_source(RunSettings()))
+        return (*warnings, *list_gate_warnings(self, graph))
 
     def plan(self, /, inputs: Inputs = None, **variables: Any) -> ExecutionPlan:
         """Plan a run without running it. Variables without a value stay as they are.
@@ -619,7 +620,8 @@ class Ensemble(RunnableEnsemble):
         if any(node.agent is not None or node.nested is not None for node in graph.tasks):
             with suppress(Exception):  # without a key, say: a plan needs none
                 likely = self._estimate(graph, written, items)
-        return replace(plan, preview=PlanPreview(tools=list_tools(plan, graph), estimate=likely))
+        warnings = list_gate_warnings(self, graph)
+        return replace(plan, preview=PlanPreview(tools=list_tools(plan, graph), estimate=likely, warnings=warnings))
 
     def estimate(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -81,6 +81,22 @@ def ask_person_here(setting: RunSettings) -> RunSettings:
     if setting.review_handler is not None or find_parent_run() is not None or (person := find_person()) is None:
         return setting
     return replace(setting, review_handler=person.reviewer)
+
+
+def list_gate_warnings(ensemble: EnsembleDefinition, graph: Graph) -> tuple[str, ...]:
+    """What is said, before there is a run, of gates at which nobody could be asked if it began here."""
+    parent = find_parent_run()
+    has_person = parent is not None and parent.person is not None
+    is_asked = has_person or ask_person_here(RunSettings()).review_handler is not None
+    return () if is_asked else _name_gates(list_open_gates(ensemble, graph))
+
+
+def _name_gates(gates: Sequence[str]) -> tuple[str, ...]:
+    if not gates:
+        return ()
+    more = f" and {len(gates) - _MOST_NAMED} more" if len(gates) > _MOST_NAMED else ""
+    there = "There is a review" if len(gates) == 1 else "There are reviews"
+    return (f"{there} of {', '.join(gates[:_MOST_NAMED])}{more}, and {NOBODY_HERE}.",)
 
 
 def make_source(setting: RunSettings) -> ChatSource:
@@ -279,11 +295,7 @@ class PreparedEnsemble:
             if gates or is_asking:
                 raise ValidationError(_TEXTLESS)
             return ()
-        if not gates or self._replayed_from is not None:
-            return ()
-        more = f" and {len(gates) - _MOST_NAMED} more" if len(gates) > _MOST_NAMED else ""
-        there = "There is a review" if len(gates) == 1 else "There are reviews"
-        return (f"{there} of {', '.join(gates[:_MOST_NAMED])}{more}, and {NOBODY_HERE}.",)
+        return () if self._replayed_from is not None else _name_gates(gates)
 
     @property
     def only(self) -> GraphPart | None:

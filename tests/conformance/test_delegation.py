@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from ensemble_notebook import (
     Agent,
@@ -206,6 +207,32 @@ def test_e23_artifacts_are_the_structured_results_of_the_worker_s_tools_and_its_
         "parsed_output": {"total": 300},
     }
     assert completed.to_dict()["response"]["artifacts"]["weigh"] == {"fruit": "pear", "grams": 150}
+
+
+class Weight(BaseModel):
+    grams: int
+
+
+def test_e23_artifacts_are_what_tools_give_as_mappings_and_objects_too() -> None:
+    def measure(fruit: str) -> dict[str, int]:
+        """Measure it."""
+        return {"length_mm": 90}
+
+    def put_on_scales(fruit: str) -> Weight:
+        """Weigh it."""
+        return Weight(grams=150)
+
+    def smell(fruit: str) -> str:
+        """Smell it."""
+        return "sweet"
+
+    tools = [measure, put_on_scales, smell]
+    calls = [ToolUse(each.__name__, {"fruit": "pear"}) for each in tools]
+    mate = Agent(role="Mate", goal="Help", llm=scripted(Reply(calls=calls), "Done."), tools=tools)
+    boss = Agent(role="Boss", goal="Lead", llm=scripted(ask("Mate"), "Led."), allow_delegation=True)
+    output = run(Task.of("Describe it", agent=boss), agents=[boss, mate])
+    (completed,) = of(output, DelegationCompleted)
+    assert dict(completed.response.artifacts) == {"measure": {"length_mm": 90}, "put_on_scales": Weight(grams=150)}
 
 
 def test_e23_an_answer_in_words_alone_has_no_artifacts() -> None:

@@ -46,6 +46,21 @@ NOBODY = "nobody can be asked here: give review_handler=..., or resume where som
 EARLY = (RunStatus.EXITED_EARLY, ExitReason.NOBODY_TO_ASK)
 
 
+def test_e45_validate_and_the_plan_name_gates_at_which_nobody_can_be_asked() -> None:
+    inner = Ensemble(tasks=[done("sign", review=Review("after"))])
+    ensemble = Ensemble(tasks=[done("send", review=Review("before")), Task(name="whole", ensemble=inner)])
+    said = f"There are reviews of 'send', 'sign', and {NOBODY}."
+    assert said in ensemble.validate()
+    plan = ensemble.plan()
+    assert plan.preview is not None
+    assert plan.preview.warnings == (said,)
+    shown = plan._repr_mimebundle_()
+    assert f"! {said}" in shown["text/plain"]
+    assert "nobody can be asked here" in shown["text/html"]
+    answered = Ensemble(tasks=[done("send", review=Review("before"))], review_handler=auto_review())
+    assert not any(NOBODY in each for each in (*answered.validate(), *answered.plan().preview.warnings))  # type: ignore[union-attr]
+
+
 class Post:
     """A letter that is sent only where somebody allows it."""
 

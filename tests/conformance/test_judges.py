@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 
 from ensemble_notebook import CostConfiguration, Ensemble, RunStatus, ScoringError, Task, ValidationError, scorers
 from ensemble_notebook.testing.trace_invariants import find_violations
@@ -55,6 +56,17 @@ def make_judge(courts: Courts, text: str = "Judge {output}, which should be {exp
     kind = fields.pop("output_type", {"passed": "bool", "reason": "str"})
     task = Task.of(text, name="judge", output_type=kind)
     return Ensemble(tasks=[task], llm=courts.llm, name=fields.pop("name", "right"), **fields)
+
+
+def test_v9_the_model_of_a_judge_is_the_one_that_was_asked_where_it_does_not_name_itself() -> None:
+    task = Task.of("Judge {output}", name="judge", output_type={"passed": "bool"})
+    judge = Ensemble(tasks=[task], llm=GenericFakeChatModel(messages=iter(['{"passed": true}'])), name="right")
+    result = Ensemble(tasks=[Task.of("Say {word}")], llm="scripted").map([{"word": "tea"}], score=judge)
+    assert result.frames is not None
+    calls = result.frames.llm_calls
+    (asked,) = calls[calls.task == "judge"].model
+    assert result.frames.scores.model.tolist() == [asked]
+    assert isinstance(asked, str)
 
 
 FRESH = """

@@ -91,10 +91,12 @@ class PlanPreview(Record):
     Attributes:
         tools: by the role of an agent, the names that its model sees.
         estimate: what the run will take; None where nobody can tell.
+        warnings: what is odd about it here, such as gates at which nobody can be asked.
     """
 
     tools: Mapping[str, tuple[str, ...]]
     estimate: CostEstimate | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -33,6 +33,7 @@ from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolLeftRunning
 from ensemble_notebook.domain.value_text import (
     UnwritableValueError,
     describe_limited_table,
+    is_record,
     read_json,
     write_value,
     write_whole,
@@ -208,6 +209,8 @@ def _to_answer(tool: str, result: Any) -> ToolAnswer:
         if not result.is_success:
             return ToolAnswer(f"Error: {result.error_message or NO_REASON}", ToolOutcome.FAILURE)
         result, value = result.output, result.structured_output
+    elif isinstance(result, Mapping) or is_record(result):
+        value = result
     try:
         written = write_value(result, config.max_table_chars)
     except UnwritableValueError as error:

@@ -32,6 +32,7 @@ from ensemble_notebook.errors import Problem, RunInterrupted, StoreError, Valida
 from ensemble_notebook.evaluation.judge import Judgement, JudgeReader, fill_inputs, find_lacking_inputs, make_reader
 from ensemble_notebook.evaluation.scorer import Scorer, Subject, find_expected_column, find_lacking_columns
 from ensemble_notebook.evaluation.scoring import Scoring, score_run
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 _NO_BUDGET: Final = "the budget is used up"
 _DONE: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS, RunStatus.EXITED_EARLY})
@@ -220,7 +221,8 @@ class RowCalls:
             except RunInterrupted as stopped:
                 raise asyncio.CancelledError from stopped
             final: TaskOutput = find_final_output(output, f"The judge {scorer.shown}")
-        models = dict.fromkeys(str(each.model) for each in output.trace.spans if each.model)
+        calls = (each for each in output.trace.spans if each.kind is SpanKind.LLM)
+        models = dict.fromkeys(name for each in calls if (name := each.model or each.model_requested))
         return Judgement(
             value=final.parsed_output,
             model=", ".join(models) or None,

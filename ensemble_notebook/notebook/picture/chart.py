@@ -178,7 +178,7 @@ def make_plan_chart(plan: ExecutionPlan, title: str = "plan") -> Chart:
         axis=("first", "last"),
         heads=("after" if plan.phases else "reads", "model", "settings"),
         lines=shown,
-        notes=left_out,
+        notes=[*(() if plan.preview is None else plan.preview.warnings), *left_out],
     )
 
 
