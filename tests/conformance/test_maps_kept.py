@@ -149,7 +149,7 @@ def test_v10_rows_are_a_table_with_prefixed_inputs_outputs_and_scores(store_path
     assert list(rows.columns) == [
         *("variant", "row", "repeat", "status", "duration_ms", "input_tokens", "output_tokens", "cost"),
         *("error_type", "error", "http_status", "currency", "active_ms", "human_wait_ms", "idle_ms", "reused"),
-        *("map_run_id", "run_id"),
+        *("map_run_id", "run_id", "row_key"),
         *("input_count", "input_cost", "input_word", "output_size", "output_status", "score_cost"),
     ]
     assert rows.variant.tolist() == ["low"] * 4 + ["high"] * 4

@@ -228,6 +228,23 @@ def test_v12_maps_whose_values_are_not_kept_are_paired_by_a_digest_of_their_ids(
     assert "no rows paired, since no values are kept of them" in repr(gate)
 
 
+def test_v10_rows_of_many_maps_have_a_key_that_is_the_same_wherever_a_row_stands() -> None:
+    def find_keys(rows: list[dict[str, str]], **fields: object) -> list[str]:
+        made = make_asker(**fields).map(rows)
+        assert made.frames is not None
+        return [str(each) for each in made.frames.rows.row_key]
+
+    first = find_keys(count(1, 2, 1))
+    assert len(set(first)) == 3
+    assert find_keys(count(9, 1, 2, 1))[1:] == first
+    assert find_keys([{**each, "expected": "x"} for each in count(2, 1, 1)]) == [first[1], first[0], first[2]]
+    named = [{"id": each["q"], **each} for each in count(1, 2)]
+    by_id = find_keys(named)
+    assert find_keys([{**each, "q": "another"} for each in named[::-1]]) == by_id[::-1]
+    assert find_keys(named, capture_mode="metadata") == by_id
+    assert find_keys(count(1), capture_mode="metadata") == ["<NA>"]
+
+
 def test_v12_two_maps_are_looked_at_row_by_row() -> None:
     old, new = count(0, 1, 2, 3), [{"q": "new"}, *count(3, 1, 2)]
     before = make_asker(name="old").map(old, score={"s": lambda output: output.raw != "2"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -149,6 +149,25 @@ def pair_rows(earlier: KnownRows, later: KnownRows) -> RowPairs:
         new=tuple(each for each in later.names if each not in partners),
         gone=tuple(each for each in earlier.names if each not in taken),
     )
+
+
+def make_row_keys(rows: KnownRows) -> dict[str, str | None]:
+    """What is the same for a row of this map and its partner in another one of the same columns, by the row's name.
+
+    None where nothing is known of a row.
+    """
+    ids = next((found for name in (rows.identity.id, ID_COLUMN) if name and (found := rows.list_ids(name))), None)
+    if ids is None and not (rows.identity.keeps_values and rows.columns):
+        return dict.fromkeys(rows.names)
+    read = sorted(rows.read & {*rows.columns} or {*rows.columns} - NOT_READ)
+    own = ids or [None] * len(rows.names)
+    counts: Counter[str | None] = Counter()
+    made: dict[str, str | None] = {}
+    for name, given, text in zip(rows.names, own, rows.write_rows(read), strict=True):
+        key = given if given is not None or not rows.identity.keeps_values else digest_id(text)
+        counts[key] += 1
+        made[name] = key if counts[key] == 1 or key is None else f"{key}#{counts[key]}"
+    return made
 
 
 def _pair_none(earlier: KnownRows, later: KnownRows, reason: str) -> RowPairs:

@@ -19,14 +19,13 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskO
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask, make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.planning.map_design import EarlierRow
-from ensemble_notebook.domain.planning.row_pairs import RowIdentity
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, ScoredRun
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.score_history import ScoreHistory, make_score_history
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Failed
 from ensemble_notebook.evaluation.scorer import AnyScorers
-from ensemble_notebook.trace.analysis.map_rows import MapRow, get_design, list_map_rows
+from ensemble_notebook.trace.analysis.map_rows import MapRow, get_design, list_known_rows, list_map_rows
 from ensemble_notebook.trace.analysis.row_table import make_index
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.joined_frames import JoinedFrames
@@ -303,12 +302,7 @@ def _make_map_result(trace: ExecutionTrace, find_trace: FindTrace) -> MapResult:
         capture_mode=trace.capture_mode,
         input_names=design.inputs,
         score_records=trace.scores,
-        identity=RowIdentity(
-            id=design.id,
-            read=design.read,
-            digests={each.row: each.id_digest for each in design.rows},
-            keeps_values=trace.capture_mode is not CaptureMode.METADATA,
-        ),
+        identity=list_known_rows(design, keeps_values=trace.capture_mode is not CaptureMode.METADATA).identity,
     )
 
 

@@ -11,6 +11,7 @@ from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus, SpanStatus
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.map_design import MapDesign, PlannedRow
+from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowIdentity, make_row_keys, write_value
 from ensemble_notebook.errors import (
     BudgetExceededError,
     TaskExecutionError,
@@ -248,11 +249,13 @@ class TabledRow:
 
     Attributes:
         row: what it is of.
+        row_key: as `make_row_keys` has it.
         inputs, outputs: as JSON has them, by name; the text of an output without fields has an empty name.
         currency: of its cost.
     """
 
     row: MapRow
+    row_key: str | None
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
     currency: str | None
@@ -282,6 +285,12 @@ MAP_ROWS: Final = Table(
                     "category",
                     "label of the row, as the map calls it",
                     lambda each: each.row.planned.row or None,
+                ),
+                Column(
+                    "row_key",
+                    "string",
+                    "the same for the same row of another map of the same columns, wherever it stands: of its id, else "
+                    "of what its run read, numbered where rows are equal; NA where nothing of it is kept",
                 ),
                 Column("repeat", "Int64", "number of the repeat, from 1", "row.planned.repeat"),
                 Column(
@@ -317,15 +326,40 @@ _SPREAD: Final = ("input_NAME", "output_NAME", "score_NAME")
 def list_tabled_rows(fold: TraceFold, events: Iterable[ev.Event]) -> list[TabledRow]:
     """The rows of a map for its table; none of another run."""
     design, keeps_texts = get_design(fold), fold.capture_mode is not CaptureMode.METADATA
+    keys = make_row_keys(list_known_rows(design, keeps_values=keeps_texts))
     return [
         TabledRow(
             row=each,
+            row_key=keys[each.planned.row],
             inputs=to_plain(each.planned.inputs) if keeps_texts else dict.fromkeys(each.planned.inputs),
             outputs=_read_outputs(each, design) if keeps_texts else {_TEXT: None},
             currency=None if each.spending.cost is None else fold.currency,
         )
         for each in list_map_rows(fold, events)
     ]
+
+
+def list_known_rows(design: MapDesign, *, keeps_values: bool) -> KnownRows:
+    """What tells the rows of a map apart.
+
+    Args:
+        design: of the map.
+        keeps_values: whether the values of the rows are kept.
+    """
+    firsts: dict[str, PlannedRow] = {}
+    for each in design.rows:
+        firsts.setdefault(each.row, each)
+    return KnownRows(
+        names=[*firsts],
+        values=[{name: write_value(value) for name, value in each.inputs.items()} for each in firsts.values()],
+        columns=design.inputs,
+        identity=RowIdentity(
+            id=design.id,
+            read=design.read,
+            digests={name: each.id_digest for name, each in firsts.items()},
+            keeps_values=keeps_values,
+        ),
+    )
 
 
 def _read_outputs(row: MapRow, design: MapDesign) -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ def arrange(columns: Iterable[Column], *first: str) -> tuple[Column, ...]:
     places = {name: place for place, name in enumerate(order)}
 
     def find_place(column: Column) -> int:
-        is_id = column.name == "seq" or column.name.endswith("_id")
+        is_id = column.name == "seq" or column.name.endswith(("_id", "_key"))
         return places.get(column.name, len(places) + is_id)
 
     return tuple(sorted(columns, key=find_place))
