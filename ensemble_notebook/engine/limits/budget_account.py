@@ -304,7 +304,8 @@ class BudgetAdmission(Admission):
         limit = self._budget.limits[name]
         if not shortfall:
             return f"The budget's requests are used up: {limit} of {limit}. Raise its max_llm_calls."
-        whole = f"{limit:,} tokens" if name == "max_tokens" else format_money(limit, self._account.currency)
+        is_tokens = name == "max_tokens"
+        whole = pluralize(int(limit), "token") if is_tokens else format_money(limit, self._account.currency)
         return (
             f"{shortfall}. The budget of {whole} leaves too little to ask {self._port.name}. Raise the budget's "
             f"{name}, or let the model write less in one reply: its own max_tokens."
