@@ -314,6 +314,26 @@ def test_t3_a_refused_request_does_not_make_an_unknown_price_nothing(till: Till)
     assert load_traces().runs.cost.isna().all()
 
 
+def test_v11_t3_a_row_of_which_a_part_has_no_price_costs_nobody_knows_what(till: Till) -> None:
+    inner = Ensemble(tasks=[Task.of("Inside", name="in")], llm=till.spec("inner"))
+    tasks = [Task.of("Do {q}", name="do"), Task.of("Have it done", name="nest", ensemble=inner)]
+    ensemble = Ensemble(tasks=tasks, llm=till.spec("m", CHEAP))
+    result = ensemble.map([{"q": "1"}, {"q": "2"}], score={"ok": lambda output: True})
+    assert (result.frame.cost > 0).all()
+    assert result.summary().cost.isna().all()
+    again = ensemble.map([{"q": "1"}, {"q": "2"}, {"q": "3"}], score={"ok": lambda output: True}, resume=result)
+    assert again.summary().cost.isna().all()
+    priced = ensemble.variants({"a": {"task.nest.ensemble": inner.replace(cost=DEAR)}}).map([{"q": "1"}, {"q": "2"}])
+    assert (priced.summary().cost > 0).all()
+
+
+def test_t3_what_an_agent_costs_is_unknown_where_nothing_but_a_refusal_is_known(till: Till) -> None:
+    till.server.script(Answer.status(429, retry_after=0))
+    output = Ensemble(tasks=[Task.of("Do it")], llm=till.spec("m")).run()
+    agents = output.trace.frames.agents
+    assert (agents.cost.isna() & ~agents.cost_complete).all()
+
+
 def test_t10_openais_prices_are_those_at_its_own_address(till: Till) -> None:
     from langchain_openai import ChatOpenAI
 

@@ -24,6 +24,7 @@ class EarlierRow(Record):
         status: how that ended.
         output: of its final task.
         input_tokens, output_tokens, cost, duration_ms: what it took; None where nothing is known.
+        cost_complete: whether that is all of its cost; true in older maps.
         active_ms, human_wait_ms, idle_ms: the parts of its duration; None in older maps.
     """
 
@@ -34,6 +35,7 @@ class EarlierRow(Record):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: Decimal | None = None
+    cost_complete: bool = True
     duration_ms: float | None = None
     active_ms: float | None = None
     human_wait_ms: float | None = None

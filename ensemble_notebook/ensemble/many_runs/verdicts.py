@@ -302,6 +302,7 @@ def list_runs(result: ScoredResult, rows: Mapping[str, Hashable] = MappingProxyT
     for row in result:
         is_spent = not row.reused or row.spending is not None
         spending = result.get_spending(row)
+        is_priced = is_spent and spending.cost is not None and spending.cost_complete
         made.append(
             ScoredRun(
                 variant=row.variant or "",
@@ -309,7 +310,7 @@ def list_runs(result: ScoredResult, rows: Mapping[str, Hashable] = MappingProxyT
                 repeat=row.repeat or 1,
                 ending=_find_ending(row),
                 scores=scores.get(row.run_id or "", {}),
-                cost=None if spending.cost is None or not is_spent else float(spending.cost),
+                cost=float(spending.cost) if is_priced else None,
                 active_ms=spending.active_ms if is_spent else None,
             )
         )

@@ -75,9 +75,10 @@ class AgentStats:
 
     @property
     def cost(self) -> Decimal | None:
-        """The known part of what its requests cost; None where no part is known."""
-        known = [span.cost for span in self._by_kind[SpanKind.ATTEMPT] if span.cost is not None]
-        return sum(known, Decimal(0)) if known or not self._by_kind[SpanKind.ATTEMPT] else None
+        """The known part of what its requests cost; None where a price is unknown, and nothing else was paid for."""
+        costs = [span.cost for span in self._by_kind[SpanKind.ATTEMPT]]
+        known = sum((each for each in costs if each is not None), Decimal(0))
+        return None if None in costs and not known else known
 
     @property
     def cost_complete(self) -> bool:

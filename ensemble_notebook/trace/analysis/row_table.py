@@ -32,6 +32,7 @@ class RowSpending:
 
     Attributes:
         input_tokens, output_tokens, cost: the known part; None where nothing is known.
+        cost_complete: whether that is all of the cost.
         duration_ms: the time that was its run's own; None for what never ran.
         active_ms, human_wait_ms, idle_ms: its parts, as in `OwnTime`; None where that has no run.
     """
@@ -39,6 +40,7 @@ class RowSpending:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: Any = None
+    cost_complete: bool = True
     duration_ms: float | None = None
     active_ms: float | None = None
     human_wait_ms: float | None = None
@@ -167,6 +169,7 @@ def _read_spending(span: Span, run: Span | None, times: Mapping[str, OwnTime]) -
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,
         cost=totals.cost,
+        cost_complete=totals.cost_complete,
         **(parts if run is not None else {"duration_ms": span.own_ms}),
     )
 
