@@ -22,9 +22,9 @@ from ensemble_notebook.errors import remove_control_characters
 
 LONGEST_WORDS: Final = 300
 END_LIMIT_S: Final = 1.0
-HURRIED_END_LIMIT_S: Final = 0.3
-"""How long a server may take to end by itself once its input is closed; the second where the loop ends."""
+"""How long a server may take to end by itself once its input is closed, where nobody hurries."""
 
+_HURRIED_END_LIMIT_S: Final = 0.3
 _SIGNAL_LIMIT_S: Final = 0.4
 _INTERVAL_S: Final = 0.01
 _CHUNK: Final = 1 << 16
@@ -109,9 +109,13 @@ class ServerProcess:
         env: its whole environment.
         cwd: its folder; None: that of this process.
         errors: takes what it writes to its standard error.
+
+    Attributes:
+        end_limit_s: seconds that it has to end by itself; few, since who does not set it is cancelled or fails.
     """
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], cwd: str | None, errors: TextIO) -> None:
+        self.end_limit_s = _HURRIED_END_LIMIT_S
         self._command = list(command)
         self._settings: dict[str, Any] = {"env": dict(env), "cwd": cwd, "stderr": errors}
         self._process: subprocess.Popen[bytes] | None = None
@@ -151,8 +155,17 @@ class ServerProcess:
         return process
 
     async def __aexit__(self, *_: object) -> None:
-        """End it."""
-        await self.end(HURRIED_END_LIMIT_S)
+        """Close its input, and end it and all that it has started by signals where that is not enough.
+
+        A cancellation makes it quicker, and is not passed on.
+        """
+        try:
+            self._close(self._transports[-1])
+            if not await self._ends_within(self.end_limit_s):
+                self._signal(signal.SIGTERM)
+                await self._ends_within(_SIGNAL_LIMIT_S)
+        finally:
+            self._kill()
 
     def describe_printed(self) -> str:
         """What it printed where only messages may stand, for a sentence; empty where it did not."""
@@ -160,24 +173,6 @@ class ServerProcess:
             return ""
         more = self._messages.printed_count - 1
         return repr(self._messages.printed) + (f" and {pluralize(more, 'more line')}" if more else "")
-
-    async def end(self, limit_s: float) -> None:
-        """Close its input, and end it and all that it has started by signals where that is not enough.
-
-        A cancellation makes it quicker, and is not passed on. Does nothing once it has ended.
-
-        Args:
-            limit_s: seconds that it has to end by itself.
-        """
-        if self._process is None:
-            return
-        try:
-            self._close(self._transports[-1])
-            if not await self._ends_within(limit_s):
-                self._signal(signal.SIGTERM)
-                await self._ends_within(_SIGNAL_LIMIT_S)
-        finally:
-            self._kill()
 
     def _close(self, *transports: asyncio.ReadTransport | asyncio.WriteTransport) -> None:
         for each in transports:
@@ -213,7 +208,7 @@ class ServerProcess:
         for each in filter(None, (self._guard, self._process)):
             each.kill()
             with suppress(subprocess.TimeoutExpired):
-                each.wait(END_LIMIT_S)
+                each.wait(_SIGNAL_LIMIT_S)
         self._close(*self._transports)
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.close()

@@ -30,7 +30,7 @@ from ensemble_notebook.errors import (
     did_you_mean,
     summarize_error,
 )
-from ensemble_notebook.interop.mcp_process import END_LIMIT_S, HURRIED_END_LIMIT_S, ServerProcess, quote_line
+from ensemble_notebook.interop.mcp_process import END_LIMIT_S, ServerProcess, quote_line
 
 LONGEST_RESULT: Final = 100_000
 _PYTHONS: Final = ("python", "python3")
@@ -277,19 +277,15 @@ class McpSession:
 
     async def _live(self, ready: asyncio.Future[tuple[SourcedTool, ...]]) -> None:
         """The whole life of the connection, which must end in the task in which it began."""
-        limit_s = HURRIED_END_LIMIT_S  # as where it is cancelled: whoever does so ends the loop
         try:
             async with self._connect() as client:
-                try:
-                    self._client = client
-                    tools = await self._list_tools(client)
-                    if not ready.done():
-                        ready.set_result(tools)
-                    await self._closing.wait()
-                    limit_s = END_LIMIT_S
-                finally:  # first, since the end of the client waits for what it has said
-                    if self._process is not None:
-                        await self._process.end(limit_s)
+                self._client = client
+                tools = await self._list_tools(client)
+                if not ready.done():
+                    ready.set_result(tools)
+                await self._closing.wait()
+                if self._process is not None:
+                    self._process.end_limit_s = END_LIMIT_S  # nobody hurries, as whoever ends the loop does
         except Exception as error:  # noqa: BLE001 - whatever ends the connection is told to whoever waits for it
             if not ready.done():
                 ready.set_exception(EnsembleError(self._explain(error, "could not be opened")))
