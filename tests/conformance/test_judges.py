@@ -200,6 +200,12 @@ def test_v7_a_map_that_goes_on_asks_only_for_what_was_not_judged(courts: Courts)
     assert (same.frame.right.tolist(), courts.server.requests) == ([True, True], [])
     changed = make(courts).map(ROWS, score=make_judge(courts, "Judge {output} well"), resume=again)
     assert (changed.frame.right.tolist(), len(courts.server.requests)) == ([True, True], 2)
+    courts.server.requests.clear()
+    rows = [{**ROWS[1], "expected": "another"}, ROWS[0]]
+    told = make(courts).map(rows, score=judge, resume=again)
+    assert [each.run_id for each in told] == [again[1].run_id, again[0].run_id]
+    (asked,) = courts.server.requests  # a row that should come to something else is judged anew, and not run
+    assert "should be another" in asked.prompt
 
 
 def test_v7_judges_are_asked_here_where_rows_run_elsewhere(courts: Courts) -> None:

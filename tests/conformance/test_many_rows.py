@@ -29,6 +29,8 @@ from ensemble_notebook import (
     ValidationError,
 )
 from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
+from ensemble_notebook.ensemble.many_runs.rows import read_rows
+from ensemble_notebook.ensemble.many_runs.same_rows import list_remaining
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.conformance.scene import scripted
@@ -269,6 +271,18 @@ def test_e72_resume_takes_over_the_same_rows_wherever_they_stand_and_no_row_of_o
     calls.clear()
     make(work).map(numbered, resume=third)
     assert calls == ["n"]
+
+
+def test_e72_what_is_left_of_an_earlier_map_is_told_wherever_its_rows_stand() -> None:
+    def fail(given: TaskInput) -> str:
+        if given.inputs["topic"] == "b":
+            raise ValueError("no")
+        return "done"
+
+    earlier = make(fail).map([{"topic": each} for each in "abc"]).trace
+    assert earlier is not None
+    (left,) = list_remaining([None], read_rows([{"topic": each} for each in "ncab"]), None, None, [earlier])
+    assert [each.values["topic"] for each in left] == ["n", "b"]
 
 
 def test_e72_resume_takes_over_rows_whose_other_columns_no_text_names() -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.outputs.secrets import mask_named
 from ensemble_notebook.domain.planning.ensemble_rules import make_visible
 from ensemble_notebook.domain.planning.map_design import IndexLevel
@@ -20,7 +19,6 @@ from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.earlier_runs.reuse import name_repeat
 from ensemble_notebook.errors import PromptTemplateError, ValidationError, did_you_mean, find_nearest
 from ensemble_notebook.trace.codec.event_codec import to_plain
-from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 _LONGEST_NAME: Final = 60
 _MOST_NAMED: Final = 5
@@ -285,30 +283,6 @@ def name_runs(
                     name += "'"
                 taken.add(name)
                 yield name, place, row, repeat
-
-
-def list_remaining(
-    variants: Sequence[str | None], rows: Rows, repeats: int | None, earlier: Iterable[ExecutionTrace]
-) -> list[list[Row]]:
-    """List the rows that an earlier map has not done, for each variant. A row is the same by its name and description.
-
-    Args:
-        variants: their names.
-        rows: all of them.
-        repeats: how often each runs; None: once.
-        earlier: the map, and those that it went on with itself.
-    """
-    done = {
-        (span.name, span.description)
-        for trace in earlier
-        for span in trace.fold.spans.values()
-        if span.is_planned and span.nested_in is None and span.status is SpanStatus.OK
-    }
-    remaining: list[list[Row]] = [[] for _ in variants]
-    for name, place, row, _ in name_runs(variants, rows, repeats):
-        if (name, describe_row(row) or name) not in done:
-            remaining[place].append(row)
-    return remaining
 
 
 def describe_row(row: Row) -> str:

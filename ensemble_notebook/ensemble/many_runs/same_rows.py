@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Protocol
 
+from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.planning.map_design import EarlierRow
 from ensemble_notebook.domain.planning.row_pairs import (
@@ -17,8 +18,11 @@ from ensemble_notebook.domain.planning.row_pairs import (
     write_value,
 )
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
-from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, to_kept_value
+from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, name_runs, to_kept_value
+from ensemble_notebook.trace.analysis.map_rows import get_design
+from ensemble_notebook.trace.analysis.map_rows import list_known_rows as list_planned_rows
 from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowSpending
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 
 class Reader(Protocol):
@@ -139,6 +143,43 @@ def _reads_the_same(
         return False
     names = named | (now & before)
     return _is_same({each: inputs[each] for each in names}, {each: earlier[each] for each in names})
+
+
+def list_remaining(
+    variants: Sequence[str | None],
+    rows: Rows,
+    repeats: int | None,
+    id_column: str | None,
+    earlier: Iterable[ExecutionTrace],
+) -> list[list[Row]]:
+    """List the rows that an earlier map has not done with the same inputs, for each variant.
+
+    Args:
+        variants: their names.
+        rows: all of them.
+        repeats: how often each runs; None: once.
+        id_column: as for `identify_rows`.
+        earlier: the map, and those that it went on with itself.
+    """
+    here = list_known_rows(rows, RowIdentity(id=find_id_column(rows, id_column)))
+    done = {each for trace in earlier for each in _list_ended(trace, here)}
+    remaining: list[list[Row]] = [[] for _ in variants]
+    for _, place, row, repeat in name_runs(variants, rows, repeats):
+        if (variants[place], row.name, repeat or 1) not in done:
+            remaining[place].append(row)
+    return remaining
+
+
+def _list_ended(trace: ExecutionTrace, rows: KnownRows) -> Iterator[tuple[str | None, str, int]]:
+    """The variant, the row and the repeat of what a map has done, by the names that these rows have."""
+    spans = (each for each in trace.fold.spans.values() if each.is_planned and each.nested_in is None)
+    ended = {each.name for each in spans if each.status is SpanStatus.OK}
+    design = get_design(trace.fold)
+    pairs = pair_rows(list_planned_rows(design, keeps_values=trace.capture_mode is not CaptureMode.METADATA), rows)
+    same = {theirs: mine for mine, theirs in pairs.partners.items() if mine not in pairs.changed}
+    for each in design.rows:
+        if each.name in ended and each.row in same:
+            yield each.variant, same[each.row], each.repeat or 1
 
 
 def describe_done(row: RowResult, resumed: MapResult | None) -> EarlierRow:

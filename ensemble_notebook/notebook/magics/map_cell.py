@@ -14,7 +14,8 @@ from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.wording import format_money, pluralize
 from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, estimate_runs, start_map
-from ensemble_notebook.ensemble.many_runs.rows import Rows, find_id_column, list_remaining, make_only_row, read_rows
+from ensemble_notebook.ensemble.many_runs.rows import Rows, find_id_column, make_only_row, read_rows
+from ensemble_notebook.ensemble.many_runs.same_rows import list_remaining
 from ensemble_notebook.ensemble.many_runs.variant import combine, make_variants
 from ensemble_notebook.errors import RunInterrupted, ValidationError, find_nearest
 from ensemble_notebook.notebook.live.display_mode import can_answer
@@ -100,7 +101,7 @@ class ManyRuns:
 
     def leave_out_done(self, earlier: Iterable[ExecutionTrace]) -> None:
         """Ask only for what is left to do, where the cell goes on with an earlier run, and that perhaps with others."""
-        remaining = list_remaining(list(self._changes) or [None], self._rows, self._repeat, earlier)
+        remaining = list_remaining(list(self._changes) or [None], self._rows, self._repeat, self._id, earlier)
         self._to_run = [replace(self._rows, rows=rows) for rows in remaining]
 
     def describe(self) -> str:
