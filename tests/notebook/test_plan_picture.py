@@ -72,3 +72,20 @@ def test_w32_no_run_has_what_a_plan_says_besides(shell):
     told = shell.run("%%ensemble --dry-run -o plan\nllm: model\ntasks: {draft: Write}")
     assert shell.names["plan"].preview.tools == {}
     assert told is not None
+
+
+def test_w32_a_box_has_its_settings_beside_its_name_and_a_manager_the_names_of_its_workers():
+    team = """
+workflow: hierarchical
+llm: scripted
+agents:
+  Analyst: {goal: Find facts}
+  Accountant: {goal: Count}
+tasks:
+  - Analyse the figures
+  - Count it all up
+"""
+    page = make_plan_bundle(read_cell(team, {}).build({}).plan())["text/html"]
+    plain = re.sub(r"<[^>]+>", "", page[: page.index("as a table")])
+    assert "manager workers Analyst, Accountant" in plain
+    assert plain.index("Manager") < plain.index("Analyse the figures") < plain.index("Count it all up")

@@ -100,19 +100,20 @@ def _draw_node(
     where = f"position:absolute;box-sizing:border-box;left:{place.x}px;top:{place.y + _ROOM}px;width:{place.width}px"
     style = f"{where};height:{place.height}px;padding:5px 9px"
     title = f"{_cut(node.title)}{_count(node)}"
+    is_around = node.kind in HEADS or place.height != HEIGHT
+    settings = [" ", html.faint(node.settings)] if is_around and node.settings else []
+    whole = " ".join(filter(None, [title, node.settings if is_around else ""]))
+    lines = [html.tag("div", html.tag("strong", title), *settings, style=_ONE_LINE, title=whole)]
     if node.kind in HEADS:
-        settings = [" ", html.faint(node.settings)] if node.settings else []
-        head = html.tag("div", html.tag("strong", title), *settings, style=_ONE_LINE)
-        return html.tag("div", head, style=f"{style};{_BOX}")
+        return html.tag("div", *lines, style=f"{style};{_BOX}")
     used = ", ".join(tools.get(node.agent, ()))
-    below = " · ".join(filter(None, [costs.get(node.key, ""), used, node.settings]))
-    lines = [html.tag("div", html.tag("strong", title), style=_ONE_LINE)]
+    below = " · ".join(filter(None, [costs.get(node.key, ""), used, "" if is_around else node.settings]))
     lines += [
         html.tag("div", text, style=f"{_ONE_LINE};{html.FAINT}", title=text)
         for text in (node.agent, node.model, below)
         if text
     ]
-    look = _PLANNED if node.kind == "written" else _CARD if place.height == HEIGHT else _BOX
+    look = _PLANNED if node.kind == "written" else _BOX if is_around else _CARD
     return html.tag("div", *lines, style=f"{style};{look}")
 
 
