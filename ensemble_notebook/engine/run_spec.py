@@ -21,7 +21,7 @@ from ensemble_notebook.domain.definitions.templates import PlacedText
 from ensemble_notebook.domain.events.text_filter import TextFilter
 from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
 from ensemble_notebook.domain.outputs.conversation import Messages
-from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.planning.graph import Graph, GraphPart, TaskNode
 from ensemble_notebook.domain.planning.known_items import KnownItems
@@ -52,6 +52,7 @@ class RunSpec:
         continued_from: the run that they are of; None where none is gone on with.
         path: what it and the runs around it are called, the outermost first.
         resumed_from: the run that this one goes on with; None where it begins afresh.
+        earlier: what that one and those before it took; None where nothing is known of it.
         constraints, manager_prompt: of the manager of a hierarchical run; None where it has none.
         keeps_tasks: whether what tasks leave behind is kept for later runs, those inside included.
         task_keys: makes the keys under which finished tasks are kept; None where none of its own is.
@@ -100,6 +101,7 @@ class RunSpec:
     is_reusing: bool = False
     only: GraphPart | None = None
     resumed_from: str | None = None
+    earlier: Sums | None = None
     items: KnownItems = field(default_factory=dict)
     path: tuple[str, ...] = ()
     conversations: Mapping[str, Messages] = field(default_factory=dict)

@@ -741,6 +741,8 @@ class Ensemble(RunnableEnsemble):
 
             settings = replace(settings, continue_from=find_continued(settings.continue_from))
         order = make_run_spec(self, inputs, variables, settings, source, resumed_from)
+        if resumed is not None:
+            order = replace(order, earlier=resumed.trace.metrics.total)
         return RunHandle(self, order, source, SystemClock(), uuid.uuid4().hex[:12], settings, resumed)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from ensemble_notebook import (
     Budget,
     CaptureMode,
+    CostConfiguration,
     DeadlineExceededError,
     Ensemble,
     MapResult,
@@ -27,15 +29,19 @@ from ensemble_notebook import (
     TaskExecutionError,
     TaskInput,
     ValidationError,
+    load_traces,
 )
 from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
 from ensemble_notebook.ensemble.many_runs.rows import read_rows
 from ensemble_notebook.ensemble.many_runs.same_rows import list_remaining
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.testing.trace_invariants import find_violations
+from ensemble_notebook.trace.store.run_store import RunStore
+from ensemble_notebook.trace.store.run_table import make_run_table
 from tests.conformance.scene import scripted
 from tests.support.limits import meet_limit
 from tests.support.openai_server import OpenAIServer
+from tests.support.store import wait_for_store
 
 MULTI = pd.MultiIndex.from_tuples([("de", 2019), ("de", 2019), ("fr", 2020)], names=["land", "year"])
 
@@ -387,3 +393,41 @@ def test_e72_a_person_is_asked_one_question_at_a_time() -> None:
 def test_e72_wrong_settings_are_refused(wrong: Any) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         make().map([{"topic": "a"}], **wrong)
+
+
+def test_e72_a_map_that_goes_on_with_another_one_has_one_account(store_path: Path) -> None:
+    rates = CostConfiguration(input_rate=Decimal("0.01"), output_rate=Decimal("0.01"))
+    tasks = [Task.of("Say {topic}", name="say"), Task.of("End {topic}", name="end", context=["say"])]
+    rows = [{"topic": each} for each in ("tides", "reefs", "winds")]
+
+    def make(**fields: Any) -> Ensemble:
+        return Ensemble(tasks=tasks, llm="scripted", cost=rates, name="account", **fields)
+
+    whole = make().map(rows, concurrency=1)
+    first = make(budget=Budget(max_llm_calls=3)).map(rows, concurrency=1)
+    wait_for_store()
+    second = make(budget=Budget(max_llm_calls=2)).map(rows, concurrency=1, resume=first.run_id)
+    wait_for_store()
+    third = make().map(rows, concurrency=1, resume=second.run_id)
+    wait_for_store()
+    assert third.metrics.llm_call_count == 1
+    assert third.metrics.total.llm_call_count == 6
+    assert third.metrics.total.cost == whole.metrics.cost == sum(each.metrics.cost for each in (first, second, third))
+    loaded = load_traces().load_map(third.run_id)
+    for result in (third, loaded):
+        assert result.frame.cost.tolist() == pytest.approx(whole.frame.cost.tolist())
+        assert result.frames.rows.cost.tolist() == pytest.approx(whole.frame.cost.tolist())
+        assert result.metrics.total.cost == whole.metrics.cost
+        assert result.summary().cost.item() == pytest.approx(whole.summary().cost.item())
+    listed = make_run_table(RunStore.open()).total_cost
+    assert listed[third.run_id] == pytest.approx(float(whole.metrics.cost))
+    assert listed[first.run_id] == pytest.approx(float(first.metrics.cost))
+
+
+def test_c33_a_run_that_goes_on_with_another_one_has_one_account(store_path: Path) -> None:
+    tasks = [Task.of("Say it", name="say"), Task.of("End it", name="end", context=["say"])]
+    stopped = Ensemble(tasks=tasks, llm="scripted", name="single", budget=Budget(max_llm_calls=1)).run()
+    wait_for_store()
+    output = Ensemble(tasks=tasks, llm="scripted", name="single").run(resume=stopped)
+    assert (output.metrics.llm_call_count, output.metrics.total.llm_call_count) == (1, 2)
+    assert output.metrics.total.total_tokens == output.metrics.total_tokens + stopped.metrics.total_tokens

@@ -16,7 +16,7 @@ from ensemble_notebook.domain.definitions.enums import (
 )
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
-from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.seams.event import Event, event
 
@@ -35,6 +35,8 @@ class RunStarted(Event):
         agents: all who take part.
         replayed_from: name of the recording that answers in place of models; None if models are asked.
         resumed_from: id of the run that this one resumes; None if there is none.
+        earlier: what that one and those before it took, or of a map those whose rows it took over; None if there are
+            none, and in files of earlier versions.
         task_noun: what views call its tasks.
         definition_version: of what was declared: the same definition, the same version. None in files of earlier
             versions of this package.
@@ -59,6 +61,7 @@ class RunStarted(Event):
     variable: str | None = None
     rate_limit: RateLimit | None = None
     currency: str | None = None
+    earlier: Sums | None = None
 
 
 @event

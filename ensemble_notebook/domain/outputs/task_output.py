@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeVar
@@ -212,8 +212,8 @@ NO_USAGE = TokenUsage(input_tokens=0, output_tokens=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metrics(SuggestsNames):
-    """Sums over all model requests and other leaves of a task or a run.
+class Sums(SuggestsNames):
+    """Sums over all model requests and other leaves of a task or of runs.
 
     Attributes:
         input_tokens: the known part of the sum; None if models were asked and nothing is known, 0 if none was.
@@ -254,3 +254,31 @@ class Metrics(SuggestsNames):
     cost: Decimal | None = None
     cost_complete: bool = True
     currency: str = "USD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics(Sums):
+    """Sums over all model requests and other leaves of a task or a run.
+
+    Attributes:
+        earlier: the sums of the runs that this one goes on with, all in one; None where there are none.
+    """
+
+    earlier: Sums | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def total(self) -> Metrics:
+        """The sums over this run and those that it goes on with: what the whole of it took, wherever that was paid."""
+        if self.earlier is None:
+            return self
+        other, sums = self.earlier, dict[str, Any]()
+        for each in fields(Sums):
+            mine, theirs = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(mine, bool):
+                sums[each.name] = mine and theirs
+            elif each.name != "currency":
+                known = [amount for amount in (mine, theirs) if amount is not None]
+                sums[each.name] = sum(known[1:], known[0]) if known else None
+        if other.cost is not None and other.currency != self.currency:
+            sums |= {"cost": self.cost, "cost_complete": False}
+        return replace(self, earlier=None, **sums)

@@ -43,6 +43,20 @@ class EarlierRow(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SpentBefore(Record):
+    """What the maps that this one goes on with took for a row, in the currency of this one; None where not known."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: Decimal | None = None
+    cost_complete: bool = True
+    duration_ms: float | None = None
+    active_ms: float | None = None
+    human_wait_ms: float | None = None
+    idle_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PlannedRow(Record):
     """One run of a row.
 
@@ -54,6 +68,7 @@ class PlannedRow(Record):
         repeat: from 1; None where there are no repeats.
         inputs: what it was given.
         earlier: set where the map took it over, and so has no task for it.
+        before: what it took in the maps that this one goes on with; None where there are none.
         id_digest: of what tells it apart, where no values are kept; None where they are, or it has no id.
     """
 
@@ -64,6 +79,7 @@ class PlannedRow(Record):
     repeat: int | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     earlier: EarlierRow | None = None
+    before: SpentBefore | None = None
     id_digest: str | None = None
 
 

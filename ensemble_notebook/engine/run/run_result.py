@@ -123,6 +123,7 @@ class RunSpans:
             agents=spec.agents,
             replayed_from=spec.replayed_from,
             resumed_from=spec.resumed_from,
+            earlier=spec.earlier,
             task_noun=spec.task_noun,
             definition_version=None if spec.versions is None else spec.versions.definition,
             prompts_version=None if spec.versions is None else spec.versions.prompts,

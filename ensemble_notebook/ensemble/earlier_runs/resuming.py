@@ -28,6 +28,7 @@ from ensemble_notebook.ensemble.run_settings import (
     describe_continued,
 )
 from ensemble_notebook.errors import StoreError, ValidationError
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Message, RequestedCall
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -61,11 +62,13 @@ class ResumedRun:
         run: as it is remembered.
         answers: what models, tools and reviewers have answered.
         results: of its finished tasks, in the order in which they were done.
+        trace: of it, from which is told what it took.
     """
 
     run: RememberedRun
     answers: KeptAnswers
     results: Sequence[StoredResult]
+    trace: ExecutionTrace
 
     def merge_inputs(self, given: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs of the earlier run, unless others are given now.
@@ -205,7 +208,8 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
         raise ValidationError(f"Run {run.run_id} is still going on: wait for its end, or stop it, to resume it.")
     check_resumable(run)
     answers = KeptAnswers(store.load_exchanges(run.run_id), run.run_id)
-    return ResumedRun(run=run, answers=answers, results=store.load_results(run.run_id))
+    results, trace = store.load_results(run.run_id), store.load_trace(run)
+    return ResumedRun(run=run, answers=answers, results=results, trace=trace)
 
 
 def check_resumable(run: RememberedRun) -> None:

@@ -204,8 +204,10 @@ class MapResult(Pickled):
 
     @property
     def metrics(self) -> Metrics:
-        """Sums over this map. Rows taken over by `resume` count nothing."""
-        return Metrics() if self.output is None else self.output.metrics
+        """Sums over this map. Rows taken over by `resume` count nothing, but in ``metrics.total``."""
+        if self.output is not None:
+            return self.output.metrics
+        return Metrics(earlier=None if self._earlier is None else self._earlier.metrics.total)
 
     def list_known_rows(self) -> KnownRows:
         """What tells its rows apart, for whoever pairs them with those of another map. Not for users."""

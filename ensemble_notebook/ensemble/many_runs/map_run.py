@@ -58,7 +58,14 @@ from ensemble_notebook.ensemble.many_runs.rows import (
     read_rows,
     to_kept_value,
 )
-from ensemble_notebook.ensemble.many_runs.same_rows import describe_done, find_done, identify_rows, list_known_rows
+from ensemble_notebook.ensemble.many_runs.same_rows import (
+    RowBefore,
+    describe_done,
+    find_done,
+    identify_rows,
+    list_known_rows,
+    list_rows_before,
+)
 from ensemble_notebook.ensemble.many_runs.scoring import (
     CheckedScorers,
     KeptScores,
@@ -78,6 +85,7 @@ from ensemble_notebook.evaluation.judge import EXPECTED, OUTPUT
 from ensemble_notebook.evaluation.scorer import AnyScorers, Scorer, find_expected_column, read_scorers
 from ensemble_notebook.evaluation.scoring import Scoring, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
+from ensemble_notebook.trace.codec.event_codec import to_plain
 
 _log = logging.getLogger("ensemble_notebook.run")
 
@@ -347,6 +355,7 @@ class _MapRun:
         self._outcomes: dict[str, RowOutcome] = {}
         self._run_ids = make_run_ids()
         self._run: RunHandle | None = None
+        self._before: Mapping[str, RowBefore] = {}
 
     def make_handle(self) -> MapHandle:
         """Make the handle; it has no run if there are no rows to run."""
@@ -356,9 +365,12 @@ class _MapRun:
         resumed = None if self._settings.resume is None else load_resumed_run(self._settings.resume)
         settings = replace(self._settings, reuse=False, only=None)
         resumed_from = None if resumed is None else resumed.run.run_id
+        gone_on_with = self._map_settings.resume if resumed is None else resumed.trace
         outer = self._make_outer(to_run)
         prepared = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=self._task_noun)
         spec = prepared.make_spec({})
+        if resumed is not None:
+            self._before = list_rows_before(resumed.trace, spec.currency)
         told: dict[str, Any] = {"design": self._make_design(), "row_plan": self._row_plan}
         spec = replace(
             spec,
@@ -367,6 +379,7 @@ class _MapRun:
             is_reusing=self._settings.reuse or spec.is_reusing,
             warnings=(*spec.warnings, *self._gate_warnings),
             versions=join_versions(self._versions),
+            earlier=None if gone_on_with is None else gone_on_with.metrics.total,
         )
         self._run = RunHandle(outer, spec, self._source, SystemClock(), next(self._run_ids), self._settings, resumed)
         return MapHandle(self._run, self.make_result, self._ensemble.name)
@@ -416,13 +429,16 @@ class _MapRun:
 
     def _plan_row(self, run: _RowRun) -> PlannedRow:
         kept, inputs = self._kept.get(run.name), run.variant.get_inputs(run.row)
+        told = {name: None if self._hides_rows else to_kept_value(value) for name, value in inputs.items()}
+        before = self._before.get(run.name)
         return PlannedRow(
             name=run.name,
             row=run.row.name,
             label=None if self._hides_rows else to_kept_value(run.row.label),
             variant=self._tell_variant(run.variant.name),
             repeat=run.repeat,
-            inputs={name: None if self._hides_rows else to_kept_value(value) for name, value in inputs.items()},
+            inputs=told,
+            before=before.spent if before is not None and before.inputs == to_plain(told) else None,
             earlier=None if kept is None else describe_done(kept, self._map_settings.resume),
             id_digest=self._identity.digests.get(run.row.name),
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
-from ensemble_notebook.domain.planning.map_design import EarlierRow
+from ensemble_notebook.domain.planning.map_design import EarlierRow, SpentBefore
 from ensemble_notebook.domain.planning.row_pairs import (
     NOT_READ,
     KnownRows,
@@ -19,9 +19,10 @@ from ensemble_notebook.domain.planning.row_pairs import (
 )
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, name_runs, to_kept_value
-from ensemble_notebook.trace.analysis.map_rows import get_design
+from ensemble_notebook.trace.analysis.map_rows import get_design, list_map_rows
 from ensemble_notebook.trace.analysis.map_rows import list_known_rows as list_planned_rows
 from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowSpending
+from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 
@@ -203,3 +204,32 @@ def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
         return bool(dict(values) == dict(others))
     except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
         return False
+
+
+# --- What the rows took in the map that one goes on with --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RowBefore:
+    """A row of that map: what it was given, as JSON has it, and what it took by then."""
+
+    inputs: Any
+    spent: SpentBefore
+
+
+def list_rows_before(trace: ExecutionTrace, currency: str | None) -> dict[str, RowBefore]:
+    """The rows of a map that is gone on with, by name; a cost in another currency is left out.
+
+    Args:
+        trace: of that map.
+        currency: of the map that goes on with it.
+    """
+    unknown = {} if trace.fold.currency == currency else {"cost": None, "cost_complete": False}
+    return {
+        row.planned.name: RowBefore(
+            to_plain(row.planned.inputs),
+            SpentBefore(**{each.name: getattr(row.spending, each.name) for each in fields(SpentBefore)} | unknown),
+        )
+        for row in list_map_rows(trace.fold, trace.events)
+        if row.run_id is not None
+    }

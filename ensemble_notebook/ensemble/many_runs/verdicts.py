@@ -300,8 +300,8 @@ def list_runs(result: ScoredResult, rows: Mapping[str, Hashable] = MappingProxyT
             scores.setdefault(record.run_id, {})[record.current_name] = record
     made = []
     for row in result:
-        is_spent = not row.reused or row.spending is not None
         spending = result.get_spending(row)
+        is_spent = not row.reused or row.spending is not None or bool(spending.cost)  # a map before this one has paid
         is_priced = is_spent and spending.cost is not None and spending.cost_complete
         made.append(
             ScoredRun(

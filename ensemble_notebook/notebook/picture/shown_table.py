@@ -184,6 +184,12 @@ def _write_tokens(row: Row) -> str:
     return format_count(sum(known) if known else None)
 
 
+def _write_cost(row: Row) -> str:
+    cost = format_money(row["cost"], row["currency"])
+    total = None if row["resumed_from"] is None else row["total_cost"]
+    return cost if total in (None, row["cost"]) else f"{cost} of {format_money(total, row['currency'])} in all"
+
+
 def _write_inputs(row: Row) -> str:
     return ", ".join(f"{name}: {value}" for name, value in (row["inputs"] or {}).items())
 
@@ -208,7 +214,7 @@ class RunsTable(ShownTable):
         ShownColumn("tasks", _write_tasks, is_number=True),
         ShownColumn("time", lambda row: format_duration(row["wall_ms"]), is_number=True),
         ShownColumn("tokens", _write_tokens, is_number=True),
-        ShownColumn("cost", lambda row: format_money(row["cost"], row["currency"]), is_number=True),
+        ShownColumn("cost", _write_cost, is_number=True),
         ShownColumn("inputs", _write_inputs),
         ShownColumn("from", _write_place, is_faint=True),
     )

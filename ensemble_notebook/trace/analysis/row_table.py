@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
-from ensemble_notebook.domain.planning.map_design import IndexLevel
+from ensemble_notebook.domain.planning.map_design import IndexLevel, SpentBefore
 from ensemble_notebook.trace.analysis.timeseries import OwnTime, measure_inner_runs
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
@@ -145,7 +145,19 @@ def sum_spending(fold: TraceFold, tasks: Collection[str]) -> dict[str, RowSpendi
             if (ms := _find_own_ms(spans[row_id or ""], run)) is not None
         }
         times = measure_inner_runs(fold, own_ms)
-        return {each.name: _read_spending(each, runs.get(span_id), times) for span_id, each in spans.items()}
+        design = None if fold.plan is None else fold.plan.design
+        before = {} if design is None else {each.name: each.before for each in design.rows if each.before is not None}
+        spent = {each.name: _read_spending(each, runs.get(span_id), times) for span_id, each in spans.items()}
+        return {name: _add(each, before[name]) if name in before else each for name, each in spent.items()}
+
+
+def _add(now: RowSpending, before: SpentBefore) -> RowSpending:
+    """What a row took in all, in this map and in those that it goes on with."""
+    sums: dict[str, Any] = {}
+    for each in fields(RowSpending):
+        known = [amount for one in (now, before) if (amount := getattr(one, each.name)) is not None]
+        sums[each.name] = sum(known[1:], known[0]) if known else None
+    return RowSpending(**{**sums, "cost_complete": now.cost_complete and before.cost_complete})
 
 
 def _find_own_ms(span: Span, run: Span) -> float | None:

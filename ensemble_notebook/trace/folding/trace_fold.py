@@ -24,7 +24,7 @@ from ensemble_notebook.domain.definitions.enums import (
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price, RateLimit, get_currency
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.score import ScoreRecord
-from ensemble_notebook.domain.outputs.task_output import Metrics
+from ensemble_notebook.domain.outputs.task_output import Metrics, Sums
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, PlannedTask
 from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog, to_requested_call
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
@@ -70,6 +70,7 @@ class TraceFold:
         currency: of all costs. told_currency: the same where the events tell it, and with it what each call costs.
         chain: what made the run as long as it was, see `critical`; empty before the end.
         savings: what was not spent, since tasks were reused.
+        earlier: what the runs took that this one goes on with; None where there are none.
         task_noun: what views call its tasks.
         summary: what views say of it, in place of what happened; None for a run.
         note: what is being prepared, e.g. a model that is loading; None once it is ready, or after the end.
@@ -81,6 +82,7 @@ class TraceFold:
         self.tree: SpanTree = SpanTree(self.currency)
         self.told_currency: str | None = None
         self.savings: Savings = Savings(self.currency)
+        self.earlier: Sums | None = None
         self.log: ConversationLog = ConversationLog()
         self.run: Span | None = None
         self.run_id: str = ""
@@ -204,7 +206,7 @@ class TraceFold:
     @property
     def metrics(self) -> Metrics:
         """The sums over the run, as of now."""
-        return self.sum_metrics(self.run)
+        return replace(self.sum_metrics(self.run), earlier=self.earlier)
 
     def sum_metrics(self, span: Span | None) -> Metrics:
         """The sums over everything beneath a span."""
@@ -219,7 +221,7 @@ class TraceFold:
         self.inputs = {name: clean_value(name, value) for name, value in event.inputs.items()}
         self.max_concurrency, self.budget, self.rate_limit = event.max_concurrency, event.budget, event.rate_limit
         self.agents, self.capture_mode = event.agents, event.capture_mode
-        self.task_noun = event.task_noun
+        self.task_noun, self.earlier = event.task_noun, event.earlier
         self.replayed_from = None if event.replayed_from is None else clean_text(event.replayed_from)
         self.definition_version, self.prompts_version = event.definition_version, event.prompts_version
         if event.currency is not None:

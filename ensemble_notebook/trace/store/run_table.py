@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
@@ -18,10 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A run with its summary; None where its events can't be read."""
+    """A run with its summary, None where its events can't be read, and the known cost of all that it goes on with."""
 
     run: RememberedRun
     summary: RunSummary | None
+    total_cost: Decimal | None = None
 
 
 def _read(name: str) -> Any:
@@ -45,6 +48,7 @@ REMEMBERED_RUNS: Final = Table(
         Column("input_tokens", "Int64", "known part", _read("input_tokens")),
         Column("output_tokens", "Int64", "known part", _read("output_tokens")),
         Column("cost", "Float64", "known part, in currency", _read("cost")),
+        Column("total_cost", "Float64", "with that of the runs that it goes on with; known part, in currency"),
         Column("currency", "category", "of the cost", _read("currency")),
         Column("inputs", "object", "dict of the template variables, as text", _read("inputs")),
         Column("notebook", "category", "file of the notebook", _read_origin("notebook")),
@@ -69,18 +73,31 @@ def list_runs(store: RunStore) -> list[ListedRun]:
 
     A summary is made of the trace when it is first asked for, by the same fold as all else, and kept.
     """
-    known = store.load_summaries()
+    summaries = store.load_summaries()
     made: dict[str, RunSummary] = {}
     listed = []
     for run in store.list_runs():
-        summary = known.get(run.run_id)
+        summary = summaries.get(run.run_id)
         if summary is None:
             summary = _summarize(store, run)
             if summary is not None and run.status is not RunStatus.RUNNING:
                 made[run.run_id] = summary
         listed.append(ListedRun(run, summary))
     store.keep_summaries(made)
-    return listed
+    known = {each.run.run_id: each for each in listed}
+    return [replace(each, total_cost=_sum_costs(each, known)) for each in listed]
+
+
+def _sum_costs(listed: ListedRun, known: Mapping[str, ListedRun]) -> Decimal | None:
+    """What a run and those that it goes on with cost, as far as that is known, and in its currency."""
+    costs, currency, seen = [], listed.summary and listed.summary.currency, set[str]()
+    run: ListedRun | None = listed
+    while run is not None and run.run.run_id not in seen:  # a file may say anything (E71)
+        seen.add(run.run.run_id)
+        if run.summary is not None and run.summary.cost is not None and run.summary.currency == currency:
+            costs.append(run.summary.cost)
+        run = known.get(run.run.facts.resumed_from or "")
+    return sum(costs[1:], costs[0]) if costs else None
 
 
 def _summarize(store: RunStore, run: RememberedRun) -> RunSummary | None:
