@@ -163,6 +163,8 @@ class SteppingIntake(Intake):
 class SteppingWriter(store_writer.StoreWriter):
     """Commits step by step."""
 
+    PATIENCE_S: ClassVar[float | None] = None
+
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.intake = SteppingIntake()

@@ -1,6 +1,8 @@
 """The run store through runs from Python: what it holds, and what it tells."""
 
 import stat
+import threading
+import time
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -198,3 +200,27 @@ def test_runs_alike_are_those_of_the_cell_then_of_the_name_then_those_with_most_
         assert runs == ["last cell", "cell", "name", "most", "some", "rows", "items"]
         found = [results.find_last(runs, path) for path in ("gather", "brief", "end", "other")]
     assert [None if each is None else each.run_id for each in found] == ["cell", "last cell", "most", None]
+
+
+def test_what_was_answered_does_not_wait_until_all_else_is_encoded_t30(store_path):
+    store, go, is_slow = RunStore.open(), threading.Event(), threading.Event()
+
+    def make_slowly():
+        is_slow.set()
+        assert go.wait(60)
+        raise ValueError("no result")
+
+    writer = store.begin(RunFacts(run_id="answered", name=None, started_at=datetime.now(UTC)))
+    writer.add_exchange(lambda _: {"exchange": 1})
+    writer.add_result(make_slowly)
+    assert is_slow.wait(60)
+    writer.add_exchange(lambda _: {"exchange": 2})
+    deadline = time.monotonic() + 60
+    while len(store.load_exchanges("answered")) < 2:
+        assert time.monotonic() < deadline
+    assert not go.is_set()
+    assert [each["exchange"] for each in store.load_exchanges("answered")] == [1, 2]
+    go.set()
+    writer.close().result(60)
+    (warning,) = writer.take_warnings()
+    assert "no result" in warning

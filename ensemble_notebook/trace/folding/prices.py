@@ -217,6 +217,8 @@ class TaskSpending:
 
     def _note_call(self, event: ev.LlmCallStarted) -> None:
         self._calls[event.span_id] = (event.provider, event.model, event.rates)
+        if event.rates is None and event.provider is not None and event.provider not in FREE_PROVIDERS:
+            _is_listed(event.provider, event.model)  # the list is read while the model is asked, and not later
 
     def _note_attempt(self, event: ev.LlmAttemptEnded) -> None:
         path, call = self._find_owner(event.parent_id), self._calls.get(event.parent_id or "")

@@ -251,35 +251,43 @@ class RunRows:
     statements: Sequence[Statement]
 
 
-def make_rows(run: RunWriter, taken: Taken, *, is_first: bool) -> RunRows:
-    """Encode what one run has to write.
+def make_first_rows(facts: RunFacts, exchanges: Sequence[StoredExchange], *, is_first: bool) -> RunRows:
+    """Encode what comes before all else: the run itself, and what it was answered, which was paid for.
+
+    Raises:
+        ValueError, RecursionError: there is something in it that can't be written.
+    """
+    statements = [*_begin_run(facts)] if is_first else []
+    if exchanges:
+        data = encode_exchanges([each.make_document for each in exchanges])
+        statements.append((_ADD_EXCHANGES, [{"run_id": facts.run_id, "data": data}]))
+    return RunRows(-1, statements)
+
+
+def make_rows(run: RunWriter, taken: Taken) -> RunRows:
+    """Encode all else that one run has to write.
 
     Raises:
         ValueError, RecursionError: there is something in it that can't be written.
     """
     events: list[ev.Event] = []
-    exchanges: list[MakeDocument] = []
     results: list[FinishedTask] = []
     scores: list[ScoreRecord] = []
     read_count = 0
     for entry in taken.entries:
-        if isinstance(entry, StoredExchange):
-            exchanges.append(entry.make_document)
-        elif isinstance(entry, PendingResult):
+        if isinstance(entry, PendingResult):
             _tell(run, events[read_count:])
             read_count = len(events)
             results.append(entry.make())
         elif isinstance(entry, ScoreRecord):
             scores.append(entry)
-        else:
+        elif isinstance(entry, ev.Event):
             events.append(entry)
     _tell(run, events[read_count:])
     run_id = run.facts.run_id
-    statements = [*_begin_run(run.facts)] if is_first else []
+    statements: list[Statement] = []
     if events:
         statements.append((_ADD_EVENTS, [(run_id, events[0].seq, encode_events(events))]))
-    if exchanges:
-        statements.append((_ADD_EXCHANGES, [{"run_id": run_id, "data": encode_exchanges(exchanges)}]))
     if results:
         pairs = zip(results, encode_results(results), strict=True)
         rows = [(run_id, task.path, task.key, parts.decode(), document) for task, (parts, document) in pairs]

@@ -78,6 +78,18 @@ class Taken:
     entries: list[Entry]
     has_ended: bool
 
+    def add(self, later: Taken) -> None:
+        """Add what the run has had since."""
+        self.entries += later.entries
+        self.has_ended = self.has_ended or later.has_ended
+
+    def split(self) -> list[StoredExchange]:
+        """Take out the exchanges; all else stays, in order."""
+        exchanges = [each for each in self.entries if isinstance(each, StoredExchange)]
+        if exchanges:
+            self.entries = [each for each in self.entries if not isinstance(each, StoredExchange)]
+        return exchanges
+
 
 class WritingThread(Protocol):
     """Takes what runs have to write.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from ensemble_notebook.errors import summarize_error
 from ensemble_notebook.trace.codec.event_codec import format_instant
 from ensemble_notebook.trace.store.faults import NOT_REMEMBERED, is_damage, keep_aside, warn_of_fault
 from ensemble_notebook.trace.store.run_facts import SIGN_OF_LIFE_S, is_alive
-from ensemble_notebook.trace.store.run_rows import RunRows, add_scores, make_rows, show_life
+from ensemble_notebook.trace.store.run_rows import RunRows, add_scores, make_first_rows, make_rows, show_life
 from ensemble_notebook.trace.store.run_writer import RunWriter, Taken
 from ensemble_notebook.trace.store.schema import SCORES, VERSION, open_file, transaction
 from ensemble_notebook.trace.store.store_reader import read_run
@@ -108,7 +108,7 @@ class Intake:
         self._wakes.clear()
         self.is_asleep = True  # whoever puts something from here on wakes it; what was put before is seen now
         began = self._taken_at
-        if not any(run.is_waiting for run in self.runs):
+        if not any(run.is_waiting for run in self.runs) and not self._hurries.is_set():
             self._clock.wait(self._wakes, limit_s)
             began = self._clock.now()
         self.is_asleep = False
@@ -193,6 +193,54 @@ def _measure_bytes(connection: sqlite3.Connection) -> int:
 # --- The thread that writes the runs of this process to the store: batch by batch, one commit each --------------
 
 
+class Encoding:
+    """A batch on its way to rows, on a thread of its own.
+
+    Args:
+        batch: without exchanges.
+        tell: called once it is over, where that is later than somebody waits.
+
+    Attributes:
+        made: the rows of each run.
+        faults: why there are none of others.
+    """
+
+    def __init__(self, batch: Mapping[RunWriter, Taken], tell: Callable[[], object]) -> None:
+        self.batch = batch
+        self.made: dict[RunWriter, RunRows] = {}
+        self.faults: dict[RunWriter, Exception] = {}
+        self._tell = tell
+        self._is_late = False
+        self._is_over = False
+        self._thread = threading.Thread(target=self._work, name="ensemble-encode", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # there are too many threads, or the interpreter ends
+            self._work()
+
+    def wait(self, seconds: float | None) -> None:
+        """Wait until it is over, no longer than so many seconds."""
+        if not self._is_over:
+            self._thread.join(seconds)
+        self._is_late = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to make."""
+        return self._is_over
+
+    def _work(self) -> None:
+        for run, taken in self.batch.items():
+            if not run.is_given_up:
+                try:
+                    self.made[run] = make_rows(run, taken)
+                except Exception as error:  # noqa: BLE001 - whatever objects of users raise that are to be written
+                    self.faults[run] = error
+        self._is_over = True
+        if self._is_late:
+            self._tell()
+
+
 class StoreWriter:
     """Writes to one file. Its thread lives as long as there are runs.
 
@@ -203,6 +251,9 @@ class StoreWriter:
         intake: where runs put what they have to write.
     """
 
+    PATIENCE_S: ClassVar[float | None] = 0.05
+    """How long exchanges wait for what is encoded beside them, so that they share a commit; None: to the end."""
+
     def __init__(self, path: Path) -> None:
         self.intake = Intake()
         self._path = path
@@ -210,6 +261,8 @@ class StoreWriter:
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
         self._begun: set[RunWriter] = set()
+        self._held: dict[RunWriter, Taken] = {}
+        self._encoding: Encoding | None = None
         self._shown_at = time.monotonic()
         self._trimmed_at = -INTERVAL_S
 
@@ -225,21 +278,62 @@ class StoreWriter:
 
     def _work(self) -> None:
         while True:
-            batch = self.intake.take(SIGN_OF_LIFE_S)
+            for run, taken in self.intake.take(SIGN_OF_LIFE_S).items():
+                self._held.setdefault(run, Taken([], has_ended=False)).add(taken)
+            encoding = None
             try:
-                self._write(batch)
+                first = self._make_first()
+                encoding = self._encode_rest()
+                self._write(first, {} if encoding is None else encoding.made)
             except Exception as error:  # noqa: BLE001 - see below; the runs tell it
                 # Whoever waits for a run must not wait for ever, whatever is wrong here.
-                self._give_up(batch, f"The run store {self._path} failed: {summarize_error(error)}")
-            for run, taken in batch.items():
+                self._give_up(self.intake.runs, f"The run store {self._path} failed: {summarize_error(error)}")
+            for run, taken in () if encoding is None else encoding.batch.items():
                 if taken.has_ended:
                     self._finish(run)
+            if self._held and self._encoding is None:
+                self.intake.hurry()
             self._trim()
             with self._lock:
                 if not self.intake.runs:
                     self._thread = None
                     self._close()
                     return
+
+    def _make_first(self) -> dict[RunWriter, RunRows]:
+        """Take the exchanges out of what is held, and make their rows, and those of new runs."""
+        first = {run: taken.split() for run, taken in self._held.items()}
+        made = {}
+        for run, exchanges in first.items():
+            is_first = run not in self._begun
+            if (exchanges or is_first) and not run.is_given_up:
+                try:
+                    made[run] = make_first_rows(run.facts, exchanges, is_first=is_first)
+                except Exception as error:  # noqa: BLE001 - whatever objects of users raise that are to be written
+                    self._give_up([run], self._describe_unwritable(error))
+        return made
+
+    def _encode_rest(self) -> Encoding | None:
+        """Have all else encoded: gives what is done, or None while it goes on, for which nothing that follows waits.
+
+        At first, schemas are made and prices looked up, which takes seconds on a busy machine.
+        """
+        if self._encoding is None:
+            batch = {run: taken for run, taken in self._held.items() if taken.entries or taken.has_ended}
+            self._held = {}
+            if not batch:
+                return None
+            self._encoding = Encoding(batch, self.intake.hurry)
+            self._encoding.wait(self.PATIENCE_S)
+        if not self._encoding.is_over:
+            return None
+        encoding, self._encoding = self._encoding, None
+        for run, error in encoding.faults.items():
+            self._give_up([run], self._describe_unwritable(error))
+        return encoding
+
+    def _describe_unwritable(self, error: Exception) -> str:
+        return f"The run can't be kept in the run store {self._path}: {summarize_error(error)}"
 
     def _trim(self) -> None:
         """Forget what is too old or too much, now and then, while no run waits for this thread."""
@@ -254,9 +348,13 @@ class StoreWriter:
         self._begun.discard(run)
         run.note_closed()
 
-    def _write(self, batch: Mapping[RunWriter, Taken]) -> None:
-        """Write a batch in one transaction. Runs that can't be written are given up, with a warning each."""
-        rows = self._encode(batch)
+    def _write(self, first: Mapping[RunWriter, RunRows], rest: Mapping[RunWriter, RunRows]) -> None:
+        """Write both in one transaction. Runs that can't be written are given up, with a warning each."""
+        rows = {
+            run: [each[run] for each in (first, rest) if run in each]
+            for run in dict.fromkeys((*first, *rest))
+            if not run.is_given_up
+        }
         if not rows and time.monotonic() - self._shown_at < SIGN_OF_LIFE_S:
             return
         try:
@@ -271,21 +369,9 @@ class StoreWriter:
             self._close()
             self._give_up(rows, warn_of_fault(error, self._path))
 
-    def _encode(self, batch: Mapping[RunWriter, Taken]) -> dict[RunWriter, RunRows]:
-        """What there is to write; before the file is locked for it, since this takes longer than the writing."""
-        rows = {}
-        for run, taken in batch.items():
-            if not run.is_given_up:
-                try:
-                    rows[run] = make_rows(run, taken, is_first=run not in self._begun)
-                except Exception as error:  # noqa: BLE001 - whatever objects of users raise that are to be written
-                    reason = summarize_error(error)
-                    self._give_up([run], f"The run can't be kept in the run store {self._path}: {reason}")
-        return rows
-
-    def _write_rows(self, rows: Mapping[RunWriter, RunRows]) -> None:
+    def _write_rows(self, rows: Mapping[RunWriter, Sequence[RunRows]]) -> None:
         connection = self._connect()
-        statements = [each for run_rows in rows.values() for each in run_rows.statements]
+        statements = [each for parts in rows.values() for part in parts for each in part.statements]
         if time.monotonic() - self._shown_at > SIGN_OF_LIFE_S:
             statements.append(show_life(run.facts.run_id for run in self.intake.runs))
             self._shown_at = time.monotonic()
@@ -293,8 +379,8 @@ class StoreWriter:
             for statement, values in statements:
                 connection.executemany(statement, values)
         self._begun.update(rows)
-        for run, each in rows.items():
-            run.note_written(each.last_seq)
+        for run, parts in rows.items():
+            run.note_written(max(part.last_seq for part in parts))
 
     def _replace_damaged(self, runs: Iterable[RunWriter]) -> None:
         """Keep a broken file aside. Runs that began in it can't go on in the next one."""
