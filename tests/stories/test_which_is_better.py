@@ -332,9 +332,9 @@ def test_change_to_a_prompt_is_held_to_what_was_there_before(
     status = main([*command.split(), "--summary", "summary.md"])
     shown = capsys.readouterr().out
     assert status == (DONE if answer == mark == "shown" else FAILED)
-    assert f" equals at least 0.9: {mark}" in shown
-    assert f" equals not worse by 0.05: {answer}" in shown
-    assert f"**equals not worse by 0.05**: {answer}: " in Path("summary.md").read_text()
+    assert f" is_equal at least 0.9: {mark}" in shown
+    assert f" is_equal not worse by 0.05: {answer}" in shown
+    assert f"**is\\_equal not worse by 0.05**: {answer}: " in Path("summary.md").read_text()
 
 
 # --- (e) scores for a stored map, without a payment -------------------------------------------------------------------
