@@ -412,6 +412,7 @@ def test_e72_a_map_that_goes_on_with_another_one_has_one_account(store_path: Pat
     wait_for_store()
     assert third.metrics.llm_call_count == 1
     assert third.metrics.total.llm_call_count == 6
+    assert " in all, " in third.describe()
     assert third.metrics.total.cost == whole.metrics.cost == sum(each.metrics.cost for each in (first, second, third))
     loaded = load_traces().load_map(third.run_id)
     for result in (third, loaded):

@@ -713,7 +713,9 @@ class MapResult(Pickled):
                 more = "" if metrics.tokens_complete else "at least "
                 parts.append(f"{more}{format_count(metrics.total_tokens)} tokens")
             if metrics.cost is not None and metrics.llm_call_count:
-                parts.append(format_money(metrics.cost, metrics.currency))
+                whole = metrics.total.cost
+                more = "" if whole in (None, metrics.cost) else f" of {format_money(whole, metrics.currency)} in all"
+                parts.append(f"{format_money(metrics.cost, metrics.currency)}{more}")
             parts.append(format_duration(self.output.total_duration))
         return ": ".join([self._describe_size(), *filter(None, [", ".join(parts)])])
 
