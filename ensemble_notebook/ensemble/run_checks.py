@@ -238,7 +238,5 @@ def _find_type_problems(graph: Graph) -> Iterator[Problem]:
             yield Problem(message, node.task, "output_type")
             continue
         for fault in faults:
-            where = ".".join(map(str, fault.path))
-            yield Problem(
-                f"The output_type of task {node.name!r}, at {where}: {fault.message}", node.task, "output_type"
-            )
+            where = f", at {'.'.join(map(str, fault.path))}" if fault.path else ""
+            yield Problem(f"The output_type of task {node.name!r}{where}: {fault.message}", node.task, "output_type")

@@ -126,7 +126,7 @@ def test_feedback_goes_into_the_next_attempt_and_its_output_replaces_the_first_e
     assert "## Revision Instructions" not in prompt(writing)
     revision = "## Revision Instructions (Attempt 2)\nbe bolder\n\n### Previous Output\nDraft one."
     assert f"{revision}\n\n## Task\nWrite about tides" in prompt(writing, 1)
-    assert "### Writer: Write about tides\nDraft one." in prompt(judging)
+    assert "### Writer: Write about tides\n<output>Draft one.</output>" in prompt(judging)
     assert "Judge the draft about tides" in prompt(judging)
     assert output.status is RunStatus.COMPLETED
     assert [each.name for each in output.task_outputs] == ["write", "copy"]

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ensemble_notebook import Ensemble, Task
-from ensemble_notebook.errors import TaskExecutionError
+from ensemble_notebook.errors import TaskExecutionError, ValidationError
 from ensemble_notebook.models.scripted_spec import LABEL
 
 
@@ -89,11 +89,15 @@ class Coded(BaseModel):
     code: str = Field(pattern="^[A-Z]{3}-[0-9]+$")
 
 
-@pytest.mark.parametrize("kind", [Coded, Tree], ids=str)
-def test_for_a_type_without_a_simple_value_the_error_names_the_way_out_and_comes_once(kind: Any) -> None:
+def test_a_type_that_needs_itself_without_an_end_is_refused_before_a_model_is_asked() -> None:
+    with pytest.raises(ValidationError, match="output_type of task 'sort': no value fits it: it needs itself inside"):
+        run(Tree)
+
+
+def test_for_a_type_without_a_simple_value_the_error_names_the_way_out_and_comes_once() -> None:
     with pytest.raises(
         TaskExecutionError, match=r"'scripted' has no value of this output type.* such as `local`"
     ) as caught:
-        run(kind)
+        run(Coded)
     assert caught.value.output is not None
     assert caught.value.output.metrics.llm_call_count <= 1

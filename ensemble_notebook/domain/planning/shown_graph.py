@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from ensemble_notebook.domain.definitions.definition import PlainValue
+from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
 from ensemble_notebook.domain.planning.graph_layout import Edge, Layout, Node, lay_out
 from ensemble_notebook.domain.planning.graph_ways import Place
@@ -189,7 +190,7 @@ def _add_task(graph: ShownGraph, task: PlannedTask, scope: str) -> None:
 
 
 def _title(task: PlannedTask) -> str:
-    return task.name if task.is_named is not False else task.description or task.name
+    return task.name if task.is_named is not False else mask(task.description) or task.name
 
 
 def _add_task_edges(graph: ShownGraph, task: PlannedTask, keys: Mapping[str, str]) -> None:
