@@ -161,7 +161,7 @@ def _describe(pid: int) -> str:
     return json.dumps({"host": platform.node(), "pid": pid, "start": _find_start(pid)})
 
 
-def describe_process(description: str) -> str:
+def name_owner(description: str) -> str:
     """The process that was described so, for people."""
     known = _read(description)
     if description == describe_owner():

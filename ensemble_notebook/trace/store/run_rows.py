@@ -21,7 +21,7 @@ from ensemble_notebook.trace.codec.event_codec import format_instant, make_secre
 from ensemble_notebook.trace.codec.event_groups import read_groups, write_events
 from ensemble_notebook.trace.codec.records import read_value, write_plain, write_record
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.store.run_facts import RunFacts, RunSummary, describe_owner, describe_process, is_alive
+from ensemble_notebook.trace.store.run_facts import RunFacts, RunSummary, describe_owner, is_alive, name_owner
 from ensemble_notebook.trace.store.run_writer import (
     FinishedTask,
     MakeDocument,
@@ -334,7 +334,7 @@ def check_unclaimed(connection: sqlite3.Connection, run_id: str) -> None:
         if facts.resumed_from == run_id and is_alive(owner, seen_at):
             origin = facts.origin
             cell = "" if origin is None else ", ".join(filter(None, (origin.cell, origin.notebook)))
-            where = f"{describe_process(owner)}, {cell}" if cell else describe_process(owner)
+            where = f"{name_owner(owner)}, {cell}" if cell else name_owner(owner)
             raise ValidationError(
                 f"Run {run_id} is resumed already: run {facts.run_id} in {where} has gone on with it since "
                 f"{facts.started_at:%H:%M:%S} UTC, and both would pay for the rest. Wait for its end, or resume with "
