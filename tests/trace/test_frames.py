@@ -82,7 +82,7 @@ def test_a_notebook_shows_what_people_read_first_and_ids_come_last():
         assert f"<th>{name}</th>" in shown, name
     for table in TABLES.values():
         names = [each.name for each in table.columns if not each.name.endswith("_NAME")]
-        ids = [each for each in names if each.endswith("_id") or each == "seq"]
+        ids = [each for each in names if each.endswith(("_id", "_key")) or each == "seq"]
         assert names[len(names) - len(ids) :] == ids
 
 
