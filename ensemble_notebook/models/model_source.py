@@ -114,7 +114,7 @@ class ModelSource:
             connection_handle=handle,
             places=PlacesOfModel(connection_places, model.place_count),
             key_variable=model.key_variable,
-            key_line=model.key_line,
+            advice=model.advice,
         )
 
     async def open_object(

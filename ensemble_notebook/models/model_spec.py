@@ -64,7 +64,7 @@ class ServedModel:
         make_connections: opens them on the running loop.
         provider: who serves it; None for what its address says.
         key_variable: where its key comes from, for advice; None where none is sent.
-        key_line: what to write in a cell that it gets one.
+        advice: what to do about an answer with a status, where the spec knows better than the status alone.
         has_tool_support: whether it calls tools.
         has_schema_support: whether it holds its replies to a schema; None for what its address and name say.
         place_count: how many connections of this process a request takes.
@@ -75,7 +75,7 @@ class ServedModel:
     make_connections: Callable[[], Connections]
     provider: str | None = None
     key_variable: str | None = None
-    key_line: str | None = None
+    advice: Mapping[int, str] = field(default_factory=dict)
     has_tool_support: bool = True
     has_schema_support: bool | None = None
     place_count: int = 1

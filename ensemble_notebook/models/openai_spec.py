@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Self
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ from ensemble_notebook.models.openai.endpoint import (
 
 _KEY_VARIABLE: Final = "OPENAI_API_KEY"
 _OPENAI_NAME: Final = re.compile(r"(?:gpt|chatgpt|o\d)\b", re.IGNORECASE)
+_AUTHORITY: Final = re.compile(r"(?:[^@]*@)?(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?")
 # Where well-known servers listen that speak the same protocol.
 _KNOWN_SERVERS: Final = {
     "ollama": "http://localhost:11434/v1",
@@ -130,9 +132,18 @@ class OpenAISpec(ModelSpec):
             endpoint=endpoint,
             make_connections=lambda: Connections(endpoint.url),
             key_variable=self.key_variable,
-            key_line=f"llm: {{model: {self.name}, base_url: {mask(endpoint.url)}, api_key_env: NAME_OF_ITS_KEY}}",
+            advice=dict(self._list_advice(endpoint)),
         )
         return await opener.open_served(served, parameters, notice)
+
+    def _list_advice(self, endpoint: Endpoint) -> Iterator[tuple[int, str]]:
+        url = mask(endpoint.url)
+        if endpoint.key_variable is None:
+            line = f"llm: {{model: {self.name}, base_url: {url}, api_key_env: NAME_OF_ITS_KEY}}"
+            told = "The server did not accept a request without a key. Put its key into a variable, and name that one"
+            yield 401, f"{told}: {line}."
+        if not urlsplit(url).path:
+            yield 404, f"The server does not know this address, which has no path: most servers are at {url}/v1."
 
     @classmethod
     def describe(cls) -> tuple[SpecForm, ...]:
@@ -168,10 +179,12 @@ def check_url(url: str, *, before: str = "", item: str | None = None) -> str:
     except ValueError:
         has_host = False
         parts = None
-    if parts is None or parts.scheme not in ("http", "https") or not has_host:
+    # What is no plain host and port is read in different ways, so that programs find different hosts in it.
+    is_plain = parts is not None and _AUTHORITY.fullmatch(parts.netloc) and not re.search(r"[\s\\]", url)
+    if parts is None or parts.scheme not in ("http", "https") or not has_host or not is_plain:
         hint = f" Did you mean '{before}http://{url}'?" if re.match(r"[\w.-]+(:\d+)?(/|$)", url) else ""
         message = f"{url!r} is no address of a server: it must begin with http:// or https://.{hint}"
         raise make_spec_error(message, item)
-    if parts.query or parts.fragment:
+    if "?" in url or "#" in url:
         raise make_spec_error(f"The address of a server ends with its path, as in http://host/v1; got {url!r}.", item)
     return url.rstrip("/")

@@ -327,6 +327,16 @@ def test_a_server_that_wants_a_key_is_told_with_what_to_write(
     assert "a-key-of-openai" not in str(server.requests[0].headers) or "OPENAI_BASE_URL" in variables
 
 
+def test_an_address_without_a_path_is_told_what_most_servers_have(server: OpenAIServer) -> None:
+    server.script(Answer(status_code=404))
+    bare_url = server.url.removesuffix("/v1")
+    with pytest.raises(TaskExecutionError) as caught:
+        one_task(f"openai:m@{bare_url}").run()
+    assert str(caught.value).endswith(
+        f"404. The server does not know this address, which has no path: most servers are at {bare_url}/v1."
+    )
+
+
 def test_a_task_out_of_time_between_two_attempts_says_so_e38(server: OpenAIServer, llm: str) -> None:
     server.default = Answer(status_code=429, retry_after=60)
 

@@ -3,16 +3,23 @@
 import asyncio
 import contextvars
 import dataclasses
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+import yarl
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tracers.context import register_configure_hook
 from langchain_openai import ChatOpenAI
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.models.openai.chat_transport import find_completions_url
 from ensemble_notebook.models.openai.response_schema import make_response_format
+from ensemble_notebook.models.openai_spec import check_url
 from tests.support.openai_server import MODEL, Answer
 
 PARAMETERS = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
@@ -114,6 +121,39 @@ def test_headers_of_the_environment_are_sent(server, source, monkeypatch):
     assert first == last | {"Authorization": "Bearer a-key-of-the-env"}
     assert first["OpenAI-Organization"] == "org-7"
     assert first["OpenAI-Project"] == "proj-7"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/deep/er/v1", "//v1"])
+def test_a_request_goes_to_the_host_of_the_address_below_its_path(server, source, path, streamed):
+    bare_url = server.url.removesuffix("/v1")
+    asyncio.run(ours(source, f"{bare_url}{path}", is_streamed=streamed))
+    assert {request.path for request in server.requests} == {f"{path.rstrip('/')}/chat/completions"}
+
+
+ADDRESSES = st.builds(
+    "{}{}{}{}{}".format,
+    st.sampled_from(["http://", "https://", "HTTP://"]),
+    st.sampled_from(["", "user@", "user:pass@", "a%40b:c%2Fd@"]),
+    st.sampled_from(["gpu", "gpu.lab", "GPU.lab", "10.0.0.7", "[::1]", "api.openai.com", "xn--bcher-kva.example"]),
+    st.sampled_from(["", ":80", ":443", ":8000"]),
+    st.text(alphabet="/v1\\@:?# .%é", max_size=6),
+)
+
+
+@given(url=ADDRESSES)
+@settings(max_examples=300)
+def test_whatever_address_is_accepted_is_the_one_that_is_asked(url):
+    try:
+        accepted = check_url(url)
+    except ValidationError:
+        return
+    asked = yarl.URL(find_completions_url(accepted)[0])
+    meant = urlsplit(url)
+    assert asked.raw_host == (meant.hostname or "").encode("idna").decode()
+    assert asked.explicit_port == meant.port
+    assert asked.user is None
+    assert asked.path.endswith("/chat/completions")
 
 
 class Seen(BaseCallbackHandler):

@@ -166,6 +166,7 @@ class Request:
 
     raw: bytes
     headers: Mapping[str, str]
+    path: str
     peer: int
     opened_at: float
     closed_at: float | None = None
@@ -288,7 +289,7 @@ class OpenAIServer:
         return (self.choose and self.choose(request)) or self.default
 
     async def _handle(self, asked: web.BaseRequest) -> web.StreamResponse:
-        request = Request(await asked.read(), asked.headers, _port(asked), time.monotonic())
+        request = Request(await asked.read(), asked.headers, asked.path, _port(asked), time.monotonic())
         self.requests.append(request)
         self._in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self._in_flight)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 from ensemble_notebook.domain.outputs.secrets import mask
@@ -42,7 +43,7 @@ def classify_error(
     error: BaseException,
     *,
     key_variable: str | None = None,
-    key_line: str | None = None,
+    advice: Mapping[int, str] = MappingProxyType({}),
     now: datetime | None = None,
 ) -> Fault:
     """Decide what `error`, raised by a model, means: whether it is worth another try, and was paid for. Never raises.
@@ -50,14 +51,14 @@ def classify_error(
     Args:
         error: with its causes.
         key_variable: the environment variable that the key came from, for the advice.
-        key_line: what to write for a server that was sent no key.
+        advice: what to do about a status, where the spec of the model knows better.
         now: what an HTTP date in ``Retry-After`` counts from; the present, when left out.
     """
     if isinstance(error, EnsembleError):
         return Fault(reason=type(error).__name__, is_transient=False)
     status = _find_status(error)
     if status is not None and status >= 400:
-        return _classify_refusal(error, status, _describe_key(key_variable, key_line), now or datetime.now(UTC))
+        return _classify_refusal(error, status, key_variable, advice.get(status), now or datetime.now(UTC))
     names = [cls.__name__ for each in _iterate_causes(error) for cls in type(each).__mro__]
     usage = NO_USAGE if any(map(_NEVER_SENT.search, names)) else _UNKNOWN
     if any(map(_TIMEOUT.search, names)):
@@ -72,16 +73,9 @@ def classify_error(
     return Fault(reason=type(error).__name__, is_transient=False)
 
 
-def _describe_key(variable: str | None, line: str | None) -> tuple[str, str]:
-    """The key that was sent, and what to do where it is not accepted."""
-    if variable is not None:
-        return f"the key in {variable}", "Set a valid one."
-    if line is None:
-        return "the key that the model object was made with", "Set a valid one."
-    return "a request without a key", f"Put its key into a variable, and name that one: {line}."
-
-
-def _classify_refusal(error: BaseException, status: int, key: tuple[str, str], now: datetime) -> Fault:
+def _classify_refusal(
+    error: BaseException, status: int, key_variable: str | None, known: str | None, now: datetime
+) -> Fault:
     """Classify the answer of a server whose status is an error."""
     said = f"{_find_code(_find_body(error))} {error}"
     has_no_credit = status in (402, 429) and _NO_CREDIT.search(said) is not None
@@ -91,14 +85,15 @@ def _classify_refusal(error: BaseException, status: int, key: tuple[str, str], n
         is_transient=is_transient,
         retry_after_s=_find_retry_after(error, now) if is_transient else None,
         usage=_UNKNOWN if status in _MAYBE_PAID else NO_USAGE,
-        advice=_NO_CREDIT_ADVICE if has_no_credit else _find_advice(status, said, *key),
+        advice=_NO_CREDIT_ADVICE if has_no_credit else known or _find_advice(status, said, key_variable),
     )
 
 
-def _find_advice(status: int, said: str, key: str, remedy: str) -> str:
+def _find_advice(status: int, said: str, key_variable: str | None) -> str:
+    key = f"the key in {key_variable}" if key_variable else "the key that the model object was made with"
     match status:
         case 401:
-            return f"The server did not accept {key}. {remedy}"
+            return f"The server did not accept {key}. Set a valid one."
         case 403:
             return f"The server accepts {key}, but not for this model."
         case 404:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -151,7 +151,7 @@ class LangChainPort:
         connection_handle: what keeps its connections open; held, never used.
         places: what a request takes of the places for connections; None where it opens none.
         key_variable: the environment variable that its key comes from, for advice; None for a user's object.
-        key_line: what to write where a server that is sent no key wants one; None for a user's object.
+        advice: what to do about an answer with a status, where the spec knows; empty for a user's object.
     """
 
     model: Any
@@ -164,7 +164,7 @@ class LangChainPort:
     connection_handle: object = None
     places: RequestPlaces | None = None
     key_variable: str | None = None
-    key_line: str | None = None
+    advice: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def max_tokens(self) -> int | None:
@@ -194,7 +194,7 @@ class LangChainPort:
 
     def classify(self, error: Exception) -> Fault:
         """Decide what an exception of `LangChainConversation.reply` means."""
-        return classify_error(error, key_variable=self.key_variable, key_line=self.key_line)
+        return classify_error(error, key_variable=self.key_variable, advice=self.advice)
 
 
 class LangChainConversation:

@@ -156,6 +156,15 @@ _DRAIN_LIMIT_S: Final = 0.1
 _SAFE_HEADER: Final = re.compile(r"Accept$|Content-Type$|User-Agent$|X-Stainless-", re.IGNORECASE)
 
 
+def find_completions_url(base_url: str) -> tuple[str, str | None]:
+    """Find where the completions of a server are, and the ``Authorization`` that its address says, if it does.
+
+    Joined by the path, since an address without one would make the host another: ``http://gpuchat``.
+    """
+    url, basic = split_credentials(base_url)
+    return f"{url.rstrip('/')}/chat/completions", basic
+
+
 class ChatTransport:
     """The chat completions of one server, for one key. Whatever is not defined here is the client's own.
 
@@ -169,8 +178,8 @@ class ChatTransport:
         import httpx
 
         self._session = connections.session
-        base_url, basic = split_credentials(str(client.base_url))
-        self._url = f"{base_url}chat/completions"
+        base_url = str(client.base_url)
+        self._url, basic = find_completions_url(base_url)
         self._request = httpx.Request("POST", self._url)  # for errors, which want to tell what failed
         self._headers = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
         if not is_trusted_url(
