@@ -425,6 +425,45 @@ def test_e72_a_map_that_goes_on_with_another_one_has_one_account(store_path: Pat
     assert listed[first.run_id] == pytest.approx(float(first.metrics.cost))
 
 
+def second_cost(result: MapResult, topic: str) -> Decimal:
+    """What a row took in this map alone."""
+    row = next(each for each in result if each.inputs["topic"] == topic)
+    assert row.output is not None
+    return row.output.metrics.cost or Decimal(0)
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_e72_a_row_that_runs_again_has_its_own_cost_wherever_it_was_paid(store_path: Path, is_loaded: bool) -> None:
+    rates = CostConfiguration(input_rate=Decimal("0.01"), output_rate=Decimal("0.01"))
+    is_broken = True
+
+    def end(task: TaskInput) -> str:
+        if is_broken and task.inputs["topic"] != "tides":
+            raise ValueError("lost")
+        return "done"
+
+    tasks = [Task.of("Say {topic}", name="say"), Task.of("End {topic}", name="end", context=["say"], handler=end)]
+    ensemble = Ensemble(tasks=tasks, llm="scripted", cost=rates, name="again")
+    rows = [{"topic": each} for each in ("tides", "reefs", "winds")]
+    first = ensemble.map(rows[:2], concurrency=1)
+    wait_for_store()
+    is_broken = False
+    resumed = load_traces().load_map(first.run_id) if is_loaded else first
+    second = ensemble.map(rows[::-1], concurrency=1, resume=resumed)
+    wait_for_store()
+    loaded = load_traces().load_map(second.run_id)
+    paid = {str(row.inputs["topic"]): result.get_spending(row).cost for result in (first,) for row in result}
+    assert all(paid.values())
+    for result in (second, loaded):
+        costs = result.frame.set_index("topic").cost
+        assert costs["tides"] == pytest.approx(float(paid["tides"]))
+        assert costs["reefs"] == pytest.approx(float(paid["reefs"]) + float(second_cost(second, "reefs")))
+        assert result.frames.rows.cost.tolist() == pytest.approx(result.frame.cost.tolist())
+        assert result.metrics.total.cost == first.metrics.cost + second.metrics.cost
+        assert result.summary().cost.item() == pytest.approx(costs.mean())
+        assert costs.sum() == pytest.approx(float(result.metrics.total.cost))
+
+
 def test_c33_a_run_that_goes_on_with_another_one_has_one_account(store_path: Path) -> None:
     tasks = [Task.of("Say it", name="say"), Task.of("End it", name="end", context=["say"])]
     stopped = Ensemble(tasks=tasks, llm="scripted", name="single", budget=Budget(max_llm_calls=1)).run()

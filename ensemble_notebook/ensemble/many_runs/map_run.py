@@ -27,7 +27,7 @@ from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers, list_texts
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, MapDesign, PlannedRow
+from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, MapDesign, PlannedRow, SpentBefore
 from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.wording import pluralize
@@ -59,12 +59,11 @@ from ensemble_notebook.ensemble.many_runs.rows import (
     to_kept_value,
 )
 from ensemble_notebook.ensemble.many_runs.same_rows import (
-    RowBefore,
     describe_done,
     find_done,
     identify_rows,
     list_known_rows,
-    list_rows_before,
+    list_spent_before,
 )
 from ensemble_notebook.ensemble.many_runs.scoring import (
     CheckedScorers,
@@ -85,7 +84,6 @@ from ensemble_notebook.evaluation.judge import EXPECTED, OUTPUT
 from ensemble_notebook.evaluation.scorer import AnyScorers, Scorer, find_expected_column, read_scorers
 from ensemble_notebook.evaluation.scoring import Scoring, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
-from ensemble_notebook.trace.codec.event_codec import to_plain
 
 _log = logging.getLogger("ensemble_notebook.run")
 
@@ -347,15 +345,16 @@ class _MapRun:
         }
         self._kept: dict[str, RowResult] = {}
         self._kept_scores: dict[str, KeptScores] = {}
-        if map_settings.resume is not None:
-            given = list_known_rows(self._rows, self._identity)
-            for kept, scores in find_done(self._runs.values(), given, map_settings.resume, self._scorers.expected):
+        self._known_rows = list_known_rows(self._rows, self._identity)
+        if (resumed := map_settings.resume) is not None:
+            done = find_done(self._runs.values(), self._known_rows, resumed, self._scorers.expected)
+            for kept, scores in done:
                 self._kept[kept.name] = kept
                 self._kept_scores[kept.name] = self._scorers.select(scores)
         self._outcomes: dict[str, RowOutcome] = {}
         self._run_ids = make_run_ids()
         self._run: RunHandle | None = None
-        self._before: Mapping[str, RowBefore] = {}
+        self._before: Mapping[str, SpentBefore] = {}
 
     def make_handle(self) -> MapHandle:
         """Make the handle; it has no run if there are no rows to run."""
@@ -369,8 +368,8 @@ class _MapRun:
         outer = self._make_outer(to_run)
         prepared = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=self._task_noun)
         spec = prepared.make_spec({})
-        if resumed is not None:
-            self._before = list_rows_before(resumed.trace, spec.currency)
+        if gone_on_with is not None:
+            self._before = list_spent_before(to_run, self._known_rows, gone_on_with, spec.currency)
         told: dict[str, Any] = {"design": self._make_design(), "row_plan": self._row_plan}
         spec = replace(
             spec,
@@ -430,7 +429,6 @@ class _MapRun:
     def _plan_row(self, run: _RowRun) -> PlannedRow:
         kept, inputs = self._kept.get(run.name), run.variant.get_inputs(run.row)
         told = {name: None if self._hides_rows else to_kept_value(value) for name, value in inputs.items()}
-        before = self._before.get(run.name)
         return PlannedRow(
             name=run.name,
             row=run.row.name,
@@ -438,7 +436,7 @@ class _MapRun:
             variant=self._tell_variant(run.variant.name),
             repeat=run.repeat,
             inputs=told,
-            before=before.spent if before is not None and before.inputs == to_plain(told) else None,
+            before=None if kept is not None else self._before.get(run.name),
             earlier=None if kept is None else describe_done(kept, self._map_settings.resume),
             id_digest=self._identity.digests.get(run.row.name),
         )

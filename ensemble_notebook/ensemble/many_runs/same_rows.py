@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
-from ensemble_notebook.domain.planning.map_design import EarlierRow, SpentBefore
+from ensemble_notebook.domain.planning.map_design import EarlierRow, PlannedRow, SpentBefore
 from ensemble_notebook.domain.planning.row_pairs import (
     NOT_READ,
     KnownRows,
     RowIdentity,
+    RowPairs,
     digest_id,
     pair_rows,
     write_value,
@@ -22,7 +23,6 @@ from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column,
 from ensemble_notebook.trace.analysis.map_rows import get_design, list_map_rows
 from ensemble_notebook.trace.analysis.map_rows import list_known_rows as list_planned_rows
 from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowSpending
-from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 
@@ -104,13 +104,8 @@ def find_done(
 
     Where only what a row should come to is another, judges have been told otherwise, and their scores are left out.
     """
-    # Values that no trace keeps are here as long as the result lives; those of a loaded one are like none.
-    here = [
-        replace(each, identity=replace(each.identity, keeps_values=True)) for each in (resumed.list_known_rows(), known)
-    ]
-    partners = pair_rows(*here).partners
-    done: dict[tuple[str | None, str | None, int], RowResult]
-    done = {(each.variant, each.row, each.repeat or 1): each for each in resumed if each.is_done}
+    partners = _pair_here(resumed.list_known_rows(), known).partners
+    done = {_get_place(each): each for each in resumed if each.is_done}
     scores: dict[str | None, list[ScoreRecord]] = {}
     for score in resumed.score_records:
         scores.setdefault(score.run_id, []).append(score)
@@ -132,6 +127,17 @@ def find_done(
             repeat=run.repeat,
         )
         yield kept, judged
+
+
+def _pair_here(earlier: KnownRows, later: KnownRows) -> RowPairs:
+    """Pair rows by values that no trace keeps, too: they are here as long as a result lives, or are like none."""
+    here = [replace(each, identity=replace(each.identity, keeps_values=True)) for each in (earlier, later)]
+    return pair_rows(*here)
+
+
+def _get_place(row: RowResult | PlannedRow) -> tuple[str | None, str | None, int]:
+    """The variant, the row and the repeat."""
+    return row.variant, row.row, row.repeat or 1
 
 
 def _reads_the_same(
@@ -209,27 +215,31 @@ def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
 # --- What the rows took in the map that one goes on with --------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RowBefore:
-    """A row of that map: what it was given, as JSON has it, and what it took by then."""
-
-    inputs: Any
-    spent: SpentBefore
-
-
-def list_rows_before(trace: ExecutionTrace, currency: str | None) -> dict[str, RowBefore]:
-    """The rows of a map that is gone on with, by name; a cost in another currency is left out.
+def list_spent_before(
+    runs: Iterable[RowRun], known: KnownRows, earlier: MapResult | ExecutionTrace, currency: str | None
+) -> dict[str, SpentBefore]:
+    """What the same rows took by then, by their names in this map; a cost in another currency is left out.
 
     Args:
-        trace: of that map.
-        currency: of the map that goes on with it.
+        runs: of this map.
+        known: its rows.
+        earlier: the map that it goes on with.
+        currency: of this map.
     """
-    unknown = {} if trace.fold.currency == currency else {"cost": None, "cost_complete": False}
-    return {
-        row.planned.name: RowBefore(
-            to_plain(row.planned.inputs),
-            SpentBefore(**{each.name: getattr(row.spending, each.name) for each in fields(SpentBefore)} | unknown),
-        )
-        for row in list_map_rows(trace.fold, trace.events)
-        if row.run_id is not None
-    }
+    if isinstance(earlier, MapResult):
+        before = earlier.list_known_rows()
+        own, spent = earlier.metrics.currency, {_get_place(r): earlier.get_spending(r) for r in earlier if r.run_id}
+    else:
+        before = list_planned_rows(get_design(earlier.fold), keeps_values=True)
+        rows = list_map_rows(earlier.fold, earlier.events)
+        own, spent = earlier.fold.currency, {_get_place(r.planned): r.spending for r in rows if r.run_id}
+    pairs = _pair_here(before, known)
+    unknown = {} if own == currency else {"cost": None, "cost_complete": False}
+    found = {}
+    for run in runs:
+        partner = None if run.row.name in pairs.changed else pairs.partners.get(run.row.name)
+        spending = spent.get((run.variant.name, partner, run.repeat or 1))
+        if spending is not None:
+            taken = {each.name: getattr(spending, each.name) for each in fields(SpentBefore)}
+            found[run.name] = SpentBefore(**taken | unknown)
+    return found
