@@ -31,7 +31,7 @@ from ensemble_notebook.models.openai.endpoint import (
 
 _KEY_VARIABLE: Final = "OPENAI_API_KEY"
 _OPENAI_NAME: Final = re.compile(r"(?:gpt|chatgpt|o\d)\b", re.IGNORECASE)
-_AUTHORITY: Final = re.compile(r"(?:[^@]*@)?(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?")
+_AUTHORITY: Final = re.compile(r"(?:[^@]*@)?(?:[\w-]+(?:\.[\w-]+)*\.?|\[[0-9A-Fa-f:.]+\])(?::\d+)?")
 # Where well-known servers listen that speak the same protocol.
 _KNOWN_SERVERS: Final = {
     "ollama": "http://localhost:11434/v1",

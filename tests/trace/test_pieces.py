@@ -19,6 +19,7 @@ from ensemble_notebook.trace.store.run_rows import (
     decode_piece,
     encode_exchanges,
     encode_results,
+    make_first_rows,
     make_rows,
 )
 from ensemble_notebook.trace.store.run_writer import FinishedTask, RunWriter
@@ -83,7 +84,8 @@ def test_results_of_one_batch_come_back_in_order_each_with_its_own_text_and_part
     tasks = [make_result(text, parts={"of": text, "number": f"{number}"}) for number, text in enumerate(texts)]
     run = make_run(*tasks)
     with closing(open_file(tmp_path / "runs.db", is_new_allowed=True)) as file:
-        for statement, values in make_rows(run, run.take(), is_first=True).statements:
+        first, rest = make_first_rows(run.facts, (), is_first=True), make_rows(run, run.take())
+        for statement, values in (*first.statements, *rest.statements):
             file.executemany(statement, values)
         results = list(read_results(file, "run"))
     assert [each.output.raw for each in results] == texts
