@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.json_schema import find_kind
 from ensemble_notebook.domain.definitions.nested_ensemble import describe_ensemble
 from ensemble_notebook.domain.definitions.output_type import get_parts
 from ensemble_notebook.domain.outputs.score import Score
@@ -78,7 +79,7 @@ def make_reader(name: str, ensemble: Any, schema: Mapping[str, Any] | None) -> J
     if schema is None:
         return Problem(f"{shown} has no typed output: give its last task an output_type, {_EXAMPLE}.")
     fields: Mapping[str, Any] = schema.get("properties", {})
-    kinds = {field: _find_kind(each, schema) for field, each in fields.items()}
+    kinds = {field: find_kind(each, schema) for field, each in fields.items()}
     reason = next((each for each in _REASONS if kinds.get(each) == "string"), None)
     scored = [field for field, kind in kinds.items() if kind in _SCORED and field != reason]
     if not scored:
@@ -87,24 +88,6 @@ def make_reader(name: str, ensemble: Any, schema: Mapping[str, Any] | None) -> J
     plain = [field for field in scored if kinds[field] != "string"] or scored
     names = {field: name if [field] == plain else f"{name}.{field}" for field in scored}
     return JudgeReader(names=names, reason=reason)
-
-
-def _find_kind(schema: Any, root: Mapping[str, Any]) -> str | None:
-    """The type of a field in JSON, whether it may be null or not; of an enumeration that of its members."""
-    if not isinstance(schema, Mapping):
-        return None
-    if isinstance(reference := schema.get("$ref"), str):
-        return _find_kind(root.get("$defs", {}).get(reference.rpartition("/")[2]), root)
-    if "type" not in schema and ("enum" in schema or "const" in schema):
-        members = schema.get("enum", [schema.get("const")])
-        return "string" if all(isinstance(each, str | None) for each in members) else None
-    given = schema.get("type")
-    kinds = [given] if isinstance(given, str) else list(given or ())
-    kinds += [_find_kind(each, root) for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ()))]
-    found = {each for each in kinds if each not in (None, "null")}
-    if found == {"integer", "number"}:
-        return "number"
-    return found.pop() if len(found) == 1 else None
 
 
 def find_lacking_inputs(

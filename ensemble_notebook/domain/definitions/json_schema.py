@@ -69,6 +69,33 @@ def make_validator(schema: Mapping[str, Any]) -> Validator:
     return validator_for(dict(schema), retriever=_refuse_to_fetch)
 
 
+def find_kind(schema: Any, root: Mapping[str, Any]) -> str | None:
+    """Find the one type that a field has in JSON, whether it may be null or not; of an enumeration that of its members.
+
+    Args:
+        schema: of the field.
+        root: the schema that it is a part of, where references lead.
+
+    Returns:
+        ``"string"``, ``"integer"`` and so on; ``"null"`` where it is nothing else; None where it may be of several
+        types, or none is told.
+    """
+    if not isinstance(schema, Mapping):
+        return None
+    if isinstance(reference := schema.get("$ref"), str):
+        return find_kind(root.get("$defs", {}).get(reference.rpartition("/")[2]), root)
+    if "type" not in schema and ("enum" in schema or "const" in schema):
+        members = schema.get("enum", [schema.get("const")])
+        return "string" if all(isinstance(each, str | None) for each in members) else None
+    given = schema.get("type")
+    kinds: set[str | None] = {given} if isinstance(given, str) else set(given or ())
+    kinds |= {find_kind(each, root) for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ()))}
+    found = kinds - {"null"}
+    if found == {"integer", "number"}:
+        return "number"
+    return found.pop() if len(found) == 1 else "null" if kinds == {"null"} else None
+
+
 def _refuse_to_fetch(address: str) -> Any:
     raise LookupError(f"{address} is not fetched; put its definitions under $defs")
 

@@ -23,6 +23,7 @@ from ensemble_notebook.errors import (
 from ensemble_notebook.trace.analysis.row_table import (
     NOTHING_SPENT,
     RowSpending,
+    find_free_name,
     make_input_values,
     make_time_columns,
     sum_spending,
@@ -379,18 +380,20 @@ def spread_columns(frame: pd.DataFrame, scores: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    columns = {}
+    columns: dict[str, Any] = {}
     for prefix in ("input", "output"):
         values = frame[f"{prefix}_NAME"].tolist()
         names = dict.fromkeys(name for each in values if each is not None for name in each)
         for name in names:
-            column = f"{prefix}_{name}" if name else prefix
+            column = find_free_name(f"{prefix}_{name}" if name else prefix, f"{prefix}_", {*frame.columns, *columns})
             columns[column] = make_input_values([None if each is None else each.get(name) for each in values])
     whole = scores[scores.span_id.isna() & scores.run_id.isin(frame.run_id)]
     whole = whole.drop_duplicates(["run_id", "name"], keep="last")
     for name, group in whole.groupby("name", sort=False, observed=True):
         by_run = _pick_measure(group.set_index("run_id"))
-        columns[f"score_{name!s}"] = frame.run_id.map(by_run).astype(by_run.dtype).array
+        columns[find_free_name(f"score_{name!s}", "score_", {*frame.columns, *columns})] = (
+            frame.run_id.map(by_run).astype(by_run.dtype).array
+        )
     return pd.concat([frame.drop(columns=[*_SPREAD]), pd.DataFrame(columns, index=frame.index)], axis=1)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.definitions.json_schema import find_kind
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 from ensemble_notebook.domain.planning.map_design import IndexLevel, SpentBefore
@@ -213,8 +214,9 @@ def make_row_frame(
     place = list(made.columns).index(_RAW.name)
     if fields:
         made = made.drop(columns=_RAW.name)
+        taken = _OWN_NAMES.union(fields)
         for number, (name, schema) in enumerate(fields.items()):
-            column = f"output_{name}" if name in _OWN_NAMES else name
+            column = find_free_name(f"output_{name}", "output_", taken) if name in _OWN_NAMES else name
             made.insert(place + number, column, _make_values([each.fields.get(name) for each in records], schema))
         place += len(fields) - 1
     for column, values in make_score_columns([each.scores for each in records], taken=made.columns).items():
@@ -239,12 +241,17 @@ def _add_inputs(made: pd.DataFrame, records: Sequence[RowRecord], inputs: Sequen
     taken = {*made.columns, *made.index.names}
     columns: dict[str, Any] = {}
     for name in inputs:
-        column = name
-        while column in taken:
-            column = f"input_{column}"
+        column = find_free_name(name, "input_", taken)
         taken.add(column)
         columns[column] = make_input_values([each.inputs.get(name) for each in records])
     return pd.concat([made, pd.DataFrame(columns, index=made.index)], axis=1) if columns else made
+
+
+def find_free_name(name: str, prefix: str, taken: Container[str]) -> str:
+    """The name of a column, with the prefix before it until no other column has it."""
+    while name in taken:
+        name = f"{prefix}{name}"
+    return name
 
 
 def make_score_columns(
@@ -263,11 +270,11 @@ def make_score_columns(
             by_name.setdefault(each.name, [None] * len(scores))[place] = each
     made = {}
     for name, found in by_name.items():
-        column = mask(f"{prefix}{name}")
-        made[f"score_{column}" if column in taken else column] = _make_score_values(found)
+        column = find_free_name(mask(f"{prefix}{name}"), "score_", taken)
+        made[column] = _make_score_values(found)
     costs = [[each.cost for each in row if each.cost is not None] for row in scores]
     if any(each.kind is ScoreKind.JUDGE for row in scores for each in row):
-        made["score_cost"] = _make_values([sum(each) if each else None for each in costs], _NUMBER)
+        made["score_cost"] = _make_values([float(sum(each)) if each else None for each in costs], _NUMBER)
     errors = [next((each.error for each in row if each.error is not None), None) for row in scores]
     if any(each is not None for each in errors):
         made["score_error"] = _make_values([each if each is None else mask(each) for each in errors], _TEXT)
@@ -358,11 +365,21 @@ def _make_values(values: list[Any], schema: Any) -> Any:
     """The values of a field; of the dtype that its schema tells, where all of them are of that."""
     import pandas as pd
 
-    kinds = [each.get("type") for each in (schema, *schema.get("anyOf", ())) if isinstance(each, Mapping)]
-    dtypes: set[Dtype] = {_DTYPES.get(each, "object") for each in kinds if each is not None and each != "null"}
+    dtype: Dtype = _DTYPES.get(find_kind(schema, {}) or "", "object")
     try:
-        dtype = dtypes.pop() if len(dtypes) == 1 else "object"
-        known = [None if each is None else float(each) for each in values] if dtype == "Float64" else values
+        known = [None if each is None else _to_float(each) for each in values] if dtype == "Float64" else values
         return pd.array(known, dtype=dtype)
-    except (TypeError, ValueError, OverflowError):  # an object of the user's own that is as good as a text
+    except (TypeError, ValueError, OverflowError):  # an object of the user's own, or more digits than a float has
         return pd.Series(values, dtype=object).array
+
+
+def _to_float(value: Any) -> float:
+    """The number as a float.
+
+    Raises:
+        ValueError: that would be another number.
+    """
+    number = float(value)
+    if number != value and value == value:  # NaN is not itself
+        raise ValueError(value)
+    return number
