@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.enums import OnTimeout, ReviewPolicy, ReviewTiming, ToolOutcome
+from ensemble_notebook.domain.definitions.enums import OnTimeout, ReuseMode, ReviewPolicy, ReviewTiming, ToolOutcome
 from ensemble_notebook.domain.definitions.review import (
     Review,
     ReviewAnswer,
@@ -112,6 +112,11 @@ class TaskGates:
             case Verdict.REJECT:
                 raise _make_rejection(f"The output of task {node.name!r} was rejected", decision)
         return output, None
+
+    def may_mend_calls(self, node: TaskNode) -> bool:
+        """Whether calls of its tools may be mended: not where they have side effects, or a person decides (E13)."""
+        asks = bool(node.task.review) or self._policy is not ReviewPolicy.NEVER
+        return node.task.reuse is not ReuseMode.NEVER and not asks
 
     def make_tool_gate(self, node: TaskNode, agent: Agent) -> ToolGate | None:
         """What looks at each tool call of a task; None where nobody wants to."""

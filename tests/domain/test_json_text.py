@@ -32,7 +32,8 @@ def test_brackets_in_texts_do_not_count():
     assert read_json(text) == json.loads(text)
 
 
-def test_arguments_that_are_nested_too_deeply_stay_a_text():
+def test_arguments_that_are_nested_too_deeply_are_no_value():
     deep = '{"a": ' + nest(DEEPEST) + "}"
-    assert fit_arguments(deep, {"properties": {"a": {}}}) == ({"a": deep}, "")
+    fitted, fault = fit_arguments(deep, {"properties": {"a": {}}})
+    assert (fitted, fault[:39]) == ({}, "expected an object with 'a', got '{\"a\":")
     assert mark_malformed_arguments([deep]) != [deep]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -51,6 +52,89 @@ TRIP = schema("city", "days", optional=("hotel",))
 )
 def test_arguments_fit(arguments: Any, parameters: dict[str, Any], fitted: dict[str, Any]) -> None:
     assert fit_arguments(arguments, parameters) == (fitted, "")
+
+
+QUERY = schema("query")
+
+
+@pytest.mark.parametrize(
+    "arguments, parameters, fitted",
+    [
+        pytest.param('```json\n{"query": "tides"}\n```', QUERY, {"query": "tides"}, id="a fence"),
+        pytest.param('{"query": "tides",}', QUERY, {"query": "tides"}, id="a trailing comma"),
+        pytest.param(
+            '{"city": "Rome, }", "days": [1, 2,]}', TRIP, {"city": "Rome, }", "days": [1, 2]}, id="one inside"
+        ),
+        pytest.param("{'query': 'the \\'tides\\' \"here\"'}", QUERY, {"query": "the 'tides' \"here\""}, id="quotes"),
+        pytest.param("{'city': 'None', 'days': None}", TRIP, {"city": "None", "days": None}, id="Python's words"),
+        pytest.param("```\n{'query': 'tides',}\n```", QUERY, {"query": "tides"}, id="all of it"),
+        pytest.param({"__arg1": '{"query": "tides",}'}, QUERY, {"query": "tides"}, id="as a bare value"),
+        pytest.param("```\n{}\n```", NOTHING, {}, id="no fields"),
+    ],
+)
+def test_what_is_nearly_one_object_is_mended_only_where_it_may_be(
+    arguments: Any, parameters: dict[str, Any], fitted: dict[str, Any]
+) -> None:
+    assert fit_arguments(arguments, parameters) == (fitted, "")
+    refused, fault = fit_arguments(arguments, parameters, mends=False)
+    assert (refused, fault.split(" got ")[0][:18]) == ({}, "expected an object")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param('{"query": "delete from orders where id = 1', id="an open string"),
+        pytest.param('{"query": "tides"', id="an open brace"),
+        pytest.param("{'query': 'tides", id="an open string of Python"),
+        pytest.param("{", id="cut at once"),
+        pytest.param('{"que', id="cut in the name"),
+        pytest.param('{"query": "tides"}</tool_call>', id="a mark behind"),
+        pytest.param('<tool_call>\n{"query": "tides"}', id="a mark before"),
+        pytest.param("tides</tool_call>", id="a bare text with a mark"),
+        pytest.param('{"query": "a"}{"query": "b"}', id="two objects"),
+        pytest.param('{"query": "a"}\n{"query": "b"}', id="two objects, one a line"),
+        pytest.param('Sure: {"query": "tides"}', id="prose before"),
+        pytest.param("{'query': 'tides'}  # done", id="a comment"),
+        pytest.param("{'query': 'ti' 'des'}", id="two texts"),
+        pytest.param('{"query": "tides",,}', id="two commas"),
+        pytest.param('query": "tides"}', id="its beginning is lost"),
+        pytest.param('"query": "tides"', id="without braces"),
+        pytest.param("{query: 'tides'}", id="a name without quotes"),
+        pytest.param('[{"query": "tides"}]', id="in a list"),
+        pytest.param([{"query": "tides"}], id="in a list that was read"),
+        pytest.param("{'query': 'tides', 'x': 1}", id="a foreign field in Python's quotes"),
+        pytest.param('```\n{"query": "tides"}\n``` and so on', id="words behind a fence"),
+        pytest.param('"{\\"query\\": \\"ti"', id="cut, as a JSON text of a text"),
+        pytest.param({"__arg1": '{"query": "ti'}, id="cut, as LangChain names a bare value"),
+    ],
+)
+def test_the_json_of_an_object_is_never_the_value_of_the_only_field(arguments: Any) -> None:
+    fitted, fault = fit_arguments(arguments, QUERY)
+    assert fitted == {}
+    assert fault.startswith("expected an object with 'query', got ")
+
+
+@pytest.mark.parametrize(
+    "arguments", ["{place} for rent", "tides, or {currents}", "he said: 'now'", "a {b} 'c': d", '"exact" words']
+)
+def test_braces_and_quotes_in_a_bare_text_are_its_own(arguments: str) -> None:
+    assert fit_arguments(arguments, QUERY) == ({"query": arguments}, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"query": "' + '\\"' * 200_000, "{'query': '" + "\\'" * 200_000 + "\\", '{"' * 200_000, "{'a'" + " ," * 200_000],
+    ids=["escapes", "escapes of Python", "braces", "commas"],
+)
+def test_what_is_no_json_is_told_in_time_that_is_linear(arguments: str) -> None:
+    began = time.process_time()
+    assert fit_arguments(arguments, QUERY)[0] == {}
+    assert time.process_time() - began < 2
+
+
+@given(st.text(max_size=12), st.sampled_from(['{"query": %s,}', '```\n{"query": %s}\n```', "{'query': %s}"]))
+def test_a_mended_value_is_what_was_written(value: str, form: str) -> None:
+    assert fit_arguments(form % json.dumps(value), QUERY) == ({"query": value}, "")
 
 
 @pytest.mark.parametrize(

@@ -295,6 +295,8 @@ class AgentLoop:
         return answer
 
     async def _get_answer(self, call: ToolCall, conversation: Conversation, span: SpanEmitter) -> ToolAnswer:
+        if self.cut is not None:
+            return ToolAnswer(_NOT_WHOLE, ToolOutcome.FAILURE)
         approved: ToolCall | ToolAnswer = call
         if self._request.approve is not None:
             async with self._not_begun():
@@ -309,7 +311,7 @@ class AgentLoop:
                 if declined is not None:
                     return declined
             with use_agent(self._agent.role):
-                return await self._toolbox.answer(approved, self._caller, span)
+                return await self._toolbox.answer(approved, self._caller, span, mends=self._request.mends_calls)
 
         # What agents and people do for the engine's own tools is recorded and replayed itself (E42).
         is_own = self._toolbox.has_engine_tool(approved.name)
@@ -363,6 +365,10 @@ class AgentLoop:
         )
 
 
+_NOT_WHOLE: Final = (
+    "Error: this call was not made: the reply that asks for it was cut off, so its arguments may not be all that was "
+    "meant. Ask for it again, with shorter arguments or fewer calls at once."
+)
 _STATUSES: Final = {ToolOutcome.SUCCESS: SpanStatus.OK, ToolOutcome.DECLINED: SpanStatus.SKIPPED}
 
 # The words of OpenAI, Anthropic, Google, Mistral, Cohere and Ollama.

@@ -41,6 +41,7 @@ class AgentRequest:
             answer instead; None lets all calls pass.
         ask_again: asks a person whether to make a call again that was begun in the run of this id, and whose end is not
             known; gives None where it is to be made, else an answer instead. None makes such calls again.
+        mends_calls: whether arguments that are nearly JSON may be mended, as of `fit_arguments`.
         write_reminder: is asked once, when the agent has given its final text; where it gives a text, the agent is told
             so and goes on.
         is_fallback: marks its turns and its result.
@@ -62,6 +63,7 @@ class AgentRequest:
     rate_limits: tuple[RateLimit, ...] = ()
     approve: ToolGate | None = None
     ask_again: RepeatGate | None = None
+    mends_calls: bool = True
     write_reminder: Callable[[], str | None] | None = None
     is_fallback: bool = False
     earlier: Messages = ()

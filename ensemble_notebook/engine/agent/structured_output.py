@@ -237,8 +237,13 @@ def read_whole_json(text: str) -> Any:
     Raises:
         ValueError: it is something else.
     """
+    return read_json(strip_fence(text), strict=False)
+
+
+def strip_fence(text: str) -> str:
+    """What stands in the one fence that a text is; the text itself where it is none."""
     fenced = _ONE_FENCE.fullmatch(text)
-    return read_json(fenced[1] if fenced else text, strict=False)
+    return fenced[1] if fenced else text
 
 
 def _decode(text: str) -> Iterator[Any]:

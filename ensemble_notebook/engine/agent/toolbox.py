@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,7 @@ from ensemble_notebook.domain.value_text import (
     write_value,
     write_whole,
 )
+from ensemble_notebook.engine.agent.structured_output import strip_fence
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller, ThreadCall, is_async
@@ -120,8 +122,16 @@ class Toolbox:
         """Whether a name is that of a tool of the engine itself."""
         return isinstance(self._tools.get(name), EngineTool)
 
-    async def answer(self, call: ToolCall, caller: FunctionCaller, span: SpanEmitter) -> ToolAnswer:
+    async def answer(
+        self, call: ToolCall, caller: FunctionCaller, span: SpanEmitter, *, mends: bool = True
+    ) -> ToolAnswer:
         """Run a requested call, in its span. A fault of the tool or the request is told to the model.
+
+        Args:
+            call: what is asked for.
+            caller: calls the tool.
+            span: of the call.
+            mends: as of `fit_arguments`.
 
         Raises:
             Exception: what a tool of the engine raises, which ends the task.
@@ -130,7 +140,7 @@ class Toolbox:
         if tool is None:
             hint = did_you_mean(call.name, self._tools)
             return ToolAnswer(f"Error: there is no tool named {call.name!r}.{hint}", ToolOutcome.FAILURE)
-        arguments, mismatch = fit_arguments(call.arguments, tool.spec.parameters)
+        arguments, mismatch = fit_arguments(call.arguments, tool.spec.parameters, mends=mends)
         if mismatch:
             return ToolAnswer(f"Error: the arguments of tool {call.name!r} don't fit: {mismatch}", ToolOutcome.FAILURE)
         if isinstance(tool, EngineTool):
@@ -187,7 +197,10 @@ def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
 
     def arguments(task: TaskInput) -> dict[str, Any]:
         text = task.context[-1].raw if task.context else task.description
-        fitted, mismatch = fit_arguments(text, tool.spec.parameters)
+        said, properties = _parse_json(text), tool.spec.parameters.get("properties", {})
+        # What a task said is no call of a model: as a value it stands as it is, whatever it looks like.
+        given = said if isinstance(said, dict) else _to_only_field(text, properties)
+        fitted, mismatch = fit_arguments(text if given is None else given, tool.spec.parameters, mends=False)
         if mismatch:
             message = f"Tool {tool.spec.name!r} can't handle task {task.name!r}: {mismatch}"
             raise ToolExecutionError(message, tool_name=tool.spec.name, tool_input=text)
@@ -361,17 +374,22 @@ def _from_agent_tool(tool: AgentTool | RetrieverTool) -> Tool:
 _NO_TEXT: Final = ("integer", "number", "boolean", "array", "object")
 
 
-def fit_arguments(arguments: Any, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def fit_arguments(arguments: Any, parameters: Mapping[str, Any], *, mends: bool = True) -> tuple[dict[str, Any], str]:
     """Arguments as a dict that has the schema's fields.
 
     A JSON text is parsed; arguments nested under one foreign key are taken out; a bare value goes to the only field.
+
+    Args:
+        arguments: as they came.
+        parameters: the JSON schema of the tool.
+        mends: whether a text that is nearly one JSON object may be taken for it.
 
     Returns:
         The dict and an empty text, or what came and a text naming the missing and unexpected fields.
     """
     properties = parameters.get("properties", {})
     required = tuple(parameters.get("required", ()))
-    fitted = _as_fields(arguments, properties)
+    fitted = _as_fields(arguments, properties, mends=mends)
     if fitted is None:
         expected = ", ".join(repr(name) for name in properties) or "no fields"
         return {}, f"expected an object with {expected}, got {_shorten(arguments)}."
@@ -386,13 +404,12 @@ def fit_arguments(arguments: Any, parameters: Mapping[str, Any]) -> tuple[dict[s
     return fitted, "; ".join(faults) + "." if faults else ""
 
 
-def _as_fields(arguments: Any, properties: Mapping[str, Any]) -> dict[str, Any] | None:
+def _as_fields(arguments: Any, properties: Mapping[str, Any], *, mends: bool) -> dict[str, Any] | None:
     """A dict of fields, or None where there is no unambiguous one."""
     if arguments is None:
         return {}
     if isinstance(arguments, str):
-        parsed = _parse_json(arguments)
-        return _as_fields(parsed, properties) if isinstance(parsed, dict) else _to_only_field(arguments, properties)
+        return _read_fields(arguments, properties, mends=mends)
     if not isinstance(arguments, dict):
         return _to_only_field(arguments, properties)
     if len(arguments) == 1:
@@ -402,8 +419,24 @@ def _as_fields(arguments: Any, properties: Mapping[str, Any]) -> dict[str, Any] 
             if isinstance(nested, dict) and nested and set(nested) <= set(properties):
                 return nested
             if str(key).startswith("__arg"):
-                return _to_only_field(inner, properties)
+                return _as_fields(inner, properties, mends=mends)
     return {str(key): value for key, value in arguments.items()}
+
+
+def _read_fields(text: str, properties: Mapping[str, Any], *, mends: bool) -> dict[str, Any] | None:
+    """The fields of a text that is a JSON object, or may be mended to one; else it is the value of the only field.
+
+    None for what was meant as an object and is none: its JSON is nobody's value.
+    """
+    value = _parse_json(text)
+    if isinstance(value, dict | list):
+        return _as_fields(value, properties, mends=mends)
+    if isinstance(value, str) and _is_meant_as_object(value, properties):
+        if value != text:
+            return _read_fields(value, properties, mends=mends)
+        mended = _mend_object(text) if mends else None
+        return mended if isinstance(mended, dict) and set(mended) <= set(properties) else None
+    return _to_only_field(text, properties)
 
 
 def _to_only_field(value: Any, properties: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -413,14 +446,68 @@ def _to_only_field(value: Any, properties: Mapping[str, Any]) -> dict[str, Any] 
     if len(properties) != 1:
         return None
     ((name, schema),) = properties.items()
-    is_json = isinstance(value, str) and isinstance(schema, Mapping) and schema.get("type") in _NO_TEXT
-    return {name: _parse_json(value) if is_json else value}
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if kind == "string" and isinstance(value, dict | list):
+        return None
+    return {name: _parse_json(value) if isinstance(value, str) and kind in _NO_TEXT else value}
+
+
+# --- Arguments that are nearly JSON: mended where they can mean but one thing, and never run as a bare text -----------
+#
+# Where a call was cut, or something stands beside its object, the rest of what was meant is not known.
+
+
+_OBJECT_START: Final = re.compile(r"""\s*+(?:```[\w-]*+\s*+)?+\{\s*+(?:["'}]|\Z)""")
+_CALL_MARK: Final = re.compile(r"</?tool_calls?>|<\|\w++\|>|\[/?TOOL_CALLS?\]")
+# A text that is left open reaches to the end, so that nothing in it is looked at again.
+_MENDABLE: Final = re.compile(
+    r""""(?:[^"\\]|\\.?)*+(?:"|\Z)|'(?P<single>(?:[^'\\]|\\.?)*+)(?P<end>'|\Z)"""
+    r"""|\b(?:True|False|None)\b|(?P<comma>,)(?=\s*+[}\]])""",
+    re.DOTALL,
+)
+_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
+_QUOTE: Final = re.compile(r"""\\(.)|\"""", re.DOTALL)
+
+
+def _is_meant_as_object(text: str, properties: Mapping[str, Any]) -> bool:
+    """Whether a text is a call, or an object of fields, or part of one."""
+    if _OBJECT_START.match(text) or _CALL_MARK.search(text):
+        return True
+    names = "|".join(map(re.escape, properties))
+    return bool(names) and re.search(rf"""(?<!\w)(?:{names})["']\s*+:|\{{\s*+(?:{names})\s*+:""", text) is not None
+
+
+def _mend_object(text: str) -> Any:
+    """What a text says without the fence around it, one trailing comma, and Python's quotes and words.
+
+    None where that is no JSON, as with an open string or brace, or with anything behind the object.
+    """
+    commas = 0
+
+    def mend(part: re.Match[str]) -> str:
+        nonlocal commas
+        if part["comma"]:
+            commas += 1
+            return ""
+        if part["end"]:
+            return f'"{_QUOTE.sub(_turn_quote, part["single"])}"'
+        return _WORDS.get(part[0], part[0])
+
+    mended = _parse_json(_MENDABLE.sub(mend, strip_fence(text)))
+    return mended if commas <= 1 else None
+
+
+def _turn_quote(part: re.Match[str]) -> str:
+    """A quote, or what is escaped, in a text in single quotes, as JSON has it."""
+    if part[1] is None:
+        return '\\"'
+    return "'" if part[1] == "'" else part[0]
 
 
 def _parse_json(text: str) -> Any:
     """The value of a JSON text, or the text itself where it is none."""
     try:
-        return read_json(text)
+        return read_json(text, strict=False)
     except ValueError:
         return text
 

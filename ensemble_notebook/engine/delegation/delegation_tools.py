@@ -153,6 +153,7 @@ class DelegationTools:
             rate_limits=() if node.task.rate_limit is None else (node.task.rate_limit,),
             approve=self._gates.make_tool_gate(node, agent),
             ask_again=self._gates.make_repeat_gate(node, agent),
+            mends_calls=self._gates.may_mend_calls(node),
         )
 
     def _make_name(self, delegator: Delegator, role: str) -> str:
@@ -344,8 +345,8 @@ class DelegatedTask:
         name: of the work.
         member: who.
         request: as policies left it.
-        engine_tools, rate_limits, approve, ask_again: as of an `AgentRequest`; those of the task that the work is part
-            of.
+        engine_tools, rate_limits, approve, ask_again, mends_calls: as of an `AgentRequest`; those of the task that the
+            work is part of.
     """
 
     name: str
@@ -355,6 +356,7 @@ class DelegatedTask:
     rate_limits: tuple[RateLimit, ...] = ()
     approve: ToolGate | None = None
     ask_again: RepeatGate | None = None
+    mends_calls: bool = True
 
 
 async def run_delegated(
@@ -430,6 +432,7 @@ def _make_request(task: DelegatedTask, span: SpanEmitter) -> AgentRequest:
         rate_limits=task.rate_limits,
         approve=task.approve,
         ask_again=task.ask_again,
+        mends_calls=task.mends_calls,
     )
 
 

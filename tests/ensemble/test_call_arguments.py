@@ -1,0 +1,153 @@
+"""Tool calls that came cut or dirty, from a real server: what runs, and what the model is told (E13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.tools import tool
+
+from ensemble_notebook import (
+    Agent,
+    Ensemble,
+    EnsembleOutput,
+    Event,
+    Review,
+    ReviewDecision,
+    Task,
+    ToolCallCompleted,
+    ToolOutcome,
+)
+from tests.support.openai_server import Answer, OpenAIServer
+
+CUT = '{"query": "delete from orders where id = 1'
+MENDABLE = '{"query": "select 1",}'
+WHOLE = '{"query": "select 1"}'
+Doors = Callable[[Ensemble], EnsembleOutput]
+
+
+class Database:
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def execute(self, query: str) -> str:
+        """Run a query."""
+        self.asked.append(query)
+        return "done"
+
+
+@pytest.fixture
+def database() -> Database:
+    """Remembers what it is asked."""
+    return Database()
+
+
+def team(llm: str, database: Database, **fields: Any) -> Ensemble:
+    worker = Agent(role="Clerk", goal="Keep orders", tools=[database.execute])
+    return Ensemble(tasks=[Task.of("Tidy up {what}", name="tidy", agent=worker, **fields)], llm=llm)
+
+
+def run_whole(ensemble: Ensemble) -> EnsembleOutput:
+    return ensemble.run({"what": "orders"})
+
+
+class Watcher:
+    """Has replies streamed."""
+
+    wants_tokens = True
+
+    def on_event(self, event: Event) -> None:
+        """Look at it."""
+
+
+def run_streamed(ensemble: Ensemble) -> EnsembleOutput:
+    return ensemble.replace(listeners=[Watcher()]).run({"what": "orders"})
+
+
+def run_mapped(ensemble: Ensemble) -> EnsembleOutput:
+    output = ensemble.map([{"what": "orders"}])[0].output
+    assert output is not None
+    return output
+
+
+def run_nested(ensemble: Ensemble) -> EnsembleOutput:
+    return Ensemble(tasks=[Task.of("All", name="all", ensemble=ensemble, inputs={"what": "orders"})]).run()
+
+
+def told(server: OpenAIServer) -> list[str]:
+    return [each["content"] for each in server.requests[-1].messages if each["role"] == "tool"]
+
+
+DOORS = pytest.mark.parametrize("door", [run_whole, run_streamed, run_mapped, run_nested])
+
+
+@DOORS
+@pytest.mark.parametrize("arguments", [CUT, '{"query": "select 1"}</tool_call>', WHOLE + WHOLE])
+def test_arguments_that_are_no_json_run_nothing(
+    server: OpenAIServer, llm: str, database: Database, door: Doors, arguments: str
+) -> None:
+    server.script(Answer(calls=[("execute", arguments)]), "Sorry.")
+    output = door(team(llm, database))
+    assert database.asked == []
+    (text,) = told(server)
+    assert text.startswith("Error: the arguments of tool 'execute' don't fit: expected an object with 'query', got ")
+    (call,) = [each for each in output.events if isinstance(each, ToolCallCompleted)]
+    assert call.outcome is ToolOutcome.FAILURE
+
+
+@DOORS
+@pytest.mark.parametrize("arguments", [MENDABLE, f"```json\n{WHOLE}\n```", "{'query': 'select 1'}"])
+def test_arguments_that_can_mean_but_one_thing_are_mended(
+    server: OpenAIServer, llm: str, database: Database, door: Doors, arguments: str
+) -> None:
+    server.script(Answer(calls=[("execute", arguments)]), "Done.")
+    door(team(llm, database))
+    assert (database.asked, told(server)) == (["select 1"], ["done"])
+
+
+@DOORS
+@pytest.mark.parametrize("reason", ["length", "max_tokens", "content_filter"])
+def test_no_call_of_a_reply_that_was_cut_is_run(
+    server: OpenAIServer, llm: str, database: Database, caplog: pytest.LogCaptureFixture, door: Doors, reason: str
+) -> None:
+    calls = [("execute", WHOLE), ("execute", WHOLE), ("execute", CUT)]
+    server.script(Answer(calls=calls, finish_reason=reason), Answer(calls=[("execute", WHOLE)]), "Done.")
+    door(team(llm, database))
+    assert database.asked == ["select 1"]
+    assert [text[:61] for text in told(server)] == [
+        *["Error: this call was not made: the reply that asks for it was"] * 3,
+        "done",
+    ]
+    assert "A reply of agent 'Clerk' for task 'tidy' was cut off" in caplog.text
+
+
+@pytest.mark.parametrize("fields", [{"reuse": "never"}, {"review": Review("during")}, {"review": Review("after")}])
+def test_what_has_side_effects_or_a_person_is_never_called_with_a_mended_argument(
+    server: OpenAIServer, llm: str, database: Database, fields: dict[str, Any]
+) -> None:
+    server.script(Answer(calls=[("execute", MENDABLE)]), Answer(calls=[("execute", WHOLE)]), "Done.")
+    team(llm, database, **fields).replace(review_handler=lambda _: ReviewDecision.approve()).run({"what": "x"})
+    assert database.asked == ["select 1"]
+    assert [text[:24] for text in told(server)] == ["Error: the arguments of ", "done"]
+
+
+def test_nor_by_whoever_does_a_part_of_such_a_task(server: OpenAIServer, llm: str, database: Database) -> None:
+    work = {"agent_role": "Clerk", "task_description": "Tidy up"}
+    server.script(
+        Answer(calls=[("delegate_task", work)]), Answer(calls=[("execute", MENDABLE)]), "I could not.", "Nothing done."
+    )
+    clerk = Agent(role="Clerk", goal="Keep orders", tools=[database.execute])
+    chief = Agent(role="Chief", goal="See to it", allow_delegation=True)
+    tasks = [Task.of("See to orders", agent=chief, reuse="never"), Task.of("Rest", name="rest", agent=clerk)]
+    Ensemble(tasks=tasks, llm=llm).run()
+    assert database.asked == []
+
+
+def test_a_text_that_a_task_said_is_a_value_for_a_tool_that_handles_one(database: Database) -> None:
+    tasks = [
+        Task.of("Write", name="write", handler=lambda _: CUT),
+        Task.of("Keep", name="keep", handler=tool("execute")(database.execute), context=["write"]),
+    ]
+    Ensemble(tasks=tasks).run()
+    assert database.asked == [CUT]
