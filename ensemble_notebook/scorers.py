@@ -447,9 +447,10 @@ def _look(check: Callable[..., Score], values: Sequence[Any], /, run: Any) -> Sc
 
 
 def _list_spans(run: Any, kind: SpanKind) -> list[Span]:
-    """The spans of a kind that began, in order."""
-    spans = [each for each in run.trace.fold.spans.values() if each.kind is kind and each.start_ms is not None]
-    return sorted(spans, key=lambda each: each.start_ms or 0.0)
+    """The spans of a kind that ran, in order: a tool has not heard of a call that was declined."""
+    began = [each for each in run.trace.fold.spans.values() if each.kind is kind and each.start_ms is not None]
+    ran = [each for each in began if each.status is not SpanStatus.SKIPPED]
+    return sorted(ran, key=lambda each: each.start_ms or 0.0)
 
 
 # --- Their arguments: checked when a scorer is made, before anything is paid, and written again -----------------------

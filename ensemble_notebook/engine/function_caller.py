@@ -47,7 +47,7 @@ class FunctionCaller:
             function: of the user.
             args: that it is given.
             timer: hears when a function that is not async was at work; None: nobody does.
-            on_left: is told of a call that goes on although nobody waits for it any more.
+            on_left: is told of a call on a thread for which nobody waits any more: it goes on, or never begins.
 
         Raises:
             Exception: what the function raised; `SystemExit` and its like come wrapped in a `RuntimeError`.
@@ -83,7 +83,7 @@ class FunctionCaller:
             try:
                 result = await call
             except asyncio.CancelledError:
-                if on_left is not None and call.has_begun:
+                if on_left is not None:
                     on_left(call)
                 raise
         return await call_safely(lambda: result) if inspect.isawaitable(result) else result

@@ -35,7 +35,6 @@ from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE, build_graph
-from ensemble_notebook.domain.seams.chat_port import NOT_EXECUTED
 from ensemble_notebook.errors import GuardrailViolationError, ReviewTimeoutError
 
 T = TypeVar("T")
@@ -579,7 +578,7 @@ class EventBuilder:
         ) as scope:
             scope.contains_failure = True
             yield
-        self._work.tool_calls += outcome not in NOT_EXECUTED
+        self._work.tool_calls += _TOOL_STATUS[outcome] is not SpanStatus.SKIPPED
 
     def _ask(self, tool: str) -> ToolCall:
         self._call_count += 1

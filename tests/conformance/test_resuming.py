@@ -375,7 +375,7 @@ class Till:
     """Charges cards; a charge goes on until it is let go."""
 
     def __init__(self) -> None:
-        self.begun, self.go = threading.Event(), threading.Event()
+        self.begun, self.go, self.over = threading.Event(), threading.Event(), threading.Event()
         self.charged: list[str] = []
         self.threads: list[threading.Thread] = []
 
@@ -440,7 +440,7 @@ def test_e27_calls_beside_the_one_at_which_a_person_leaves_are_finished_and_kept
     assert sorted(till.charged) == ["A", "B"]
     done = ("charge", "ok", "success")
     assert outcomes(left) == [("human_input", "skipped", "declined"), done, done]
-    assert left.metrics.tool_call_count == 2
+    assert left.metrics.tool_call_count == left.frames.agents.tool_count.sum() == 2
     assert find_violations(left.trace) == []
 
     server.script("Paid.")
@@ -476,8 +476,10 @@ def test_e27_calls_beside_one_that_fails_the_task_are_finished_and_those_that_wa
     assert outcomes(failed) == [
         ("charge", "ok", "success"),
         ("charge", "error", "failure"),
-        ("charge", "cancelled", "none"),
+        ("charge", "skipped", "none"),
     ]
+    assert failed.frames.tool_calls["result"].iloc[2] == "the run ended before it began"
+    assert failed.metrics.tool_call_count == failed.frames.agents.tool_count.sum() == 2
     output = ensemble.run(resume=failed)
     assert output.raw == "Paid."
     assert till.charged[0] == "A"
@@ -549,6 +551,41 @@ def test_c33_person_is_asked_whether_to_repeat_a_call_of_which_no_end_is_known(
     assert till.charged == ["A"] * charges
     again = ensemble.run(resume=output)  # what was decided is known
     assert (again.raw, len(asked), len(till.charged)) == ("Paid.", 1, charges)
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_c33_question_whether_to_repeat_a_call_is_asked_again_where_it_had_no_answer(
+    server: OpenAIServer, llm: str, is_left: bool
+) -> None:
+    till, asked = Till(), []
+
+    def decide(request: ReviewRequest) -> ReviewDecision:
+        asked.append(request)
+        if len(asked) > 1:
+            return ReviewDecision.reject("it is paid")
+        if is_left:
+            return ReviewDecision.exit_early()
+        handles[-1].cancel()
+        till.over.wait(60)
+        return ReviewDecision.approve()
+
+    server.script(ask_for(("charge", {"card": "A"})), "Paid.")
+    ensemble = till_ensemble(llm, till, review_handler=decide)
+    stopped = stop_while_charging(ensemble, till)
+    handles = [ensemble.start(resume=stopped)]
+    if is_left:
+        ended = handles[0].result()
+    else:
+        with pytest.raises(RunInterrupted) as caught:
+            handles[0].result()
+        ended = caught.value.output
+    till.over.set()
+    assert outcomes(ended) == [("charge", "skipped", "declined" if is_left else "none")]
+    assert ended.metrics.tool_call_count == ended.frames.agents.tool_count.sum() == 0
+    output = ensemble.run(resume=ended)
+    assert (output.raw, len(asked)) == ("Paid.", 2)
+    till.end()
+    assert till.charged == ["A"]
 
 
 @pytest.mark.parametrize("redo", ["charge", [1]])

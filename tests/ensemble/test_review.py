@@ -155,6 +155,7 @@ def test_a_refused_tool_call_is_no_failure_of_the_tool_and_was_not_executed_e13(
     (call,) = output.frames.tool_calls.itertuples()
     assert (call.status, call.outcome) == ("skipped", "declined")
     assert (output.metrics.tool_call_count, output.task_outputs[0].tool_call_count) == (0, 0)
+    assert output.frames.agents.tool_count.sum() == 0
     assert output.frames.errors.empty
     assert find_violations(output.trace) == []
     told, *_ = [call for task in output.trace.tasks for turn in task.turns for call in turn.tool_calls]

@@ -180,8 +180,8 @@ class ToolCallCompleted(Event):
     Attributes:
         tool: name of the tool.
         tool_call_id: as in the model's reply.
-        status: OK, ERROR, SKIPPED or CANCELLED.
-        outcome: how it ended; None if it was cancelled.
+        status: OK, ERROR, CANCELLED, INTERRUPTED if its end is not known, or SKIPPED if the tool has not heard of it.
+        outcome: how it ended; None if it was cancelled, or the run ended before it began.
         result: the text that the model got.
         error: what the tool raised; None if it raised nothing.
         structured_output: the value that a `ToolResult` had beside its text.
@@ -196,3 +196,8 @@ class ToolCallCompleted(Event):
     error: BaseException | None = None
     structured_output: Any = None
     reused: bool = False
+
+    @property
+    def is_executed(self) -> bool:
+        """Whether it counts as executed: the tool has heard of it in this run."""
+        return self.status is not SpanStatus.SKIPPED and not self.reused

@@ -40,10 +40,6 @@ class ToolOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-NOT_EXECUTED: Final = (ToolOutcome.SKIPPED_MAX_ITERATIONS, ToolOutcome.DECLINED)
-"""Outcomes of calls of which the tool has not heard."""
-
-
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
     """What the model gets for a tool call.
@@ -78,6 +74,10 @@ class ToolLeftRunning(BaseException):
     def __init__(self, hear_end: Callable[[Callable[[ToolAnswer | None], None]], object] = bool) -> None:
         super().__init__()
         self.hear_end = hear_end
+
+
+class ToolNeverBegun(BaseException):
+    """In place of a `CancelledError`: a stop came before the tool heard of its call. It goes no further, either."""
 
 
 class RunTool(Protocol):

@@ -12,7 +12,14 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.definitions.run_context import use_agent
 from ensemble_notebook.domain.events import ToolCallCompleted, ToolCallStarted, TurnEnded, TurnStarted, Warned
 from ensemble_notebook.domain.outputs.conversation import ChatMessage, ShortenedHistory, ToolCall, write_arguments
-from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, ModelReply, ToolAnswer, ToolLeftRunning
+from ensemble_notebook.domain.seams.chat_port import (
+    ChatPort,
+    Conversation,
+    ModelReply,
+    ToolAnswer,
+    ToolLeftRunning,
+    ToolNeverBegun,
+)
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.toolbox import Toolbox
@@ -68,9 +75,9 @@ class AgentLoop:
         self._schema = schema
         self._running_tools = ""
         self._waiting: set[asyncio.Task[Any]] = set()
-        self._executed = 0
+        self._allowed = 0
         self._refused = 0
-        self._declined = 0
+        self._executed = 0
         self._calls: Counter[tuple[str, str]] = Counter()
 
     @property
@@ -81,7 +88,12 @@ class AgentLoop:
     @property
     def tool_call_count(self) -> int:
         """How many tool calls were executed by now, whatever came of them and comes of the request."""
-        return self._executed - self._declined
+        return self._executed
+
+    @property
+    def has_calls_left(self) -> bool:
+        """Whether there may be one more tool call."""
+        return self._allowed < self._agent.max_iterations
 
     async def run(self, user_prompt: str, task: SpanEmitter) -> str:
         """Work until the model replies with a text, which is the result.
@@ -211,16 +223,15 @@ class AgentLoop:
         self, reply: ModelReply, conversation: Conversation, turn: SpanEmitter
     ) -> list[tuple[ToolCall, ToolAnswer]]:
         """Run the requested calls side by side; answers come back in the order of the requests (E11)."""
-        allowed = reply.tool_calls[: max(0, self._agent.max_iterations - self._executed)]
+        allowed = reply.tool_calls[: max(0, self._agent.max_iterations - self._allowed)]
         refused = reply.tool_calls[len(allowed) :]
-        self._executed += len(allowed)
+        self._allowed += len(allowed)
         self._calls.update((call.name, write_arguments(call.arguments)) for call in allowed)
         self._running_tools = ", ".join(f"tool {call.name}" for call in allowed)
         answers = await self._gather([self._execute(call, conversation, turn) for call in allowed])
         self._running_tools = ""
         results = zip(allowed, answers, strict=True)
         self.structured_results += [(call.name, each.value) for call, each in results if each.value is not None]
-        self._declined += sum(each.outcome is ToolOutcome.DECLINED for each in answers)
         answers += [self._refuse(call, turn) for call in refused]
         if self._refused > WARNINGS_BEFORE_END:
             raise MaxIterationsExceededError(
@@ -261,6 +272,8 @@ class AgentLoop:
         self._waiting.add(task)
         try:
             yield
+        except asyncio.CancelledError as stopped:
+            raise ToolNeverBegun from stopped
         finally:
             self._waiting.discard(task)
 
@@ -277,6 +290,9 @@ class AgentLoop:
         except ToolLeftRunning as left:
             self._emit_completed(span, call, SpanStatus.INTERRUPTED, ToolOutcome.UNKNOWN, "", None)
             raise asyncio.CancelledError from left
+        except ToolNeverBegun as stopped:
+            self._emit_completed(span, call, SpanStatus.SKIPPED, None, "the run ended before it began", None)
+            raise asyncio.CancelledError from stopped
         except asyncio.CancelledError as stopped:
             self._emit_completed(span, call, SpanStatus.CANCELLED, None, "", stopped)
             raise
@@ -352,6 +368,7 @@ class AgentLoop:
         *,
         reused: bool = False,
     ) -> None:
+        self._executed += status is not SpanStatus.SKIPPED
         span.emit(
             ToolCallCompleted,
             tool=call.name,

@@ -116,7 +116,7 @@ class AgentRunner:
             user_prompt = request.write_user_prompt(instructions, NO_HISTORY)
             text = await loop.revise(user_prompt, task)
         value = None
-        if request.write_reminder is not None and loop.tool_call_count < agent.max_iterations:
+        if request.write_reminder is not None and loop.has_calls_left:
             text = await self._remind(request.write_reminder(), text, loop, task)
         if output_format is not None:
             corrector = ReplyCorrector(request, output_format, loop, self._caller, self._texts)

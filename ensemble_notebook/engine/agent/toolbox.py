@@ -30,7 +30,7 @@ from ensemble_notebook.domain.definitions.tool import (
     is_langchain_tool,
 )
 from ensemble_notebook.domain.outputs.conversation import ToolCall
-from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolLeftRunning, ToolSpec
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolLeftRunning, ToolNeverBegun, ToolSpec
 from ensemble_notebook.domain.value_text import (
     UnwritableValueError,
     describe_limited_table,
@@ -153,6 +153,8 @@ class Toolbox:
         except (BudgetExceededError, TaskAbandoned):
             raise  # a run inside the tool has used up the budget of this one, or was ended by a review (E52, E54)
         except asyncio.CancelledError as stopped:
+            if left and not left[0].has_begun:
+                raise ToolNeverBegun from stopped
             if left:
                 raise ToolLeftRunning(partial(_hear_late_answer, call.name, tool, left[0])) from stopped
             if tool.is_remote:

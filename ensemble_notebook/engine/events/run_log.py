@@ -50,7 +50,6 @@ from ensemble_notebook.domain.events import (
 )
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE, Graph
-from ensemble_notebook.domain.seams.chat_port import NOT_EXECUTED
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
 from ensemble_notebook.errors import add_origin, make_readable, summarize_error
 
@@ -215,7 +214,7 @@ class RunLogger:
         return ", ".join(parts)
 
     def _describe_tool_call(self, event: ToolCallCompleted) -> Line:
-        self._tool_call_count += event.outcome not in NOT_EXECUTED
+        self._tool_call_count += event.is_executed
         call = f"{event.tool}({cut(self._asked.pop(event.span_id, ''))})"
         if event.status is SpanStatus.CANCELLED:
             return logging.INFO, "Tool in %s: %s was cancelled", event.task, call

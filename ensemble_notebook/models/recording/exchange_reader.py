@@ -51,6 +51,7 @@ class ExchangeReader:
         self.exchanges: dict[int, RecordedExchange] = {}
         self.tools: dict[tuple[int, str], list[RecordedTool]] = defaultdict(list)
         self.begun: dict[tuple[int, str, RequestPart], RecordedTool] = {}
+        self._repeated: set[tuple[int, str, RequestPart]] = set()
         self.reviews: list[RecordedReview] = []
         self.left_out: set[int] = set()
 
@@ -70,10 +71,14 @@ class ExchangeReader:
             tool = tool_from_document(content)
             key, ended = (tool.exchange, tool.call.id, tool.part), self.tools[tool.exchange, tool.call.id]
             if tool.begins:  # once more, where it has an answer: that came too late for the run that makes it again
+                if key in self.begun:
+                    self._repeated.add(key)
                 self.begun[key] = tool
                 ended[:] = [each for each in ended if each.part != tool.part]
             else:
-                self.begun.pop(key, None)
+                if tool.answer is not None or key not in self._repeated:  # else the first one's end is still not known
+                    self.begun.pop(key, None)
+                    self._repeated.discard(key)
                 ended.append(tool)
             return
         if "left_out" in content:

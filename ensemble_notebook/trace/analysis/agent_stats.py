@@ -37,6 +37,11 @@ class AgentStats:
         """How many spans of a kind began."""
         return len(self._by_kind[kind])
 
+    @property
+    def tool_count(self) -> int:
+        """How many tool calls were executed."""
+        return sum(span.is_executed for span in self._by_kind[SpanKind.TOOL])
+
     def compute_rate(self, kind: SpanKind, *, is_retried: bool = False) -> float | None:
         """The share of spans of a kind that failed, or were followed by another try; None where there were none."""
         spans = self._by_kind[kind]
@@ -115,7 +120,7 @@ AGENTS: Final = Table(
             _make_count_column(SpanKind.TASK, "tasks that began, delegated ones included"),
             _make_count_column(SpanKind.LLM, "model calls"),
             _make_count_column(SpanKind.ATTEMPT, "physical requests behind them"),
-            _make_count_column(SpanKind.TOOL, "tool calls, refused ones included"),
+            Column("tool_count", "Int64", "tool calls that were executed", is_nullable=False),
             _make_count_column(SpanKind.DELEGATION, "delegations that it asked for"),
             *_make_duration_columns(SpanKind.TASK, "tasks"),
             *_make_duration_columns(SpanKind.LLM, "model calls"),

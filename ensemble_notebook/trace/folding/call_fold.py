@@ -15,7 +15,6 @@ from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.conversation import ToolCall, write_arguments
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
-from ensemble_notebook.domain.seams.chat_port import NOT_EXECUTED
 from ensemble_notebook.errors import ToolExecutionError
 from ensemble_notebook.trace.folding.prices import calculate_price
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text
@@ -152,15 +151,26 @@ class CallFold:
 
     def abandon(self, event: ev.Event, span: Span) -> None:
         """A span never said how it ended: it ignored its cancellation, or its process was gone. It is over anyway."""
-        is_tool = span.kind is SpanKind.TOOL
-        if is_tool:
-            span.outcome = ToolOutcome.UNKNOWN.value
-        is_cut_off = is_tool or (isinstance(event, ev.RunEnded) and event.is_cut_off)
+        if span.kind is SpanKind.TOOL:
+            self._abandon_tool(event, span)
+            return
+        is_cut_off = isinstance(event, ev.RunEnded) and event.is_cut_off
         self._tree.end(event, span, SpanStatus.INTERRUPTED if is_cut_off else SpanStatus.CANCELLED)
         if span.kind is SpanKind.ATTEMPT:
             self._add_usage(span, TokenUsage())
         elif span.kind is SpanKind.LLM:
             self._finish_call(span)
+
+    def _abandon_tool(self, event: ev.Event, span: Span) -> None:
+        """It may have done its work, unless a person was still asked whether it should."""
+        reviews = (each for each in self._tree.open.values() if each.kind is SpanKind.REVIEW and each.parent is span)
+        if any(each.name == "tool" for each in reviews):
+            span.reason = "the run ended before it began"
+            self._tree.end(event, span, SpanStatus.SKIPPED)
+        else:
+            span.outcome = ToolOutcome.UNKNOWN.value
+            self._tree.end(event, span, SpanStatus.INTERRUPTED)
+        self._count_tool(span)
 
     # --- Turns --------------------------------------------------------------------------------------------------------
 
@@ -345,12 +355,15 @@ class CallFold:
         if waited_ms and asker is not None and asker.totals is not None:
             asker.totals.tool_wait_ms += waited_ms
             self._tree.touch(asker)
-        is_executed = event.outcome not in NOT_EXECUTED and not event.reused
-        for totals in self._tree.touch_totals_around(span):
-            totals.tool_call_count += is_executed
-            totals.tool_ms += (span.self_ms or 0.0) if is_executed else 0.0
+        self._count_tool(span)
         for totals in self._tree.touch_wait_totals_around(span):
             totals.tool_wait_ms += waited_ms
+
+    def _count_tool(self, span: Span) -> None:
+        if span.is_executed:
+            for totals in self._tree.touch_totals_around(span):
+                totals.tool_call_count += 1
+                totals.tool_ms += span.self_ms or 0.0
 
     def _leave_tool_group(self, span: Span) -> float:
         """How long the turn has waited for tools, in ms, once the last of those side by side is back; 0 before."""

@@ -295,6 +295,12 @@ class Span(SuggestsNames):
         return self.ended_as or _UNTOLD_ENDS.get(self.status)
 
     @property
+    def is_executed(self) -> bool:
+        """Whether it is a tool call that counts as executed: it is over, and the tool has heard of it in this run."""
+        is_over = self.kind is SpanKind.TOOL and self.end_ms is not None
+        return is_over and self.status is not SpanStatus.SKIPPED and not self.reused
+
+    @property
     def is_fatal(self) -> bool:
         """Whether it failed and so ended a task, a phase or the run; False for what was tried again or got over."""
         span = self

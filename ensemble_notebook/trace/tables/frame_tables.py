@@ -272,7 +272,7 @@ TOOL_CALLS: Final = Table(
             Column("tool", "category", "name"),
             Column("tool_call_id", "string", "the model's id of the call"),
             Column(
-                "outcome", "category", "success, failure, declined, unknown or skipped_max_iterations; NA if cancelled"
+                "outcome", "category", "success, failure, declined, unknown or skipped_max_iterations; NA if stopped"
             ),
             STATUS,
             *BEGUN,

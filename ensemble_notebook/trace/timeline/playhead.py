@@ -14,7 +14,6 @@ from operator import attrgetter
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.seams.chat_port import NOT_EXECUTED
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -174,7 +173,7 @@ def _list_changes(span: Span, weight: int) -> Iterator[Change]:
         yield end, "input_tokens", span.input_tokens or 0
         yield end, "output_tokens", span.output_tokens or 0
         yield end, "cost", float(span.cost or 0)
-    if span.kind is SpanKind.TOOL and span.outcome not in NOT_EXECUTED and not span.reused:
+    if span.is_executed:
         yield end, "tool_calls", 1
     if span.kind is SpanKind.ATTEMPT and span.retry_reason is not None:
         yield end, "retries", 1
