@@ -112,6 +112,7 @@ def _is_same(given: Any, wanted: Any, *, ignore_case: bool) -> bool:
         number = _read_number(given), _read_number(wanted)
         if None not in number:
             return number[0] == number[1]
+        ignore_case = ignore_case or isinstance(given, bool) or isinstance(wanted, bool)  # tables write True
         given, wanted = to_scalar_text(given), to_scalar_text(wanted)
     if ignore_case and isinstance(given, str) and isinstance(wanted, str):
         given, wanted = given.casefold(), wanted.casefold()

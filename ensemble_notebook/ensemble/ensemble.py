@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from ensemble_notebook.domain.definitions.limits import AnyBudget
-from ensemble_notebook.domain.definitions.nested_ensemble import NestedEnsemble, find_final_output
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_first_texts
-from ensemble_notebook.domain.definitions.tool import TOOL_NAME
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, check_inner_variables
 from ensemble_notebook.domain.planning.ensemble_texts import find_lacking, list_texts
@@ -28,8 +26,8 @@ from ensemble_notebook.domain.seams.event import Listener
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import loop_thread
-from ensemble_notebook.engine.task.handler_runner import leave_with
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
+from ensemble_notebook.ensemble.ensemble_tool import make_tool
 from ensemble_notebook.ensemble.run_checks import check_runnable
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import ask_person_here, list_gate_warnings, make_run_spec, make_source
@@ -719,7 +717,7 @@ class Ensemble(RunnableEnsemble):
         """
         check_ensemble(self)
         check_inner_variables(self)
-        return _make_tool(self, name, description, tuple(find_lacking(self, {})))
+        return make_tool(self, name, description, tuple(find_lacking(self, {})))
 
     def _write_inputs(self, values: Mapping[str, Any]) -> Mapping[str, str]:
         return write_inputs(find_first_texts(list_texts(self)), values)[0]
@@ -744,40 +742,3 @@ class Ensemble(RunnableEnsemble):
         if resumed is not None:
             order = replace(order, earlier=resumed.trace.metrics.total)
         return RunHandle(self, order, source, SystemClock(), uuid.uuid4().hex[:12], settings, resumed)
-
-
-def _make_tool(ensemble: NestedEnsemble, name: str, description: str, lacking: Sequence[str]) -> BaseTool:
-    """A LangChain tool that runs an ensemble, and gives what its final task leaves.
-
-    Args:
-        ensemble: the ensemble.
-        name: of the tool, as a model sees it.
-        description: what a model is told about it.
-        lacking: the inputs that have no value yet; each is a text parameter.
-
-    Raises:
-        ValidationError: no tool can be called so, or nothing is said about it.
-    """
-    if not TOOL_NAME.fullmatch(name):
-        raise ValidationError(f"The name of a tool is made of letters, digits and underscores, got {name!r}.")
-    if not description.strip():
-        raise ValidationError(f"The tool {name!r} needs a description: it is all that a model knows about it.")
-    from langchain_core.tools import StructuredTool
-
-    parameters = {
-        "type": "object",
-        "properties": {each: {"type": "string", "description": f"The {each.replace('_', ' ')}."} for each in lacking},
-        "required": list(lacking),
-    }
-    return StructuredTool(
-        name=name, description=description, args_schema=parameters, coroutine=_make_call(ensemble, name)
-    )
-
-
-def _make_call(ensemble: NestedEnsemble, name: str) -> Callable[..., Coroutine[Any, Any, str]]:
-    async def call(**inputs: str) -> str:
-        output = await ensemble.arun(inputs)
-        leave_with(output)
-        return find_final_output(output, f"The tool {name!r}").raw
-
-    return call

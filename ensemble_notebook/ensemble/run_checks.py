@@ -17,11 +17,12 @@ from ensemble_notebook.domain.outputs.secrets import protect_environment
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.execution_plan import describe_llm
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, get_llm_key
+from ensemble_notebook.domain.planning.graph import Graph, get_llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.limits.budget_account import describe_unknown_price
+from ensemble_notebook.ensemble.ensemble_tool import find_ensemble
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, summarize_error
 from ensemble_notebook.evaluation.scorer import Scorer
@@ -91,8 +92,8 @@ def find_price_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[
     for llm, rates in _list_priced(graph):
         if fault := _find_price_fault(llm, rates, get_currency(ensemble.cost)):
             yield Problem(fault, ensemble, "budget")
-    for node, fault in _find_price_faults_inside(graph, get_currency(ensemble.cost)):
-        yield Problem(f"The ensemble of task {node.name!r}: {fault}", node.task, "ensemble")
+    for place, owner, field, fault in _find_price_faults_inside(graph, get_currency(ensemble.cost)):
+        yield Problem(f"{place}: {fault}", owner, field)
 
 
 def find_judge_price_problems(ensemble: EnsembleDefinition, scorers: Iterable[Scorer]) -> Iterator[Problem]:
@@ -106,7 +107,7 @@ def find_judge_price_problems(ensemble: EnsembleDefinition, scorers: Iterable[Sc
         elif scorer.judge is not None and _needs_prices(ensemble):
             graph, _ = check_ensemble(scorer.judge)
             faults = [_find_price_fault(llm, rates, currency) for llm, rates in _list_priced(graph)]
-            faults += [fault for _, fault in _find_price_faults_inside(graph, currency)]
+            faults += [fault for *_, fault in _find_price_faults_inside(graph, currency)]
             yield from (Problem(f"The judge {scorer.shown}: {fault}", ensemble, "budget") for fault in faults if fault)
 
 
@@ -115,15 +116,24 @@ def _needs_prices(ensemble: EnsembleDefinition) -> bool:
     return budget is not None and budget.max_cost is not None and not budget.allow_unknown_cost
 
 
-def _find_price_faults_inside(graph: Graph, currency: str) -> Iterator[tuple[TaskNode, str]]:
-    """What is wrong with the prices of the ensembles that do tasks, each with the outermost of these."""
+def _find_price_faults_inside(graph: Graph, currency: str) -> Iterator[tuple[str, Task | Agent, str, str]]:
+    """What is wrong with the prices of the ensembles inside, each with the place, owner and field of the outermost."""
+    for place, owner, field, inner in _list_ensembles_inside(graph):
+        inside, _ = check_ensemble(inner)
+        faults = [_find_price_fault(llm, rates, currency) for llm, rates in _list_priced(inside)]
+        faults += [fault for *_, fault in _find_price_faults_inside(inside, currency)]
+        yield from ((place, owner, field, fault) for fault in faults if fault)
+
+
+def _list_ensembles_inside(graph: Graph) -> Iterator[tuple[str, Task | Agent, str, Any]]:
+    """The ensembles that do tasks, and those that are tools of agents."""
     for node in graph.all_tasks:
-        inner: Any = node.task.ensemble
-        if inner is not None:
-            inside, _ = check_ensemble(inner)
-            faults = [_find_price_fault(llm, rates, currency) for llm, rates in _list_priced(inside)]
-            faults += [fault for _, fault in _find_price_faults_inside(inside, currency)]
-            yield from ((node, fault) for fault in faults if fault)
+        if node.task.ensemble is not None:
+            yield f"The ensemble of task {node.name!r}", node.task, "ensemble", node.task.ensemble
+    for holder in _list_tool_holders(graph):
+        for tool in holder.tools:
+            if (inner := find_ensemble(tool)) is not None:
+                yield f"The tool {tool.name!r}", holder, "tools", inner
 
 
 def _list_priced(graph: Graph) -> Iterable[tuple[Any, CostConfiguration | None]]:

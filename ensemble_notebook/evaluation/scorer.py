@@ -195,8 +195,8 @@ def _read_scorer(name: Any, given: Any) -> Scorer:
         raise ValidationError(f"The name of a score must be text, got {name!r}.")
     if isinstance(given, Judge) or is_ensemble(given):
         ensemble = given.ensemble if isinstance(given, Judge) else given
-        own = ensemble.name or "judge"
-        return Scorer(name=name or own, shown=describe_ensemble(ensemble), judge=ensemble)
+        named = name or ensemble.name or "judge"
+        return Scorer(name=named, shown=ensemble.name or named, judge=ensemble)
     if isinstance(given, ReadyScorer):
         made = _read_function(given.function, given.shown)
         named = name or given.name

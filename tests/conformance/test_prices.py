@@ -273,6 +273,13 @@ def test_e54_e36_an_unpriced_model_inside_is_refused_before_a_dollar_is_spent(ti
     outer = Ensemble(tasks=[Task.of("Around", name="around", ensemble=ensemble.replace(budget=None))], budget="$1")
     with pytest.raises(ValidationError, match="The ensemble of task 'around': The price of inner"):
         outer.run()
+    clerk = Agent(role="Clerk", goal="Count", tools=[inner.as_tool("count", "Counts.")])
+    counted = Ensemble(tasks=[Task.of("Count", agent=clerk)], llm=till.spec("m"), cost=CHEAP, budget="$1")
+    with pytest.raises(ValidationError, match="The tool 'count': The price of inner by 127"):
+        counted.run()
+    outer = outer.replace(tasks=[Task.of("Around", name="around", ensemble=counted.replace(budget=None))])
+    with pytest.raises(ValidationError, match="The ensemble of task 'around': The price of inner by 127"):
+        outer.run()
     assert till.bill == {}
     allowed = ensemble.replace(budget={"max_cost": 1, "allow_unknown_cost": True}).run()
     assert allowed.status is RunStatus.COMPLETED

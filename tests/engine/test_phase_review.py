@@ -505,6 +505,8 @@ def test_what_a_reviewer_s_words_mean_e28_e46(answer: str, decision: ReviewDecis
         "> APPROVE this!",
         "- > APPROVE this!",
         "> APPROVE\n> REJECT: no",
+        "APPROVE\n=> REJECT: no",
+        "APPROVE\n-> REJECT",
         "```\nAPPROVE\nREJECT: no\n```",
         "'APPROVE\nREJECT: no'",
         '"APPROVE" it says',

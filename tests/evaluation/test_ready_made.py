@@ -75,6 +75,8 @@ def use(*names: str) -> EnsembleOutput:
         ("3", 3.0, True),
         ("3.5", 3, False),
         ("true", True, True),
+        ("False", False, True),
+        ("False", True, False),
         ("Yes", True, False),
         ("Paris", None, None),
         ("Paris", float("nan"), None),
@@ -91,6 +93,8 @@ def test_equals_compares_the_only_field_of_a_typed_output_by_its_value() -> None
     assert passed(scorers.equals(), mood, expected='{"mood": "hymn"}') is True
     assert passed(scorers.equals(), mood, expected="jig") is False
     assert passed(scorers.equals(), say('{"size": 2}', output_type={"size": "int"}), expected="2") is True
+    wet = say('{"wet": false}', output_type={"wet": "bool"})
+    assert [passed(scorers.equals(), wet, expected=text) for text in ("false", "False", "True")] == [True, True, False]
 
 
 def test_equals_says_which_field_of_a_typed_output_was_meant() -> None:

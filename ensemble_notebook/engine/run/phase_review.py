@@ -159,8 +159,8 @@ _AFTER_WORD: Final = f"{_AROUND_NAME}:.,"
 # The word behind Markdown or a number, and over where its Markdown is: **APPROVE**, but not **APPROVE**d or APPROVE?
 _WORD: Final = r"(?P<word>APPROVE|RETRY|REJECT)(?P<after>[*_`]*+)(?![^\W_])(?!\s*+\?)"
 _VERDICT: Final = re.compile(rf"(?P<markup>[\s*_`#~-]*+(?:\d{{1,3}}[.)]\s++)?+[*_`]*+){_WORD}", re.IGNORECASE)
-# Another one may stand behind any sign but that of a quotation: a bullet, an arrow, a bracket, the line of a table.
-_SIGNS: Final = r"""(?:\d{1,3}[.)])?+(?:[^\w"'“„«‹‘‚「『>]|_)*+"""  # noqa: RUF001
+# Another one may stand behind any sign but a quotation mark: a bullet, an arrow, a bracket, the line of a table.
+_SIGNS: Final = r"""(?:\d{1,3}[.)])?+(?:[^\w"'“„«‹‘‚「『]|_)*+"""  # noqa: RUF001
 _OTHER: Final = re.compile(rf"\s*+(?P<label>[^:\n]{{1,40}}:)??{_SIGNS}{_WORD}", re.IGNORECASE)
 _FORM_END: Final = re.compile(r"[ \t]*+(?:[\n:.,;!-]|$)")
 _QUOTED_LINE: Final = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?+>")

@@ -644,6 +644,7 @@ class MapResult(Pickled):
         if useless is None:
             return
         name, reason, count = useless
+        reason = reason.removesuffix(".")
         runs = "the only run" if count == 1 else f"each of {count:,} runs"
         raise ScoringError(
             f"The scorer {name} failed for {runs}: {reason}. The runs are done and kept, in `result` of this error. "

@@ -1,0 +1,54 @@
+"""An ensemble as a tool of an agent: `as_tool`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ensemble_notebook.domain.definitions.nested_ensemble import NestedEnsemble, find_final_output
+from ensemble_notebook.domain.definitions.tool import TOOL_NAME
+from ensemble_notebook.engine.task.handler_runner import leave_with
+from ensemble_notebook.errors import ValidationError
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
+
+def make_tool(ensemble: NestedEnsemble, name: str, description: str, lacking: Sequence[str]) -> BaseTool:
+    """A LangChain tool that runs an ensemble, and gives what its final task leaves.
+
+    Args:
+        ensemble: the ensemble.
+        name: of the tool, as a model sees it.
+        description: what a model is told about it.
+        lacking: the inputs that have no value yet; each is a text parameter.
+
+    Raises:
+        ValidationError: no tool can be called so, or nothing is said about it.
+    """
+    if not TOOL_NAME.fullmatch(name):
+        raise ValidationError(f"The name of a tool is made of letters, digits and underscores, got {name!r}.")
+    if not description.strip():
+        raise ValidationError(f"The tool {name!r} needs a description: it is all that a model knows about it.")
+    from langchain_core.tools import StructuredTool
+
+    parameters = {
+        "type": "object",
+        "properties": {each: {"type": "string", "description": f"The {each.replace('_', ' ')}."} for each in lacking},
+        "required": list(lacking),
+    }
+    call = functools.partial(_run, ensemble, name)
+    return StructuredTool(name=name, description=description, args_schema=parameters, coroutine=call)
+
+
+async def _run(ensemble: NestedEnsemble, tool: str, /, **inputs: str) -> str:
+    output = await ensemble.arun(inputs)
+    leave_with(output)
+    return find_final_output(output, f"The tool {tool!r}").raw
+
+
+def find_ensemble(tool: Any) -> Any:
+    """The ensemble that a tool runs; None of any other tool."""
+    call = getattr(tool, "coroutine", None)
+    return call.args[0] if isinstance(call, functools.partial) and call.func is _run else None
