@@ -131,7 +131,8 @@ def _list_ensembles_inside(graph: Graph) -> Iterator[tuple[str, Task | Agent, st
         if node.task.ensemble is not None:
             yield f"The ensemble of task {node.name!r}", node.task, "ensemble", node.task.ensemble
     for holder in _list_tool_holders(graph):
-        for tool in holder.tools:
+        tools: Iterable[Any] = holder.tools
+        for tool in tools:
             if (inner := find_ensemble(tool)) is not None:
                 yield f"The tool {tool.name!r}", holder, "tools", inner
 

@@ -21,7 +21,7 @@ class RunStream(SuggestsNames):
         async with ensemble.stream(topic="tides") as run:
             async for piece in run.text():
                 print(piece, end="")
-        print(run.output.metrics.total_cost)
+        print(run.output.metrics.cost)
 
     Leaving the block before the last event stops the run, and so does the cancellation of whoever reads. A run that
     ended by itself raises its error when the block is left, as `Ensemble.run` does; `output` is there by then.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 import pytest
@@ -136,6 +136,8 @@ def test_v15_a_spreadsheet_evaluates_nothing_and_a_map_reads_back_what_was_expor
     assert list(read["input_number"]) == [-number for number in range(len(rows))]
     kept = result.export(tmp_path / "kept.csv", formulas="keep").read_text()
     assert ("'=1+1" in kept, "=1+1" in kept) == (False, True)
+    with pytest.raises(ValidationError, match="formulas must be 'text' or 'keep', got 'kept'"):
+        result.export(tmp_path / "kept.csv", formulas=cast(Any, "kept"))
 
 
 def test_v15_other_endings_are_refused_with_those_that_there_are(tmp_path: Path) -> None:

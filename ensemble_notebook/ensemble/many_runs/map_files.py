@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord
@@ -67,11 +67,13 @@ def export_map(result: ExportedMap, path: Path, formulas: Formulas) -> Path:
     """Write a map as what the end of the file's name says; gives the file.
 
     Raises:
-        ValidationError: no format has this ending, or there was never a row to run.
+        ValidationError: no format has this ending, `formulas` is no such way, or there was never a row to run.
         MissingPackageError: the format needs a package that is not installed.
         OSError: it can't be written; what was there before is still there.
     """
     check_export(path)
+    if formulas not in (ways := get_args(Formulas)):
+        raise ValidationError(f"formulas must be {' or '.join(map(repr, ways))}, got {formulas!r}.")
     if result.trace is None:
         raise ValidationError("There was no row to run, so there is nothing to export.")
     write = _find_format(path)
