@@ -11,7 +11,8 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, Self
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.errors import EnsembleError, summarize_error
@@ -260,6 +261,37 @@ def read_json(text: str | bytes, **how: Any) -> Any:
     if _is_too_deep(text):
         raise ValueError("it is nested too deeply")
     return json.loads(text, **how)
+
+
+class WrittenFloat(float):
+    """A number that was written with more digits than a float has; as a text, and as a Decimal, it has all of them.
+
+    Args:
+        text: as it was written.
+    """
+
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __getnewargs__(self) -> tuple[str]:  # type: ignore[override] # a float is made of a text, too
+        return (self.text,)
+
+
+def read_float(text: str) -> float:
+    """Read a number of a JSON text that may become a Decimal; a `WrittenFloat` where a float is another number."""
+    number = float(text)
+    try:
+        is_same = Decimal(text) == Decimal(repr(number))
+    except InvalidOperation:  # an exponent beyond those of decimals
+        is_same = True
+    return number if is_same else WrittenFloat(text)
 
 
 def _is_too_deep(text: str) -> bool:

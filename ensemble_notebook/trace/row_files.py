@@ -1,8 +1,12 @@
-"""Rows for a map from a file, as pandas reads them: CSV, JSON Lines or Parquet; and rows as a CSV file."""
+"""Rows for a map from a file, as they are written there: CSV, JSON Lines or Parquet; and rows as a file of text.
+
+Why not simply pandas' readers: a whole number beside a gap becomes a float with them, and loses its digits beyond 15.
+"""
 
 from __future__ import annotations
 
 import csv
+import json
 import re
 import warnings
 from collections.abc import Callable
@@ -10,7 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ensemble_notebook.domain.value_text import is_missing, read_json
 from ensemble_notebook.errors import MissingPackageError, ValidationError, did_you_mean
+from ensemble_notebook.trace.codec.event_codec import to_plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +27,7 @@ ROW_FILES: Final = (".csv", ".jsonl", ".parquet")
 """How the names of such files end."""
 _CODE: Final = re.compile(r"^[+-]?0\d|^\+\d|^(?i:true|false)$")
 """What looks like a number or a truth value, and would not be written so again."""
+_WHOLE: Final = r"\s*-?(?:0|[1-9]\d*)\s*"
 _FORMULA: Final = re.compile(r"(?![+-]?[\d.]+(?:[eE][+-]?\d+)?$)'*[=+\-@\t\r]")
 """What a spreadsheet evaluates, a number left out; and what would be read as such a text that is written for one."""
 _TEXT_FORMULA: Final = re.compile(r"'+[=+\-@\t\r]")
@@ -41,8 +48,6 @@ def read_row_file(path: Path) -> pd.DataFrame:
         ValidationError: there is no such file, or it does not hold rows; says why.
         MissingPackageError: a Parquet file needs pyarrow.
     """
-    import pandas as pd
-
     name = path.name.lower()
     if not is_row_file(name):
         raise ValidationError(f"{path} is no file of rows: the end of its name is none of {', '.join(ROW_FILES)}.")
@@ -57,8 +62,11 @@ def read_row_file(path: Path) -> pd.DataFrame:
         if name.endswith(".csv"):
             return _read_csv(path)
         if name.endswith(".jsonl"):
-            return pd.read_json(path, lines=True, dtype=False)
-        return pd.read_parquet(path, engine="pyarrow")
+            return _read_jsonl(path)
+        from pyarrow import parquet
+
+        rows: pd.DataFrame = parquet.read_table(path).to_pandas(integer_object_nulls=True)
+        return rows
     except (ValueError, OSError) as error:  # those of pandas and pyarrow are such
         reason = " ".join(str(error).split())
         raise ValidationError(f"The rows in {str(path)!r} can't be read: {reason}.") from error
@@ -87,11 +95,68 @@ def _read_csv(path: Path) -> pd.DataFrame:
     try:
         texts = read(str)
         coded = [name for name in texts if texts[name].str.contains(_CODE, na=False).any()]
-        return _map_texts(read(dict.fromkeys(coded, str)), _read_formula)
+        whole = [name for name in texts if _has_gaps_in_whole_numbers(texts[name])]
+        rows = read(dict.fromkeys([*coded, *whole], str))
+        for name in whole:
+            numbers = [None if is_missing(each) else int(each) for each in rows[name]]
+            rows[name] = pd.Series(numbers, dtype=object)
+        return _map_texts(rows, _read_formula)
     except pd.errors.ParserWarning:
         raise ValueError(
             f"rows have more values than the {len(head)} columns; put a text with a comma in it between double quotes"
         ) from None
+
+
+def _has_gaps_in_whole_numbers(texts: pd.Series[Any]) -> bool:
+    known = texts.dropna()
+    return 0 < len(known) < len(texts) and bool(known.str.fullmatch(_WHOLE).all())
+
+
+def _read_jsonl(path: Path) -> pd.DataFrame:
+    """Read a file with a JSON object on each line; empty lines are none.
+
+    Raises:
+        ValueError: a line is something else.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = read_json(line.strip(), object_pairs_hook=_make_object)
+            except ValueError as error:
+                raise ValueError(f"line {number}: {str(error).partition(': line 1')[0]}") from error
+            if not isinstance(row, dict):
+                raise ValueError(f'line {number} is no JSON object, such as {{"topic": "tides"}}')
+            rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names}
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} stands twice")
+    return made
+
+
+def write_jsonl(rows: pd.DataFrame, path: Path) -> None:
+    """Write rows as a file with a JSON object on each line; what is missing is null.
+
+    Args:
+        rows: without their index.
+        path: of the file.
+    """
+    columns = [[None if is_missing(each) else to_plain(each) for each in rows[name].tolist()] for name in rows]
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for values in zip(*columns, strict=True):
+            row = dict(zip(rows.columns, values, strict=True))
+            file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def write_csv(rows: pd.DataFrame, path: Path, formulas: Formulas = "text") -> None:
@@ -116,8 +181,10 @@ def _read_formula(text: Any) -> Any:
 
 def _map_texts(rows: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:
     """Change the texts of a table, and those that its columns are called by; all other columns are as they were."""
+    import pandas as pd
+
     changed = rows.copy(deep=False)
-    for name in changed:
-        if changed[name].dtype.kind in "OU":
-            changed[name] = changed[name].map(change, na_action="ignore")
+    for name, column in rows.items():
+        if column.dtype.kind in "OU":
+            changed[name] = pd.Series([change(each) for each in column], column.index, column.dtype)
     return changed.rename(columns=change)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import pickle
+from decimal import Decimal
 from typing import Any, TypedDict
 
 import pytest
@@ -153,3 +155,54 @@ def test_a_long_run_of_brackets_is_given_up_soon() -> None:
 def test_a_schema_elsewhere_is_not_fetched(address: str) -> None:
     with pytest.raises(Exception, match="not fetched; put its definitions under"):
         get_output_format({"type": "object", "properties": {"place": {"$ref": address}}})
+
+
+@dataclasses.dataclass
+class Bill:
+    """Amounts that no float holds."""
+
+    total: Decimal
+    parts: list[Decimal | None] = dataclasses.field(default_factory=list)
+    share: float = 0.0
+    note: Any = None
+
+
+class BillModel(BaseModel):
+    """The same as a model of pydantic."""
+
+    total: Decimal
+    parts: list[Decimal | None] = []
+
+
+class BillDict(TypedDict):
+    """The same as a dict."""
+
+    total: Decimal
+    parts: list[Decimal | None]
+
+
+DIGITS = "12345678901234567.890123456789"
+
+
+@pytest.mark.parametrize("kind", [Bill, BillModel, BillDict])
+@pytest.mark.parametrize("text", ["{}", "```json\n{}\n```", "It comes to {}, in all."])
+def test_decimals_have_every_digit_of_the_reply_e16(kind: Any, text: str) -> None:
+    reply = text.replace("{}", f'{{"total": {DIGITS}, "parts": [1e400, 0.1, null, 9007199254740993]}}')
+    found = get_output_format(kind).read(reply)
+    total, parts = (found["total"], found["parts"]) if isinstance(found, dict) else (found.total, found.parts)
+    assert total == Decimal(DIGITS)
+    assert parts == [Decimal("1e400"), Decimal("0.1"), None, Decimal(9007199254740993)]
+
+
+def test_decimals_of_a_reply_that_was_cut_off_have_every_digit_e58() -> None:
+    assert get_output_format(Bill).read_whole(f'{{"total": {DIGITS}}}').total == Decimal(DIGITS)
+
+
+def test_other_numbers_of_a_reply_are_floats_as_ever_e16() -> None:
+    found = get_output_format(Bill).read(f'{{"total": 1, "share": {DIGITS}, "note": {DIGITS}}}')
+    assert (type(found.share), found.share) == (float, float(DIGITS))
+    assert (found.note, str(found.note)) == (float(DIGITS), DIGITS)
+    assert str(pickle.loads(pickle.dumps(found)).note) == DIGITS
+    assert json.dumps(found.note) == json.dumps(float(DIGITS))
+    plain = get_output_format({"type": "object", "properties": {"n": {"type": "number"}}}).read(f'{{"n": {DIGITS}}}')
+    assert type(plain["n"]) is float

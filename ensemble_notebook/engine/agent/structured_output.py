@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.json_schema import make_validator
-from ensemble_notebook.domain.value_text import DEEPEST, read_json
+from ensemble_notebook.domain.value_text import DEEPEST, read_float, read_json
 from ensemble_notebook.errors import OutputParsingError
 
 _LONGEST_FAULT: Final = 2000
@@ -34,11 +34,13 @@ class OutputFormat:
     def __init__(self, kind: Any) -> None:
         self.kind = kind
         if isinstance(kind, Mapping):
+            self._read_float: Callable[[str], float] = float
             self.schema: dict[str, Any] = {"title": "Output", "type": "object", **kind}
             self._check = _make_schema_check(self.schema)
         else:
             from pydantic import TypeAdapter
 
+            self._read_float = read_float  # a class may have Decimals
             adapter: TypeAdapter[Any] = TypeAdapter(_to_pydantic_type(kind))
             self.schema = {"title": kind.__name__, **adapter.json_schema()}
             self._check = adapter.validate_python
@@ -59,7 +61,7 @@ class OutputFormat:
                 thing alone does.
         """
         values: dict[str, Any] = {}
-        for value in find_json_values(text):
+        for value in find_json_values(text, parse_float=self._read_float):
             values.setdefault(json.dumps(value, sort_keys=True), value)
             if len(values) > MOST_VALUES:  # each is held to the type, which takes its time
                 raise ValueError(f"it holds more than {MOST_VALUES:,} JSON values; write only one")
@@ -91,7 +93,7 @@ class OutputFormat:
         Raises:
             ValueError: it is no such value; says what is wrong.
         """
-        return self.accept(read_whole_json(text))
+        return self.accept(read_whole_json(text, parse_float=self._read_float))
 
     def read_or_fail(self, text: str, value: Any = None) -> Any:
         """The value in a text that nobody can be asked to correct, or the one that is there already.
@@ -212,32 +214,33 @@ _GRAMMAR: Final[Mapping[str, Mapping[str, str]]] = {
 _FIRST: Final = {"{": "key or end", "[": "item or end"}
 
 
-def find_json_values(text: str) -> Iterator[Any]:
+def find_json_values(text: str, **how: Any) -> Iterator[Any]:
     """Find the JSON values of a text: the whole of it, else what is in fenced blocks, then those in prose.
 
-    A value inside another one, complete or broken, is none of its own, and one in a quotation is somebody else's.
+    A value inside another one, complete or broken, is none of its own, and one in a quotation is somebody else's. `how`
+    is as of `json.loads`.
 
     Raises:
         ValueError: it has too many brackets to tell.
     """
     whole = text.strip()
     for part in (whole, whole[1:-1] if whole[:1] + whole[-1:] in _QUOTES else ""):
-        for value in _decode(part):
+        for value in _decode(part, how):
             yield value
             return
     for match in _FENCE.finditer(text):
-        yield from _decode(match[1])
+        yield from _decode(match[1], how)
     for start, end in _find_regions(text):
-        yield from _decode(text[start:end])
+        yield from _decode(text[start:end], how)
 
 
-def read_whole_json(text: str) -> Any:
-    """Read the one JSON value that a text is, in a fence or without.
+def read_whole_json(text: str, **how: Any) -> Any:
+    """Read the one JSON value that a text is, in a fence or without; `how` is as of `json.loads`.
 
     Raises:
         ValueError: it is something else.
     """
-    return read_json(strip_fence(text), strict=False)
+    return read_json(strip_fence(text), strict=False, **how)
 
 
 def strip_fence(text: str) -> str:
@@ -246,10 +249,10 @@ def strip_fence(text: str) -> str:
     return fenced[1] if fenced else text
 
 
-def _decode(text: str) -> Iterator[Any]:
+def _decode(text: str, how: Mapping[str, Any]) -> Iterator[Any]:
     """Decode a text that is one value; nothing where it is none."""
     try:
-        yield read_json(text, strict=False)
+        yield read_json(text, strict=False, **how)
     except ValueError:
         return
 

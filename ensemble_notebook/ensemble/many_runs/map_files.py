@@ -18,7 +18,7 @@ from ensemble_notebook.errors import MissingPackageError, ValidationError, summa
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.formats.trace_file import write_whole
-from ensemble_notebook.trace.row_files import Formulas, write_csv
+from ensemble_notebook.trace.row_files import Formulas, write_csv, write_jsonl
 from ensemble_notebook.trace.run_files import FORMATS as RUN_FORMATS
 from ensemble_notebook.trace.run_files import export_trace, find_format
 
@@ -120,8 +120,7 @@ def _write_csv(result: ExportedMap, path: Path, formulas: Formulas) -> Path:
 
 
 def _write_jsonl(result: ExportedMap, path: Path) -> Path:
-    rows = _take_rows(result)
-    return write_whole(path, lambda draft: rows.to_json(draft, orient="records", lines=True, force_ascii=False))
+    return write_whole(path, lambda draft: write_jsonl(_take_rows(result), draft))
 
 
 def _write_parquet(result: ExportedMap, path: Path) -> Path:
