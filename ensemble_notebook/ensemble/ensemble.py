@@ -524,10 +524,10 @@ class Ensemble(RunnableEnsemble):
                 process. Functions defined in cells are sent along; models must be given as specs. An interrupt stops
                 the rows there; on an executor of another class, only if its workers see the files of this machine.
             resume: a `MapResult`, whose completed rows are taken over where their inputs are the same, so that new,
-                missing and failed rows run alone; or an earlier map, as in `run`, whose finished tasks are not done
-                again.
-            redo: as in `run`, with an earlier map.
-            anyway: as in `run`, with an earlier map.
+                missing and failed rows run alone; or an earlier map, as in `run`. What was done in a row that runs is
+                not done again, with a result only where the store has that map.
+            redo: as in `run`.
+            anyway: as in `run`.
             budget: limits what this map may spend, in place of the ensemble's `budget`; so a map that ended for its
                 budget goes on with ``map(rows, resume=result, budget="$2")``.
             timeout: seconds for the whole map.

@@ -6,10 +6,11 @@ import asyncio
 import json
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from pydantic import BaseModel
@@ -23,6 +24,7 @@ from ensemble_notebook import (
     Event,
     GuardrailResult,
     LlmCallCompleted,
+    MapResult,
     Phase,
     PhaseReview,
     Review,
@@ -38,14 +40,19 @@ from ensemble_notebook import (
     TaskOutput,
     ToolCallCompleted,
     ValidationError,
+    auto_review,
     config,
     human_input,
 )
+from ensemble_notebook.ensemble.many_runs.loaded_map import load_map
+from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
+from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.store.run_facts import describe_owner
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.conformance.scene import of
 from tests.support.openai_server import Answer, OpenAIServer
+from tests.support.store import wait_for_store
 
 pytestmark = pytest.mark.usefixtures("store_path")
 
@@ -597,6 +604,144 @@ def test_c33_redo_is_a_list_of_names_and_goes_with_a_run(llm: str, redo: Any) ->
         ensemble.run(redo=["charge"])
     with pytest.raises(ValidationError, match="anyway is about a run that is resumed"):
         ensemble.run(anyway=True)
+
+
+def charge(card: str) -> str:
+    """Charge a card, anywhere."""
+    return f"charged {card}"
+
+
+def till_map(llm: str, till: Till | None, **fields: Any) -> Ensemble:
+    """Each row pays in its second task, after one that is done."""
+    cashier = Agent(role="Cashier", goal="Charge", tools=[charge if till is None else till.charge])
+    greet = Task.of("Greet {who}", name="greet", handler=lambda task: f"Hello, {task.inputs['who']}")
+    return Ensemble(tasks=[greet, Task.of("Pay for {who}", name="pay", agent=cashier)], llm=llm, **fields)
+
+
+def stop_map_while_charging(ensemble: Ensemble, till: Till, rows: Any) -> MapResult:
+    """The second row charges when the map is stopped; the first one is done by then."""
+    handle = start_map(ensemble, rows, RunSettings(), MapSettings(concurrency=1))
+    handle.begin()
+    assert till.begun.wait(60)
+    handle.cancel()
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result()
+    result = caught.value.output
+    assert isinstance(result, MapResult)
+    return result
+
+
+def of_result(result: MapResult) -> MapResult:
+    return result
+
+
+def of_loaded(result: MapResult) -> MapResult:
+    wait_for_store()
+    return load_map(str(result.run_id))
+
+
+def of_id(result: MapResult) -> str:
+    return str(result.run_id)
+
+
+WHO: Final = [{"who": "Ann"}, {"who": "Bob"}]
+
+
+@pytest.mark.parametrize("take", [of_result, of_loaded, of_id])
+def test_e72_a_call_of_which_no_end_is_known_is_not_repeated_in_rows_where_nobody_can_be_asked(
+    server: OpenAIServer, llm: str, take: Any
+) -> None:
+    till = Till()
+    server.script("Nothing to pay.", ask_for(("charge", {"card": "B"})), "Paid.")
+    ensemble = till_map(llm, till)
+    stopped = stop_map_while_charging(ensemble, till, WHO)
+    given = take(stopped)
+    with pytest.raises(ValidationError, match=r'charge\({"card": "B"}\)\. .*redo=\[\'charge\'\]') as refused:
+        ensemble.map(WHO, resume=given)
+    assert str(stopped.run_id) in str(refused.value)
+    with pytest.raises(ValidationError, match="redo"):
+        ensemble.map(WHO, resume=given, redo=["other"])
+    assert len(ensemble.map(WHO[:1], resume=given).failures) == 0  # its row is not among these
+    other = Till()
+    other.go.set()
+    rows = WHO[::-1] if take is of_result else WHO
+    result = till_map(llm, other).map(rows, resume=given, redo=["charge"], concurrency=1)
+    assert sorted(result.frame.raw) == ["Nothing to pay.", "Paid."]
+    till.end()
+    assert other.charged == ["B"]
+    assert len(server.requests) == 3  # the reply that asked for the charge was there
+
+
+@pytest.mark.parametrize("take", [of_result, of_id])
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_e72_a_person_is_asked_whether_to_repeat_a_call_in_a_row(
+    server: OpenAIServer, llm: str, take: Any, is_allowed: bool
+) -> None:
+    till, asked = Till(), []
+
+    def decide(request: ReviewRequest) -> ReviewDecision:
+        asked.append(request)
+        till.go.set()
+        return ReviewDecision.approve() if is_allowed else ReviewDecision.reject("it is paid")
+
+    server.script("Nothing to pay.", ask_for(("charge", {"card": "B"})), "Paid.")
+    ensemble = till_map(llm, till, review_handler=decide)
+    stopped = stop_map_while_charging(ensemble, till, WHO)
+    result = ensemble.map(WHO, resume=take(stopped))
+    assert result.frame.raw.tolist() == ["Nothing to pay.", "Paid."]
+    (request,) = asked
+    assert (request.subject, request.tool, request.row) == ("tool", "charge", "row 1")
+    assert str(stopped.run_id) in request.text
+    till.end()
+    assert till.charged == ["B"] * (2 if is_allowed else 1)
+
+
+@pytest.mark.parametrize("take", [of_result, of_id])
+def test_e72_what_a_tool_of_a_row_answers_after_a_stop_is_kept(server: OpenAIServer, llm: str, take: Any) -> None:
+    till = Till()
+    server.script("Nothing to pay.", ask_for(("charge", {"card": "B"})), "Paid.")
+    ensemble = till_map(llm, till)
+    stopped = stop_map_while_charging(ensemble, till, WHO)
+    till.end()
+    result = ensemble.map(WHO, resume=take(stopped))
+    assert result.frame.raw.tolist() == ["Nothing to pay.", "Paid."]
+    assert till.charged == ["B"]
+    assert RunStore.open().find_run(str(result.run_id)).facts.resumed_from == stopped.run_id
+
+
+@pytest.mark.parametrize("why", ["off", "metadata", "record", "executor"])
+def test_e72_a_result_of_which_the_store_cannot_tell_what_was_answered_is_refused_all_the_same(
+    server: OpenAIServer, llm: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, why: str
+) -> None:
+    till = Till()
+    asking = ask_for(("charge", {"card": "B"}))
+    server.script("Nothing to pay.", asking, asking, "Paid.")
+    fields = {"capture_mode": "metadata"} if why == "metadata" else {}
+    if why == "off":
+        monkeypatch.setattr(config, "store", "off")
+    # Somebody could be asked, but nothing is known of the reply that wanted the call.
+    ensemble = till_map(llm, till, review_handler=auto_review(), **fields)
+    stopped = stop_map_while_charging(ensemble, till, WHO)
+    more: dict[str, Any] = {"record": tmp_path / "record.yaml"} if why == "record" else {}
+    with ThreadPoolExecutor(1) as pool:
+        more |= {"executor": pool} if why == "executor" else {}
+        again = till_map(llm, None, review_handler=auto_review(), **fields)
+        with pytest.raises(ValidationError, match=r"charge\(.*not at hand here.*redo=\['charge'\]"):
+            again.map(WHO, resume=stopped, **more)
+        result = again.map(WHO, resume=stopped, redo=["charge"], **more)
+    assert result.frame.status.tolist() == ["completed", "completed"]
+    till.end()
+    assert len(server.requests) == 4
+
+
+def test_e72_redo_and_anyway_go_with_a_result_too(llm: str) -> None:
+    ensemble = till_map(llm, Till())
+    result = ensemble.map([])
+    with pytest.raises(ValidationError, match="redo must be a list of names of tools"):
+        ensemble.map([], resume=result, redo="charge")
+    with pytest.raises(ValidationError, match="redo is about a run that is resumed"):
+        ensemble.map([], redo=["charge"])
+    assert len(ensemble.map([], resume=result, redo=["charge"], anyway=True)) == 0
 
 
 def test_c33_async_tool_that_takes_its_cancellation_is_cancelled_and_made_again(server: OpenAIServer, llm: str) -> None:

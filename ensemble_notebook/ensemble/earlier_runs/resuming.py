@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -55,6 +56,21 @@ class _KeptConversations:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResumedRows:
+    """The rows of a map that another one goes on with, by their names there.
+
+    Attributes:
+        taken_over: those that do not run again at all.
+        unfinished: those that do, and were not done.
+        can_ask: whether somebody can be asked in them.
+    """
+
+    taken_over: Collection[str]
+    unfinished: Collection[str]
+    can_ask: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResumedRun:
     """The run that another one goes on with.
 
@@ -63,12 +79,14 @@ class ResumedRun:
         answers: what models, tools and reviewers have answered.
         results: of its finished tasks, in the order in which they were done.
         trace: of it, from which is told what it took.
+        rows: of a map; None for another run.
     """
 
     run: RememberedRun
     answers: KeptAnswers
     results: Sequence[StoredResult]
     trace: ExecutionTrace
+    rows: ResumedRows | None = None
 
     def merge_inputs(self, given: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs of the earlier run, unless others are given now.
@@ -131,17 +149,15 @@ class ResumedRun:
             RunStore.open().check_unclaimed(self.run.run_id)
         self.answers.redone = frozenset(redo)
         self.answers.reserve(self._list_finished(spec.graph, is_map=spec.task_noun.is_run))
-        unknown = [] if spec.review_handler is not None else self.answers.list_unknown()
-        if not unknown:
-            return
-        calls = ", ".join(f"{each.name}({write_arguments(each.arguments)})" for each in unknown[:_LISTED])
-        more = f" and {len(unknown) - _LISTED} more" if len(unknown) > _LISTED else ""
-        names = ", ".join(repr(name) for name in dict.fromkeys(each.name for each in unknown))
-        raise ValidationError(
-            f"Run {self.run.run_id} was ended while tools were at work, and it is not known how they ended: "
-            f"{mask(calls)}{more}. What they do may be done already, and nobody can be asked here. To have them called "
-            f"again, resume it with redo=[{names}]."
-        )
+        rows, can_ask = self.rows, spec.review_handler is not None
+        if rows is None:
+            unknown = self.answers.list_unknown()
+        else:
+            self.answers.leave_out([mask(each) for each in rows.taken_over])
+            unknown, can_ask = self.answers.list_unknown([mask(each) for each in rows.unfinished]), rows.can_ask
+        if not can_ask:
+            calls = [(each.name, write_arguments(each.arguments)) for each in unknown]
+            refuse_to_repeat(self.run.run_id, calls, "nobody can be asked here")
 
     def _list_finished(self, graph: Graph, *, is_map: bool) -> set[str]:
         """The paths of the tasks in a graph that were done: one of another name is not kept by its result.
@@ -151,6 +167,28 @@ class ResumedRun:
         paths = {make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks}
         done = (each.path for each in self.results)
         return paths.intersection(chain.from_iterable(map(_list_beginnings, done)) if is_map else done)
+
+
+def refuse_to_repeat(run_id: str, calls: Sequence[tuple[str, str]], obstacle: str) -> None:
+    """Refuse to go on where calls of tools would be made again that may have done their work.
+
+    Args:
+        run_id: of the run that is gone on with.
+        calls: of which no end is known: the tool, and what it was given; none: nothing is refused.
+        obstacle: why nobody is asked about them.
+
+    Raises:
+        ValidationError: there are such calls.
+    """
+    if not calls:
+        return
+    told = ", ".join(f"{name}({given})" for name, given in calls[:_LISTED])
+    more = f" and {len(calls) - _LISTED} more" if len(calls) > _LISTED else ""
+    names = ", ".join(repr(name) for name in dict.fromkeys(name for name, _ in calls))
+    raise ValidationError(
+        f"Run {run_id} was ended while tools were at work, and it is not known how they ended: {mask(told)}{more}. "
+        f"What they do may be done already, and {obstacle}. To have them called again, resume it with redo=[{names}]."
+    )
 
 
 def _list_beginnings(path: str) -> list[str]:
@@ -210,6 +248,16 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
     answers = KeptAnswers(store.load_exchanges(run.run_id), run.run_id)
     results, trace = store.load_results(run.run_id), store.load_trace(run)
     return ResumedRun(run=run, answers=answers, results=results, trace=trace)
+
+
+def find_resumable(run_id: str | None) -> str | None:
+    """The id of a run, where the store has all that is needed to go on with it; else None."""
+    store = RunStore.find()
+    if store is None or run_id is None:
+        return None
+    with suppress(StoreError):
+        return run_id if store.find_run(run_id).facts.keeps_texts else None
+    return None
 
 
 def check_resumable(run: RememberedRun) -> None:

@@ -27,7 +27,7 @@ from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers, list_texts
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, MapDesign, PlannedRow, SpentBefore
+from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, MapDesign, PlannedRow
 from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.wording import pluralize
@@ -58,12 +58,12 @@ from ensemble_notebook.ensemble.many_runs.rows import (
     read_rows,
     to_kept_value,
 )
+from ensemble_notebook.ensemble.many_runs.rows_before import RowBefore, find_answers_of, list_rows_before, take_up
 from ensemble_notebook.ensemble.many_runs.same_rows import (
     describe_done,
     find_done,
     identify_rows,
     list_known_rows,
-    list_spent_before,
 )
 from ensemble_notebook.ensemble.many_runs.scoring import (
     CheckedScorers,
@@ -107,6 +107,7 @@ class MapSettings:
         on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
         concurrency: the most rows at the same time; None: 10, or twice the slots of the executor.
         resume: an earlier result whose completed rows are taken over; None: none.
+        redo, anyway: as of `RunSettings`, with that result.
         score: what scores each completed row: a scorer, a list of them, or a dict of them by name; None: nothing.
         expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
         id: the column that tells rows apart, here and in other maps; None: ``id``, where there is one.
@@ -120,6 +121,8 @@ class MapSettings:
     on_error: OnError = "keep"
     concurrency: int | None = None
     resume: MapResult | None = None
+    redo: Sequence[str] = ()
+    anyway: bool = False
     score: AnyScorers | None = None
     expected: str | None = None
     id: str | None = None
@@ -164,6 +167,10 @@ def make_settings(
         ValidationError: an argument has a wrong value.
     """
     earlier, run = (resume, None) if isinstance(resume, MapResult) else (None, resume)
+    more: dict[str, Any] = {}
+    if earlier is not None:
+        more = {name: fields.pop(name) for name in ("redo", "anyway") if name in fields}
+        RunSettings(resume=earlier.run_id or "", **more)  # checks them
     map_settings = MapSettings(
         repeat=repeat,
         on_error=on_error,
@@ -173,6 +180,7 @@ def make_settings(
         expected=expected,
         id=id,
         executor=executor,
+        **more,
     )
     return RunSettings(resume=run, **fields), map_settings
 
@@ -291,6 +299,11 @@ class _MapRun:
         self._pool = None if map_settings.executor is None else find_pool(map_settings.executor)
         if self._pool is not None:
             _refuse_settings(settings)
+        if (earlier := map_settings.resume) is not None and self._pool is None:
+            run_id = find_answers_of(earlier, settings, ensemble.capture_mode)
+            if run_id is not None:
+                settings = replace(settings, resume=run_id, redo=map_settings.redo, anyway=map_settings.anyway)
+                self._settings = settings
         is_reusing = settings.reuse or settings.resume is not None
         row_settings = RunSettings(
             reuse=is_reusing,
@@ -300,6 +313,7 @@ class _MapRun:
         )
         own, here = ensemble.review_handler, settings.review_handler
         reviewer = SharedReviewer(own) if own is not None else None if self._pool is not None else here
+        self._can_ask = reviewer is not None
         checked = [
             _CheckedVariant(each, inputs, row_settings, self._source, reviewer, self._pool)
             for each in variants or [Variant(None, ensemble, {})]
@@ -354,7 +368,7 @@ class _MapRun:
         self._outcomes: dict[str, RowOutcome] = {}
         self._run_ids = make_run_ids()
         self._run: RunHandle | None = None
-        self._before: Mapping[str, SpentBefore] = {}
+        self._before: Mapping[str, RowBefore] = {}
 
     def make_handle(self) -> MapHandle:
         """Make the handle; it has no run if there are no rows to run."""
@@ -364,12 +378,15 @@ class _MapRun:
         resumed = None if self._settings.resume is None else load_resumed_run(self._settings.resume)
         settings = replace(self._settings, reuse=False, only=None)
         resumed_from = None if resumed is None else resumed.run.run_id
-        gone_on_with = self._map_settings.resume if resumed is None else resumed.trace
+        earlier = self._map_settings.resume
+        gone_on_with = earlier or (None if resumed is None else resumed.trace)
         outer = self._make_outer(to_run)
         prepared = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=self._task_noun)
         spec = prepared.make_spec({})
         if gone_on_with is not None:
-            self._before = list_spent_before(to_run, self._known_rows, gone_on_with, spec.currency)
+            self._before = list_rows_before(self._runs.values(), self._known_rows, gone_on_with, spec.currency)
+            redo, can_ask = self._map_settings.redo, self._can_ask
+            resumed = take_up(resumed, earlier, self._before, self._kept, redo=redo, can_ask=can_ask)
         told: dict[str, Any] = {"design": self._make_design(), "row_plan": self._row_plan}
         spec = replace(
             spec,
@@ -429,6 +446,7 @@ class _MapRun:
     def _plan_row(self, run: _RowRun) -> PlannedRow:
         kept, inputs = self._kept.get(run.name), run.variant.get_inputs(run.row)
         told = {name: None if self._hides_rows else to_kept_value(value) for name, value in inputs.items()}
+        before = self._before.get(run.name)
         return PlannedRow(
             name=run.name,
             row=run.row.name,
@@ -436,7 +454,7 @@ class _MapRun:
             variant=self._tell_variant(run.variant.name),
             repeat=run.repeat,
             inputs=told,
-            before=None if kept is not None else self._before.get(run.name),
+            before=None if kept is not None or before is None else before.spent,
             earlier=None if kept is None else describe_done(kept, self._map_settings.resume),
             id_digest=self._identity.digests.get(run.row.name),
         )

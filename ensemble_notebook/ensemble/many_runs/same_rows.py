@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
-from ensemble_notebook.domain.planning.map_design import EarlierRow, PlannedRow, SpentBefore
+from ensemble_notebook.domain.planning.map_design import EarlierRow, PlannedRow
 from ensemble_notebook.domain.planning.row_pairs import (
     NOT_READ,
     KnownRows,
@@ -20,7 +20,7 @@ from ensemble_notebook.domain.planning.row_pairs import (
 )
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, name_runs, to_kept_value
-from ensemble_notebook.trace.analysis.map_rows import get_design, list_map_rows
+from ensemble_notebook.trace.analysis.map_rows import get_design
 from ensemble_notebook.trace.analysis.map_rows import list_known_rows as list_planned_rows
 from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowSpending
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -104,8 +104,8 @@ def find_done(
 
     Where only what a row should come to is another, judges have been told otherwise, and their scores are left out.
     """
-    partners = _pair_here(resumed.list_known_rows(), known).partners
-    done = {_get_place(each): each for each in resumed if each.is_done}
+    partners = pair_here(resumed.list_known_rows(), known).partners
+    done = {get_place(each): each for each in resumed if each.is_done}
     scores: dict[str | None, list[ScoreRecord]] = {}
     for score in resumed.score_records:
         scores.setdefault(score.run_id, []).append(score)
@@ -129,13 +129,13 @@ def find_done(
         yield kept, judged
 
 
-def _pair_here(earlier: KnownRows, later: KnownRows) -> RowPairs:
+def pair_here(earlier: KnownRows, later: KnownRows) -> RowPairs:
     """Pair rows by values that no trace keeps, too: they are here as long as a result lives, or are like none."""
     here = [replace(each, identity=replace(each.identity, keeps_values=True)) for each in (earlier, later)]
     return pair_rows(*here)
 
 
-def _get_place(row: RowResult | PlannedRow) -> tuple[str | None, str | None, int]:
+def get_place(row: RowResult | PlannedRow) -> tuple[str | None, str | None, int]:
     """The variant, the row and the repeat."""
     return row.variant, row.row, row.repeat or 1
 
@@ -210,36 +210,3 @@ def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
         return bool(dict(values) == dict(others))
     except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
         return False
-
-
-# --- What the rows took in the map that one goes on with --------------------------------------------------------------
-
-
-def list_spent_before(
-    runs: Iterable[RowRun], known: KnownRows, earlier: MapResult | ExecutionTrace, currency: str | None
-) -> dict[str, SpentBefore]:
-    """What the same rows took by then, by their names in this map; a cost in another currency is left out.
-
-    Args:
-        runs: of this map.
-        known: its rows.
-        earlier: the map that it goes on with.
-        currency: of this map.
-    """
-    if isinstance(earlier, MapResult):
-        before = earlier.list_known_rows()
-        own, spent = earlier.metrics.currency, {_get_place(r): earlier.get_spending(r) for r in earlier if r.run_id}
-    else:
-        before = list_planned_rows(get_design(earlier.fold), keeps_values=True)
-        rows = list_map_rows(earlier.fold, earlier.events)
-        own, spent = earlier.fold.currency, {_get_place(r.planned): r.spending for r in rows if r.run_id}
-    pairs = _pair_here(before, known)
-    unknown = {} if own == currency else {"cost": None, "cost_complete": False}
-    found = {}
-    for run in runs:
-        partner = None if run.row.name in pairs.changed else pairs.partners.get(run.row.name)
-        spending = spent.get((run.variant.name, partner, run.repeat or 1))
-        if spending is not None:
-            taken = {each.name: getattr(spending, each.name) for each in fields(SpentBefore)}
-            found[run.name] = SpentBefore(**taken | unknown)
-    return found

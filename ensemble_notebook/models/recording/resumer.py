@@ -81,6 +81,11 @@ class KeptAnswers:
         """Keep what finished tasks were answered for themselves: their results hold it already."""
         self._finished = frozenset(tasks)
 
+    def leave_out(self, tasks: Collection[str]) -> None:
+        """Give nothing of what these tasks were answered: they are no part of the run that goes on."""
+        for exchanges in self._by_request.values():
+            exchanges[:] = [each for each in exchanges if each.task not in tasks]
+
     def take(self, request: ModelRequest, task: str | None = None) -> RecordedExchange | None:
         """Take the exchange that answers a request, if there is one left: one of the same task before others."""
         with self._lock:
@@ -102,12 +107,17 @@ class KeptAnswers:
                     return tool.answer
         return None
 
-    def list_unknown(self) -> list[ToolCall]:
-        """The calls that were begun, are not known to have ended, and are not of finished tasks or made again."""
+    def list_unknown(self, tasks: Collection[str] | None = None) -> list[ToolCall]:
+        """The calls that were begun, are not known to have ended, and are not to be made again without asking.
+
+        Args:
+            tasks: whose; None: of all that are not finished.
+        """
+        asked = ((self._tasks.get(each.exchange), each.call) for each in self._begun.values())
         return [
-            each.call
-            for each in self._begun.values()
-            if self._tasks.get(each.exchange) not in self._finished and each.call.name not in self.redone
+            call
+            for task, call in asked
+            if call.name not in self.redone and (task not in self._finished if tasks is None else task in tasks)
         ]
 
     def find_beginning(self, exchange: int, call: ToolCall) -> str | None:
