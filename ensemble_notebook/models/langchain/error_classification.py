@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
@@ -18,11 +19,13 @@ from typing import Any, Final
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.domain.seams.chat_port import Fault
+from ensemble_notebook.domain.value_text import read_json
 from ensemble_notebook.errors import EnsembleError, read_http_status
 from ensemble_notebook.models.openai.reply_body import MalformedReplyError
 
 _UNKNOWN: Final = TokenUsage()
 _LONGEST_QUOTE: Final = 120
+_LONGEST_WORDS: Final = 300
 _TRANSIENT: Final = frozenset({408, 409, 429})
 # A server that gave up waiting for the reply may have made it, and charged for it.
 _MAYBE_PAID: Final = frozenset({408, 504, 524})
@@ -34,6 +37,8 @@ _NEVER_SENT: Final = re.compile(
     r"ConnectError|ConnectTimeout|PoolTimeout|ConnectionRefused|gaierror|ClientConnectorError"
 )
 _NO_CREDIT: Final = re.compile(r"insufficient_quota|billing|credit balance|payment required", re.IGNORECASE)
+# Google's words for a limit that is over soon send to the billing page, too.
+_OVER_SOON: Final = re.compile(r"RetryInfo|retryDelay|retry in \d")
 _NO_CREDIT_ADVICE: Final = "The account has no credit left: see the provider's billing page."
 _BUSY: Final = re.compile(r"rate.?limit|overloaded|server_error|unavailable|timed? ?out", re.IGNORECASE)
 _TOO_LONG: Final = re.compile(r"context.?(?:length|size|window)|too many tokens|prompt is too long", re.IGNORECASE)
@@ -69,7 +74,8 @@ def classify_error(
     if (said := _find_malformed_reply(error)) is not None:
         return Fault(reason="malformed reply", is_transient=False, advice=_describe_malformed_reply(said))
     if body := _find_body(error):
-        return Fault(reason=_find_code(body) or "error", is_transient=_BUSY.search(str(body)) is not None)
+        is_busy = _BUSY.search(str(body)) is not None
+        return Fault(reason=_find_code(body) or "error", is_transient=is_busy, advice=_quote_server("", error) or None)
     return Fault(reason=type(error).__name__, is_transient=False)
 
 
@@ -78,14 +84,15 @@ def _classify_refusal(
 ) -> Fault:
     """Classify the answer of a server whose status is an error."""
     said = f"{_find_code(_find_body(error))} {error}"
-    has_no_credit = status in (402, 429) and _NO_CREDIT.search(said) is not None
+    has_no_credit = status in (402, 429) and _NO_CREDIT.search(said) is not None and not _OVER_SOON.search(said)
+    advice = _NO_CREDIT_ADVICE if has_no_credit else known or _find_advice(status, said, key_variable)
     is_transient = (status in _TRANSIENT or status >= 500) and not has_no_credit
     return Fault(
         reason=str(status),
         is_transient=is_transient,
         retry_after_s=_find_retry_after(error, now) if is_transient else None,
         usage=_UNKNOWN if status in _MAYBE_PAID else NO_USAGE,
-        advice=_NO_CREDIT_ADVICE if has_no_credit else known or _find_advice(status, said, key_variable),
+        advice=_quote_server(advice, error),
     )
 
 
@@ -130,6 +137,62 @@ def _find_body(error: BaseException) -> Mapping[str, Any]:
         if isinstance(said, Mapping):
             return _to_mapping(said.get("error")) or said
     return {}
+
+
+# --- What a server said beside its status, whatever form it gave that -------------------------------------------------
+
+
+_WORDS: Final = ("message", "msg", "error", "detail", "details", "errors", "error_description", "title", "reason")
+_MARKUP: Final = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*+>", re.DOTALL | re.IGNORECASE)
+_LONGEST_BODY: Final = 10_000
+_DEEPEST: Final = 10
+_MOST_ITEMS: Final = 3
+
+
+def tell_server_words(error: Exception) -> None:
+    """Have an error say what the server said, where its client has left that out, as for all forms but OpenAI's own."""
+    words, told = _find_server_words(error), str(error)
+    if words and error.args == (told,) and words.removesuffix("...") not in mask(" ".join(told.split())):
+        error.args = (f"{told} - {words}",)
+
+
+def _quote_server(advice: str, error: BaseException) -> str:
+    """The advice, and behind it what the server said, which may be the only thing that explains it."""
+    words = next((words for each in _iterate_causes(error) if (words := _find_server_words(each))), None)
+    return f"{advice} The server says: {words!r}.".strip() if words else advice
+
+
+def _find_server_words(error: BaseException) -> str:
+    """Find what a server said by an error, on one line, masked and cut; empty where it said nothing."""
+    said = [getattr(error, "body", None)]
+    with suppress(Exception):  # a response that nobody has read, or somebody's property
+        said.append(getattr(getattr(error, "response", None), "text", None))
+    said += [each for each in error.args[:1] if isinstance(each, Mapping)]
+    words = mask(next((words for each in said if (words := _find_words(each))), ""))
+    return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]}..."
+
+
+def _find_words(said: Any, depth: int = 0) -> str | None:
+    """Find the words in what a server said: a text, JSON of any form, a page, or a list of such."""
+    if depth > _DEEPEST:
+        return None
+    if isinstance(said, str):
+        return _read_words(said[:_LONGEST_BODY].strip(), depth)
+    if isinstance(said, list):
+        return "; ".join(words for each in said[:_MOST_ITEMS] if (words := _find_words(each, depth + 1))) or None
+    if not isinstance(said, Mapping):
+        return None
+    inner = (_to_mapping(said.get("metadata")).get("raw"), *(said.get(name) for name in _WORDS))
+    words = next((words for each in inner if (words := _find_words(each, depth + 1))), None)
+    place = said.get("loc")
+    return f"{'.'.join(map(str, place))}: {words}" if words and isinstance(place, list) and place else words
+
+
+def _read_words(text: str, depth: int) -> str | None:
+    if text[:1] in ("{", "["):
+        with suppress(ValueError):
+            return _find_words(read_json(text), depth + 1) or " ".join(text.split())
+    return " ".join(_MARKUP.sub(" ", text).split() if text.startswith("<") else text.split()) or None
 
 
 def _find_malformed_reply(error: BaseException) -> str | None:

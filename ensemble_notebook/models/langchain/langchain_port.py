@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, RequestPlaces, ToolAnswer, ToolSpec
-from ensemble_notebook.models.langchain.error_classification import classify_error
+from ensemble_notebook.models.langchain.error_classification import classify_error, tell_server_words
 from ensemble_notebook.models.langchain.langchain_model import (
     collect_bound_options,
     find_core_model,
@@ -258,11 +258,15 @@ class LangChainConversation:
         """Ask for the next reply, and append it."""
         model = self._model if max_tokens is None else limit_max_tokens(self._model, max_tokens)
         with collect_refused_usage() as refused:
-            if has_listeners(model):
-                config = None if check_sending is None else make_send_config(check_sending)
-                message, text = await self._ask(model, on_token, config)
-            else:
-                message, text = await self._ask_unheard(model, on_token)
+            try:
+                if has_listeners(model):
+                    config = None if check_sending is None else make_send_config(check_sending)
+                    message, text = await self._ask(model, on_token, config)
+                else:
+                    message, text = await self._ask_unheard(model, on_token)
+            except Exception as error:
+                tell_server_words(error)
+                raise
             assign_call_ids(message, self._call_count)
             reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
         if refused:
