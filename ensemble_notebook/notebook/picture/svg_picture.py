@@ -27,6 +27,7 @@ from ensemble_notebook.notebook.picture.chart_lines import (
     list_goes,
     list_stretches,
 )
+from ensemble_notebook.notebook.picture.time_scale import FOLD, TimeScale
 from ensemble_notebook.trace.spans.shared_words import STATUSES, describe_rounds
 from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, FAINT_COLORS, IDLE_COLOR, TONE_COLORS
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
@@ -42,13 +43,15 @@ BARS_FROM: Final = 320
 BARS_TO: Final = 760
 AGENTS_FROM: Final = 204
 MOST_TICKS: Final = 7
+TICK_ROOM: Final = 24.0
+"""Pixels to either side of a tick that its words need: those of a fold stand there in their place."""
 LONGEST_LINE: Final = 150
 LONGEST_TITLE: Final = 48
 
 _STYLE: Final = """
 svg { font: 13px system-ui, sans-serif; }
 .page { fill: #ffffff; } .ink { fill: #1d2026; } .faint { fill: #686d74; } .wrong { fill: #c8102e; }
-.rule { stroke: #686d74; stroke-opacity: .25; }
+.rule { stroke: #686d74; stroke-opacity: .25; } .break { fill: none; stroke: #686d74; }
 .phase { font-weight: 600; } .title { font-weight: 600; font-size: 15px; }
 .band { fill: #686d74; fill-opacity: .1; } .small { font-size: 11px; }
 .end { text-anchor: end; } .middle { text-anchor: middle; }
@@ -84,7 +87,7 @@ def draw_svg(trace: ExecutionTrace) -> str:
     shown = [places[line.span_id] for line in chart.lines]
     rows = messages.make_rows([row["span_id"] for place in shown for row in place.all_rows])
     end = max([float(outline["run"].get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows.values()), 1.0])
-    drawing = _Drawing(end)
+    drawing = _Drawing(TimeScale.of(trace.fold, end, BARS_TO - BARS_FROM))
     drawing.add_headline(chart)
     drawing.add_axis(chart)
     for line, place in zip(chart.lines, shown, strict=True):
@@ -97,12 +100,13 @@ class _Drawing:
     """The elements so far, from the top; `y` is where the next one begins.
 
     Args:
-        end: of the time axis, in milliseconds.
+        scale: of the time axis.
     """
 
-    def __init__(self, end: float) -> None:
+    def __init__(self, scale: TimeScale) -> None:
         self.y = float(MARGIN)
-        self._end = end
+        self._scale = scale
+        self._end = scale.end
         self._bands: list[tuple[int, float, Row]] = []
         self._elements: list[str] = []
         self._drawn: set[str] = set()
@@ -122,8 +126,12 @@ class _Drawing:
 
     def add_axis(self, chart: Chart) -> None:
         """Times above the bars, and what stands beside them."""
-        for tick in _list_ticks(self._end):
-            self._write("0" if tick == 0 else format_duration(tick), self._find_x(tick), "faint middle")
+        for start, stop in self._scale.folds:
+            self._write(
+                f"startup {format_duration(stop - start)}", self._find_x(start) + FOLD / 2, "faint small middle"
+            )
+        for tick, label in _list_ticks(self._scale):
+            self._write(label, self._find_x(tick), "faint middle")
         for head, x in zip(chart.heads, _find_columns(chart.heads), strict=True):
             self._write(head, x, "faint end")
         self.y += LINE
@@ -157,10 +165,13 @@ class _Drawing:
     def add_foot(self, chart: Chart) -> None:
         """Rules behind the bars, notes of the run, and what the colours mean."""
         self._close_bands(0)
-        rules = ((self._find_x(tick), self._top, self.y) for tick in _list_ticks(self._end))
+        rules = ((self._find_x(tick), self._top, self.y) for tick, _ in _list_ticks(self._scale))
         self._elements[:0] = [
             f'<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="{top:g}" y2="{bottom:g}"/>' for x, top, bottom in rules
         ]
+        for x in (self._find_x(at) for fold in self._scale.folds for at in fold):
+            teeth = "l3 4-3 4" * int((self.y - self._top) / 8)
+            self._elements.append(f'<path class="break" d="M{x - 1.5:.1f} {self._top:g}{teeth}"/>')
         self.y += 8
         for note in chart.notes:
             self._write(f"! {note}", MARGIN, "ink", LONGEST_LINE)
@@ -226,15 +237,28 @@ class _Drawing:
 
     def _find_x(self, at: float) -> float:
         """Where a time is, which is never beside the bars."""
-        return BARS_FROM + (BARS_TO - BARS_FROM) * min(max(at / self._end, 0.0), 1.0)
+        return BARS_FROM + self._scale.find_x(at)
 
 
-def _list_ticks(end: float) -> list[float]:
-    """Round times up to the end, four to eight or so."""
-    rough = end / MOST_TICKS
+def _list_ticks(scale: TimeScale) -> list[tuple[float, str]]:
+    """Round times up to the end, four to eight or so, with their labels; none where a fold and its words are."""
+    folds = scale.folds
+    rough = (scale.end - sum(stop - start for start, stop in folds)) / MOST_TICKS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * number for number in (1, 2, 5, 10) if power * number >= rough)
-    return [step * number for number in range(int(end / step) + 1)]
+    edges = [(scale.find_x(start) - TICK_ROOM, scale.find_x(stop) + TICK_ROOM) for start, stop in folds]
+    ticks = [step * number for number in range(int(scale.end / step) + 1)]
+    shown = (tick for tick in ticks if not any(left < scale.find_x(tick) < right for left, right in edges))
+    return [(tick, _name_tick(tick, step) if folds else format_duration(tick) if tick else "0") for tick in shown]
+
+
+def _name_tick(at: float, step: float) -> str:
+    """A time to the digit of its step: behind a fold, ticks are nearer to each other than usual words can tell."""
+    digits = max(0, math.ceil(3 - math.log10(step)))
+    minutes, seconds = divmod(round(at / 1000, digits), 60)
+    if not minutes:
+        return f"{seconds:.{digits}f} s"
+    return f"{minutes:.0f}:{seconds:0{digits + 3 if digits else 2}.{digits}f}"
 
 
 def _find_columns(cells: Sequence[Any]) -> list[float]:

@@ -43,9 +43,9 @@ export function ShapePlace({ shape, ...shown }: ShapeProps & { shape: Shape }): 
 export const ReviewPlace = ({ view, connection }: { view: View; connection: KernelConnection }): VNode =>
   <DetailsPlace of={view} isWanted={() => (view.store.run.value?.waiting.length ?? 0) > 0} mount={(details, place) => details.mountReview(place, view, connection)} />;
 
-/** What lies over the chart: differences of two runs, the edges of a marked range, and, once a person pans, where the bars are. */
+/** What lies over the chart: what is folded, differences of two runs, a marked range, and, once a person pans, where the bars are. */
 export const OverlayPlace = ({ view }: { view: View }): VNode =>
-  <DetailsPlace of={view} isWanted={() => view.range.value !== null || view.follow.value !== "fit" || view.layout.value.tracks.some((track) => track.row.delta)} mount={(details, place) => details.mountOverlay(place, view)} />;
+  <DetailsPlace of={view} isWanted={() => view.present.startups.length > 0 || view.range.value !== null || view.follow.value !== "fit" || view.layout.value.tracks.some((track) => track.row.delta)} mount={(details, place) => details.mountOverlay(place, view)} />;
 
 /** The words beside what is pointed at. */
 export const TooltipPlace = ({ hover, view }: { hover: Signal<Hover | null>; view: View }): VNode =>

@@ -12,6 +12,7 @@ import * as finder from "../view/finder";
 import type { View } from "../view/view";
 import { DeltaChips } from "./delta-chips";
 import { Drawer } from "./drawer";
+import { Folds } from "./folds";
 import { Hits } from "./hits";
 import { HitsAsker } from "./hits-asker";
 import { KeysPanel } from "./keys-panel";
@@ -53,9 +54,9 @@ export const mountTable = (place: HTMLElement, view: View, prefix: string): Late
 export const mountReview = (place: HTMLElement, view: View, connection: KernelConnection): LateRoot =>
   mount(place, (change) => <ReviewPanel view={view} connection={connection} change={change} />);
 
-/** What lies over the chart: differences of two runs, the edges of a marked range, and where the bars are. */
+/** What lies over the chart: what is folded, differences of two runs, a marked range, and where the bars are. */
 export const mountOverlay = (place: HTMLElement, view: View): LateRoot =>
-  mount(place, (change) => <><DeltaChips view={view} place={place} change={change} /><RangeHandles view={view} change={change} /><SightHint view={view} change={change} /></>);
+  mount(place, (change) => <><Folds view={view} change={change} /><DeltaChips view={view} place={place} change={change} /><RangeHandles view={view} change={change} /><SightHint view={view} change={change} /></>);
 
 /** The few words beside what is pointed at. */
 export const mountTooltip = (place: HTMLElement, hover: Signal<Hover | null>, view: View): LateRoot =>

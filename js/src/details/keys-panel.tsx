@@ -9,7 +9,7 @@ const SIGNS: Record<string, string> = {
 };
 /** What the first key of each deed does; the table itself is loaded with the page, and these words when somebody asks. */
 export const WORDS: Readonly<Record<string, string>> = {
-  w: "zoom in", s: "zoom out", a: "earlier", d: "later", f: "fit the selection, else the run", "0": "the whole run",
+  w: "zoom in", s: "zoom out", a: "earlier", d: "later", f: "fit the selection, else the run", "0": "the whole run; again: unfolded",
   l: "follow what runs now", " ": "play a run that is over, or pause", "[": "range: from the selection on", "]": "range: up to the selection",
   ArrowDown: "next row", ArrowUp: "previous row", ArrowRight: "next span of the row; opens a row",
   ArrowLeft: "previous span of the row; closes a row", ".": "next span in time, in any row",

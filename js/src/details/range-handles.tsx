@@ -13,7 +13,14 @@ const STEPS: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1 };
 
 export function RangeHandles({ view, change }: { view: View; change: number }): VNode | null {
   if (!view.range.value || view.shape.value !== "chart") return null;
-  return <><Handle view={view} side="from" change={change} /><Handle view={view} side="to" change={change} /></>;
+  const { range: { value: { from, to } }, window: { value: window }, width: { value: width } } = view;
+  const [left, right] = [from, to].map((ms) => Math.min(Math.max(toPixel(window, width, ms), -4), width + 4)) as [number, number];
+  return (
+    <>
+      <div class="et-range"><i style={{ left: `${left - 1}px`, width: `${right - left + 2}px` }} /></div>
+      <Handle view={view} side="from" change={change} /><Handle view={view} side="to" change={change} />
+    </>
+  );
 }
 
 function Handle({ view, side }: { view: View; side: Side; change: number }): VNode | null {
@@ -32,7 +39,7 @@ function Handle({ view, side }: { view: View; side: Side; change: number }): VNo
     if (step === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     event.stopPropagation();
-    const at = range[side] + (step * STEP_PX * (window.to - window.from)) / width;
+    const at = toTime(window, width, x + step * STEP_PX);
     // By keys an edge stops at the other one.
     if (side === "from" ? at < other : at > other) move(at, other);
   };

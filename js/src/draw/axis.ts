@@ -1,7 +1,7 @@
 // The axis above the rows, the grid behind them, and the line of now.
 
 import { AXIS_HEIGHT } from "../layout/sizes";
-import { type TimeWindow, toPixel } from "../layout/time-scale";
+import { toPixel } from "../layout/time-scale";
 import { formatClock } from "../wording/numbers";
 import { unknownSince } from "../store/row-state";
 import type { Scene } from "./scene";
@@ -54,21 +54,4 @@ export function drawNow(surface: Surface, scene: Scene): void {
   ctx.fill();
   ctx.fillStyle = theme.background;
   ctx.fillText(clock.text, clock.left + 6, 13.5);
-}
-
-/** The stretch of time that a person marked, over the rows: what is outside of it is dimmed. */
-export function drawRange({ ctx, theme }: Surface, scene: Scene, range: TimeWindow): void {
-  const left = Math.min(Math.max(toPixel(scene.window, scene.width, range.from), -4), scene.width + 4);
-  const right = Math.min(Math.max(toPixel(scene.window, scene.width, range.to), -4), scene.width + 4);
-  const height = scene.height - AXIS_HEIGHT;
-  ctx.fillStyle = theme.background;
-  ctx.globalAlpha = 0.5;
-  ctx.fillRect(0, AXIS_HEIGHT, left, height);
-  ctx.fillRect(right, AXIS_HEIGHT, scene.width - right, height);
-  ctx.fillStyle = theme.accent;
-  ctx.globalAlpha = 0.1;
-  ctx.fillRect(left, AXIS_HEIGHT, right - left, height);
-  ctx.globalAlpha = 1;
-  ctx.fillRect(left - 1, AXIS_HEIGHT, 1.5, height);
-  ctx.fillRect(right - 0.5, AXIS_HEIGHT, 1.5, height);
 }

@@ -49,7 +49,7 @@ export class ChartCanvas {
       view.follow.value;
       view.window.value;
       view.highlighted.value;
-      view.range.value;
+      view.fold.value;
       view.paint.value;
       this.redraw();
     });
@@ -140,7 +140,6 @@ export class ChartCanvas {
       areArrowsShown: view.areArrowsShown.value,
       isCriticalShown: view.isCriticalShown.value,
       highlighted: view.highlighted.value,
-      range: view.range.value,
       tailOf: (span, length) => store.textTail(span, length),
       theme: paint?.dress(this.#theme) ?? this.#theme,
       paint,

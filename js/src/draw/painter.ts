@@ -5,7 +5,7 @@ import { stripsOf } from "../layout/strips";
 import { ticks, toPixel } from "../layout/time-scale";
 import type { Track } from "../layout/tracks";
 import { drawArrows } from "./arrows";
-import { drawAxis, drawGrid, drawNow, drawRange } from "./axis";
+import { drawAxis, drawGrid, drawNow } from "./axis";
 import { drawMark } from "./bars";
 import { drawGhost } from "./ghosts";
 import { drawHeat } from "./heat-strip";
@@ -49,7 +49,6 @@ export class ChartPainter {
       for (const track of tracks) drawUnderVeil(surface, scene, track, (part) => drawTrack(surface, scene, part, this.#line));
       drawArrows(surface, scene);
       drawLinks(surface, scene);
-      if (scene.range) drawRange(surface, scene, scene.range);
       ctx.restore();
     };
     const bottom = scene.head + scene.fixed;

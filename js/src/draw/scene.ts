@@ -39,8 +39,6 @@ export interface Scene {
   readonly isCriticalShown: boolean;
   /** The spans that stand out from the others, which are dimmed; null: all alike. */
   readonly highlighted: ReadonlySet<string> | null;
-  /** The stretch of time that a person marked. */
-  readonly range: TimeWindow | null;
   /** The end of what a model call has written by now. */
   readonly tailOf: (span: string, length: number) => string;
   readonly theme: Theme;

@@ -80,7 +80,7 @@ it("leaves out the time until a task was begun again, and goes on with what has 
 
 it("shows the largest value of each part of the screen, however short it was (W33)", () => {
   const steps = { times: [10, 11, 12, 50], values: [1, 7, 1, 3] };
-  expect(largestIn(steps, 0, 100, 4)).toEqual([7, 1, 3, 3]);
-  expect(largestIn(steps, 11, 13, 2)).toEqual([7, 1]);
-  expect(largestIn({ times: [], values: [] }, 0, 10, 2)).toEqual([0, 0]);
+  expect(largestIn(steps, [0, 25, 50, 75, 100])).toEqual([7, 1, 3, 3]);
+  expect(largestIn(steps, [11, 12, 13])).toEqual([7, 1]);
+  expect(largestIn({ times: [], values: [] }, [0, 5, 10])).toEqual([0, 0]);
 });

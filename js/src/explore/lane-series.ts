@@ -109,12 +109,12 @@ function placeAt({ times }: Steps, at: number): number {
 
 export const valueAt = (steps: Steps, at: number): number => steps.values[placeAt(steps, at)] ?? 0;
 
-/** The largest value in each of `count` equal parts of a stretch of time. */
-export function largestIn(steps: Steps, from: number, to: number, count: number): number[] {
+/** The largest value between each moment of `edges` and the next one. */
+export function largestIn(steps: Steps, edges: readonly number[]): number[] {
   const found: number[] = [];
-  let place = placeAt(steps, from);
-  for (let k = 0; k < count; k += 1) {
-    const [start, end] = [k, k + 1].map((each) => from + ((to - from) * each) / count) as [number, number];
+  let place = placeAt(steps, edges[0] ?? 0);
+  for (let k = 1; k < edges.length; k += 1) {
+    const [start, end] = [edges[k - 1], edges[k]] as [number, number];
     let most = steps.values[place] ?? 0;
     for (let next = steps.times[place + 1]; next !== undefined && next < end; next = steps.times[place + 1]) {
       const value = steps.values[(place += 1)] as number;

@@ -3,7 +3,7 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { fill, labelFont, stroke } from "../draw/strokes";
-import { toPixel, toTime } from "../layout/time-scale";
+import { type TimeWindow, toPixel, toTime } from "../layout/time-scale";
 import { readPoints } from "../store/series";
 import type { Store } from "../store/store";
 import type { Theme } from "../theme/theme";
@@ -132,7 +132,7 @@ interface Drawn {
   readonly run: Run;
   readonly steps: Steps;
   readonly width: number;
-  readonly window: { readonly from: number; readonly to: number };
+  readonly window: TimeWindow;
   readonly now: number;
   readonly theme: Theme;
   readonly at: number | null;
@@ -148,7 +148,8 @@ function draw(canvas: HTMLCanvasElement, { lane, run, steps, width, window, now,
   if (canvas.height !== down) canvas.height = down;
   ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
   ctx.clearRect(0, 0, width, LANE_HEIGHT);
-  const values = largestIn(steps, window.from, window.to, Math.max(1, Math.floor(width / STEP_PX)));
+  const edges = Array.from({ length: Math.ceil(width / STEP_PX) + 1 }, (_, k) => toTime(window, width, k * STEP_PX));
+  const values = largestIn(steps, edges);
   const most = Math.max(...values);
   const limit = lane.limitOf?.(run) ?? null;
   const isLimitShown = limit !== null && most >= limit * LEAST_SHARE;

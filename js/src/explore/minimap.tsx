@@ -6,9 +6,8 @@ import { heatColumns, heatOf } from "../layout/heat";
 import { type TimeWindow, toPixel, toTime } from "../layout/time-scale";
 import type { Store } from "../store/store";
 import type { View } from "../view/view";
-import { isError, isHandler, isTask } from "../wire/predicates";
+import { isBusy, isError, isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { traitsOf } from "../wire/traits";
 import { formatDuration } from "../wording/numbers";
 
 const HEIGHT = 24;
@@ -36,9 +35,11 @@ export function Minimap({ view }: { view: View; change: number }) {
   const box = useRef<HTMLDivElement>(null);
   const [drag, setDrag] = useState<Drag | null>(null);
   // All of the run, also where it is shown as it was: what the playhead moves over stays as it is.
-  const { present: store, width: { value: width }, window: { value: window } } = view;
+  const { present: store, width: { value: width } } = view;
   const now = store.isTicking ? view.age.value : view.now;
   const whole = view.whole(now);
+  // Folded or not, it is all of the run.
+  const window = view.window.value.folds ? whole : view.window.value;
   const isWhole = window.to - window.from > whole.to * 0.999;
   const isShown = view.shape.value === "chart" && store.size > 0 && (view.isScrolling.value || !isWhole || drag !== null);
   useLayoutEffect(() => {
@@ -113,16 +114,14 @@ export function Minimap({ view }: { view: View; change: number }) {
   );
 }
 
-/** What was at work itself, and did not only frame or wait for something. */
-const isBusy = (row: Row): boolean => (isTask(row) ? isHandler(row) && row.item_count == null : row.kind !== "review" && traitsOf(row.kind).isActivity);
-
 /** How much was done at once, as high as its share in the most that ever was; and where something failed. */
 export function pathsOf(store: Store, whole: TimeWindow, width: number, now: number): { work: string; errors: string } {
   const rows: Row[] = [];
   const failed = new Set<number>();
   for (const row of store.rows()) {
-    if (isBusy(row)) rows.push(row);
-    if (isError(row) && (isTask(row) || isBusy(row))) failed.add(Math.round(toPixel(whole, width, row.end_ms ?? row.start_ms ?? 0)));
+    const isAtWork = isBusy(row) && row.kind !== "review";
+    if (isAtWork) rows.push(row);
+    if (isError(row) && (isTask(row) || isAtWork)) failed.add(Math.round(toPixel(whole, width, row.end_ms ?? row.start_ms ?? 0)));
   }
   const columns = heatColumns(heatOf(rows), whole, width / COLUMN_PX, now);
   const most = columns.reduce((found, value) => Math.max(found, value), 0);

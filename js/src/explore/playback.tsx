@@ -72,7 +72,7 @@ export function Playhead({ view }: { view: View; change: number }): VNode | null
     event.preventDefault();
     event.stopPropagation();
     view.isPlaying.value = false;
-    goTo(view, ms + (step(width) * (window.to - window.from)) / width);
+    goTo(view, toTime(window, width, x + step(width)));
   };
   const drag = (event: PointerEvent & { currentTarget: HTMLElement }): void => {
     goTo(view, toTime(window, width, event.clientX - event.currentTarget.getBoundingClientRect().left));

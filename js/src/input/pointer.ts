@@ -21,10 +21,8 @@ export function hitAt(view: View, x: number, y: number, now: number): Hit | unde
   const down = view.downAt(y);
   const track = trackAt(view.layout.value, down);
   if (!track) return undefined;
-  const { from, to } = view.window.value;
-  const width = view.width.value;
-  const slack = ((to - from) / width) * REACH_PX;
-  const mark = markAt(track, toTime(view.window.value, width, x), down - track.y, now, slack);
+  const [at, beside] = [x, x + REACH_PX].map((each) => toTime(view.window.value, view.width.value, each)) as [number, number];
+  const mark = markAt(track, at, down - track.y, now, beside - at);
   return mark ? { row: mark.row, isBar: true } : { row: track.row, isBar: false };
 }
 

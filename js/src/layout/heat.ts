@@ -1,7 +1,7 @@
 // How busy many rows are together, for the one row that stands in for them: pure, from intervals to columns.
 
 import type { Row } from "../wire/rows";
-import type { TimeWindow } from "./time-scale";
+import { type TimeWindow, toPixel } from "./time-scale";
 
 /** When each of many tasks was at work, and when those that failed did. */
 export interface Heat {
@@ -21,12 +21,12 @@ export function heatOf(rows: readonly Row[]): Heat {
 }
 
 /** How many are at work in each of `width` columns of a window, counting a part of a column as a part. */
-export function heatColumns(heat: Heat, { from, to }: TimeWindow, width: number, now: number): Float32Array {
+export function heatColumns(heat: Heat, window: TimeWindow, width: number, now: number): Float32Array {
   // Each interval adds its slope at both ends, so that the cost follows intervals and columns, not their product.
   const columns = new Float32Array(Math.max(1, Math.ceil(width)) + 2);
   const last = columns.length - 2;
-  const scale = width / (to - from);
-  const step = (at: number, by: number): void => {
+  const step = (ms: number, by: number): void => {
+    const at = toPixel(window, width, ms);
     if (at >= last) return;
     const x = Math.max(0, at);
     const column = Math.floor(x);
@@ -34,8 +34,8 @@ export function heatColumns(heat: Heat, { from, to }: TimeWindow, width: number,
     columns[column + 1] = (columns[column + 1] as number) + by * (x - column);
   };
   for (let k = 0; k < heat.from.length; k += 1) {
-    step(((heat.from[k] as number) - from) * scale, 1);
-    step((Math.min(heat.to[k] as number, now) - from) * scale, -1);
+    step(heat.from[k] as number, 1);
+    step(Math.min(heat.to[k] as number, now), -1);
   }
   for (let x = 1; x < columns.length; x += 1) columns[x] = (columns[x] as number) + (columns[x - 1] as number);
   return columns.subarray(0, last);

@@ -1,10 +1,20 @@
 // Time to pixels and back: the window over the run that is on screen, how it zooms, pans and follows, and where its ticks
 // are. Pure arithmetic on milliseconds; knows nothing of rows or canvases.
 
-/** The stretch of time on screen, in milliseconds from the start of the run. */
-export interface TimeWindow {
+/** A part of the run, in milliseconds from its start. */
+export interface Stretch {
   readonly from: number;
   readonly to: number;
+}
+
+/** A stretch that is drawn shorter than it was: of each of its milliseconds the share `cut` is left out. */
+export interface Fold extends Stretch {
+  readonly cut: number;
+}
+
+/** The stretch of time on screen, and what in it is folded, in order of time. Windows over a part of the run fold nothing. */
+export interface TimeWindow extends Stretch {
+  readonly folds?: readonly Fold[];
 }
 
 export interface Tick {
@@ -12,21 +22,30 @@ export interface Tick {
   readonly label: string;
 }
 
-/** How the window moves by itself: `fit` shows the whole run, `now` keeps its width and stays at the end. */
-export type FollowMode = "fit" | "now" | "off";
+/** How the window moves by itself: `fit` shows the whole run, `all` too and folds nothing, `now` keeps its width and stays at the end. */
+export type FollowMode = "fit" | "all" | "now" | "off";
 
-const SHORTEST_MS = 1;
+export const SHORTEST_MS = 1;
 const EMPTY_MS = 1000;
 const STEPS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000,
   900_000, 1_800_000, 3_600_000, 7_200_000, 14_400_000, 21_600_000, 43_200_000, 86_400_000,
 ];
 
+/** How far along the axis a moment stands, in milliseconds of what is not folded. */
+const along = ({ folds }: TimeWindow, ms: number): number =>
+  folds ? folds.reduce((at, { from, to, cut }) => at - cut * Math.min(Math.max(ms - from, 0), to - from), ms) : ms;
+
+const spanOf = (window: TimeWindow): number => along(window, window.to) - along(window, window.from);
+
 export const toPixel = (window: TimeWindow, width: number, ms: number): number =>
-  ((ms - window.from) / (window.to - window.from)) * width;
+  ((along(window, ms) - along(window, window.from)) / spanOf(window)) * width;
 
 export const toTime = (window: TimeWindow, width: number, x: number): number =>
-  window.from + (x / width) * (window.to - window.from);
+  (window.folds ?? []).reduce(
+    (ms, { from, to, cut }) => ms + cut * Math.min(Math.max((ms - from) / (1 - cut), 0), to - from),
+    along(window, window.from) + (x / width) * spanOf(window),
+  );
 
 /** How far the run goes, and on how many pixels it is shown: what no window may leave. */
 export interface Extent {
@@ -39,10 +58,11 @@ export interface Extent {
   readonly isOver: boolean;
 }
 
-const lengthOf = ({ end, isOver }: Extent): number => Math.max(end, isOver && end > 0 ? SHORTEST_MS : EMPTY_MS);
+/** How much time the whole run is shown as. */
+export const lengthOf = ({ end, isOver }: Extent): number => Math.max(end, isOver && end > 0 ? SHORTEST_MS : EMPTY_MS);
 
 /** The share of a window that the run may fill. */
-const shareOf = ({ width, margin }: Extent): number => Math.max(0.5, 1 - margin / Math.max(width, 1));
+export const shareOf = ({ width, margin }: Extent): number => Math.max(0.5, 1 - margin / Math.max(width, 1));
 
 /** The whole run from 0 to its end. */
 export const fitRun = (extent: Extent): TimeWindow => ({ from: 0, to: lengthOf(extent) / shareOf(extent) });
@@ -54,17 +74,18 @@ export function followEnd(window: TimeWindow, extent: Extent): TimeWindow {
   return { from: to - span, to };
 }
 
-/** Zooms by `factor` (below 1 is closer) so that the moment under `x` stays under it. */
+/** Zooms by `factor` (below 1 is closer) so that the moment under `x` stays under it, and nothing is folded any more. */
 export function zoom(window: TimeWindow, x: number, factor: number, extent: Extent): TimeWindow {
-  const at = toTime(window, extent.width, x);
-  const span = window.to - window.from;
-  const next = Math.max(span * factor, SHORTEST_MS);
-  const from = at - (at - window.from) * (next / span);
+  // What is folded is in a window over the whole run, than which none is wider.
+  if (window.folds && factor >= 1) return window;
+  const next = Math.max(spanOf(window) * factor, SHORTEST_MS);
+  const from = toTime(window, extent.width, x) - (x / extent.width) * next;
   return within({ from, to: from + next }, extent);
 }
 
 /** Moves by `pixels` to the right (the content goes left). */
 export function pan(window: TimeWindow, pixels: number, extent: Extent): TimeWindow {
+  if (window.folds) return window;
   const shift = (pixels / extent.width) * (window.to - window.from);
   return within({ from: window.from + shift, to: window.to + shift }, extent);
 }
@@ -99,14 +120,16 @@ export function within(window: TimeWindow, extent: Extent): TimeWindow {
   return { from, to: from + span };
 }
 
-/** Round moments at least `apart` pixels from each other. Nothing before the start of the run is labelled. */
+/** Round moments at least `apart` pixels from each other, and before a fold. Nothing before the start of the run is labelled. */
 export function ticks(window: TimeWindow, width: number, apart: number): Tick[] {
-  const least = ((window.to - window.from) / Math.max(width, 1)) * apart;
+  const least = (spanOf(window) / Math.max(width, 1)) * apart;
   const largest = STEPS[STEPS.length - 1] as number;
   const step = STEPS.find((candidate) => candidate >= least) ?? Math.ceil(least / largest) * largest;
   const found: Tick[] = [];
   for (let k = Math.max(0, Math.ceil(window.from / step)); k * step <= window.to; k += 1) {
-    found.push({ at: k * step, label: tickLabel(k * step, step) });
+    const fold = window.folds?.find(({ from, to }) => k * step > from - least && k * step < to);
+    if (fold) k = Math.ceil(fold.to / step) - 1;
+    else found.push({ at: k * step, label: tickLabel(k * step, step) });
   }
   return found;
 }

@@ -3,6 +3,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Store } from "../store/store";
 import { togglePin } from "../explore/pins";
+import { foldRun } from "../layout/folds";
 import { delta, row, ROWS, run, stored } from "../testing/runs";
 import { View } from "./view";
 
@@ -26,6 +27,19 @@ describe("following", () => {
     const taken = view.window.value;
     view.followRun(9000);
     expect(view.window.value).toBe(taken);
+  });
+
+  it("folds what the late part folds, and unfolds it when the whole run is asked for again", () => {
+    view.fold.value = (extent) => foldRun([{ from: 0, to: 8000 }], extent);
+    view.followRun(10_000);
+    expect(view.window.value.folds).toHaveLength(1);
+    view.fit();
+    view.followRun(11_000);
+    expect(view.window.value).toEqual(view.whole(11_000));
+    view.zoom(500, 0.5, 11_000);
+    view.fit();
+    view.followRun(11_000);
+    expect(view.window.value.folds).toHaveLength(1);
   });
 
   it("comes back to now at the zoom that was chosen", () => {

@@ -59,6 +59,8 @@ export class View {
   /** The rows that a person has closed among those that a search leaves: at first they are all open. */
   readonly #closedFound = signal<ReadonlySet<string>>(new Set());
   readonly follow = signal<scale.FollowMode>("fit");
+  /** What fits the run with the time folded in which nothing was done but to make a model ready, which is loaded late; null where there is none. */
+  readonly fold = signal<typeof scale.fitRun | null>(null);
   /** Rows that run now are scrolled into sight, until a person scrolls, or selects something. */
   readonly isFollowingRows = signal(true);
   readonly isCriticalShown = signal(false);
@@ -172,8 +174,9 @@ export class View {
 
   /** Moves the window along with the run at its age `now`, unless the person took it over. */
   followRun(now: number): void {
-    if (this.follow.value === "fit") this.#show(scale.fitRun(this.#extent(now)));
-    else if (this.follow.value === "now") this.#show(scale.followEnd(this.window.value, this.#extent(now)));
+    const [{ value: follow }, extent] = [this.follow, this.#extent(now)];
+    if (follow === "now") this.#show(scale.followEnd(this.window.value, extent));
+    else if (follow !== "off") this.#show(((follow === "fit" && this.fold.value) || scale.fitRun)(extent));
     if (this.isFollowingRows.value && this.store.isTicking) {
       this.#scrollTo(scrollToRunning(this.layout.value, this.scrollTop.value, this.viewport.value, this.fixed.value));
     }
@@ -195,8 +198,9 @@ export class View {
     return Math.min(hasGhosts ? EDGE_GHOSTS : EDGE_RUNNING, this.width.value * 0.4);
   }
 
+  /** Shows the whole run; where it is folded, as long as it was. */
   fit(): void {
-    this.follow.value = "fit";
+    this.follow.value = this.window.value.folds ? "all" : "fit";
   }
 
   /** Back to now, at the zoom that the person chose; of a run that is over, all of it. */

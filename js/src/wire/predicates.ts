@@ -1,6 +1,7 @@
 // Questions about a row or a run that every room asks, answered once.
 
 import type { Round, Row, RunStatus } from "./rows";
+import { traitsOf } from "./traits";
 
 /** True once nothing will happen any more. */
 export const isFinal = (status: RunStatus | undefined): boolean =>
@@ -36,6 +37,9 @@ export const isStartup = (row: Row): boolean => row.kind === "wait" && row.wait_
 export const hasCost = (row: Row): boolean => Boolean(row.cost) || (row.cost != null && hasTokens(row));
 
 export const isTask = (row: Row): boolean => row.kind === "task";
+
+/** What was at work itself, or a person at a review, and did not only frame or wait for something. */
+export const isBusy = (row: Row): boolean => (isTask(row) ? isHandler(row) && row.item_count == null : traitsOf(row.kind).isActivity);
 
 /**
  * True for what stands for itself in a list of spans: turns only frame what is in them, and an attempt that succeeded at once
