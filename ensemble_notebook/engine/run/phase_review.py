@@ -161,7 +161,7 @@ _WORD: Final = r"(?P<word>APPROVE|RETRY|REJECT)(?P<after>[*_`]*+)(?![^\W_])(?!\s
 _VERDICT: Final = re.compile(rf"(?P<markup>[\s*_`#~-]*+(?:\d{{1,3}}[.)]\s++)?+[*_`]*+){_WORD}", re.IGNORECASE)
 # Another one may stand behind any sign but a quotation mark: a bullet, an arrow, a bracket, the line of a table.
 _SIGNS: Final = r"""(?:\d{1,3}[.)])?+(?:[^\w"'“„«‹‘‚「『]|_)*+"""  # noqa: RUF001
-_OTHER: Final = re.compile(rf"\s*+(?P<label>[^:\n]{{1,40}}:)??{_SIGNS}{_WORD}", re.IGNORECASE)
+_OTHER: Final = re.compile(rf"\s*+(?P<label>[^:\n]{{1,40}}?[:|=\u2013\u2014-])??{_SIGNS}{_WORD}", re.IGNORECASE)
 _FORM_END: Final = re.compile(r"[ \t]*+(?:[\n:.,;!-]|$)")
 _QUOTED_LINE: Final = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?+>")
 _FENCE_LINE: Final = re.compile(r"[ \t]*+(```|~~~)")
@@ -220,13 +220,13 @@ def _unwrap(text: str) -> tuple[str, bool]:
 def _find_verdict(text: str, *, is_wrapped: bool) -> re.Match[str] | None:
     """The verdict at the beginning of an answer; None where there is none, or a quotation begins there.
 
-    What is wrapped as a whole, or begins with a code span, is no quotation where it has the form of an answer: nothing,
-    or a colon, behind the word, and not the rest of a sentence.
+    What is wrapped as a whole, or begins with a code span or struck out, is no quotation where it has the form of an
+    answer: nothing, or a colon, behind the word, and not the rest of a sentence.
     """
     found = _VERDICT.match(text)
     if found is None or _split_lines(text)[text.count("\n", 0, found.start("word"))][1]:
         return None
-    is_wrapped = is_wrapped or ("`" in found["markup"] and "`" not in found["after"])
+    is_wrapped = is_wrapped or "`" in found["markup"] or "~" in found["markup"]
     has_form = found["word"].upper() == "RETRY" or _FORM_END.match(text, found.end()) is not None
     return found if has_form or not is_wrapped else None
 
@@ -257,8 +257,15 @@ def _find_other_verdict(text: str, word: str) -> str | None:
         found = None if is_quoted else _OTHER.match(line)
         if found is None or (other := found["word"].upper()) == word:
             continue
-        is_verdict = found["label"] is None and (word == "APPROVE" or line[found.end() :].lstrip().startswith(":"))
-        if is_verdict or found["word"] == other:
+        is_written_out = found["word"] == other
+        rest = line[found.end() :].strip(f"{_END_MARKUP}.!|")
+        if found["label"] is None:
+            is_verdict = is_written_out or word == "APPROVE" or rest.startswith(":")
+        elif word == "APPROVE":
+            is_verdict = is_written_out or not rest
+        else:
+            is_verdict = is_written_out and found["label"].endswith(":")
+        if is_verdict:
             return other
     return None
 
