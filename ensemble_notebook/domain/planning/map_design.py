@@ -15,23 +15,15 @@ MOST_REPEATS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class EarlierRow(Record):
-    """What an earlier map has done of a row, and the present one took over.
+class SpentBefore(Record):
+    """What other maps took for a row, in the currency of this one.
 
     Attributes:
-        own_run_id: of the row's own run.
-        map_run_id: of the map that ran it.
-        status: how that ended.
-        output: of its final task.
-        input_tokens, output_tokens, cost, duration_ms: what it took; None where nothing is known.
-        cost_complete: whether that is all of its cost; true in older maps.
-        active_ms, human_wait_ms, idle_ms: the parts of its duration; None in older maps.
+        input_tokens, output_tokens, cost, duration_ms: None where nothing is known.
+        cost_complete: whether that is all of the cost; true in older maps.
+        active_ms, human_wait_ms, idle_ms: the parts of the duration; None in older maps.
     """
 
-    own_run_id: str | None
-    map_run_id: str | None
-    status: str
-    output: TaskOutput | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: Decimal | None = None
@@ -43,17 +35,20 @@ class EarlierRow(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SpentBefore(Record):
-    """What the maps that this one goes on with took for a row, in the currency of this one; None where not known."""
+class EarlierRow(SpentBefore):
+    """What an earlier map has done of a row, and the present one took over.
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost: Decimal | None = None
-    cost_complete: bool = True
-    duration_ms: float | None = None
-    active_ms: float | None = None
-    human_wait_ms: float | None = None
-    idle_ms: float | None = None
+    Attributes:
+        own_run_id: of the row's own run.
+        map_run_id: of the map that ran it.
+        status: how that ended.
+        output: of its final task.
+    """
+
+    own_run_id: str | None
+    map_run_id: str | None
+    status: str
+    output: TaskOutput | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
