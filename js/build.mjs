@@ -78,7 +78,7 @@ for (const name of ["timeline.js", "details.js", "explorer.js", "timeline.css", 
   if (inExtension.includes(name)) extension += size;
   if (firstFiles.includes(nameOf(name))) first += size;
 }
-for (const [what, size, most] of [["the first paint", first, 215_000], ["the extension in sum", extension, 380_000]]) {
+for (const [what, size, most] of [["the first paint", first, 215_000], ["the extension in sum", extension, 520_000]]) {
   console.log(`${what}: ${(size / 1000).toFixed(1)} kB`);
   if (size > most) throw new Error(`${what} is ${size} bytes, and ${most} is the limit`);
 }
