@@ -333,7 +333,8 @@ def test_an_address_without_a_path_is_told_what_most_servers_have(server: OpenAI
     with pytest.raises(TaskExecutionError) as caught:
         one_task(f"openai:m@{bare_url}").run()
     assert str(caught.value).endswith(
-        f"404. The server does not know this address, which has no path: most servers are at {bare_url}/v1."
+        f"404. The server says: 'scripted fault'. The server does not know this address, which has no path: most "
+        f"servers are at {bare_url}/v1."
     )
 
 

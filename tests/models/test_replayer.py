@@ -140,7 +140,7 @@ def test_failure_comes_again_as_the_same_fault(record, path):
         ("401", False, None),
     ]
     assert faults[0].usage == NO_USAGE
-    advice = "The server limits the rate: wait, or lower max_concurrency. The server says: 'scripted fault'."
+    advice = "The server says: 'scripted fault'. The server limits the rate: wait, or lower max_concurrency."
     assert faults[0].advice == advice
     assert (type(error).__name__, str(error)) == ("AuthenticationError", "Error code: 401 - scripted fault")
     assert reply.text == "Rest it."

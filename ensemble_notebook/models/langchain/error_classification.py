@@ -157,9 +157,9 @@ def tell_server_words(error: Exception) -> None:
 
 
 def _quote_server(advice: str, error: BaseException) -> str:
-    """The advice, and behind it what the server said, which may be the only thing that explains it."""
+    """What the server said, which may be the only thing that explains it, and behind it the advice, where one acts."""
     words = next((words for each in _iterate_causes(error) if (words := _find_server_words(each))), None)
-    return f"{advice} The server says: {words!r}.".strip() if words else advice
+    return f"The server says: {words!r}. {advice}".strip() if words else advice
 
 
 def _find_server_words(error: BaseException) -> str:
