@@ -106,6 +106,8 @@ TIDES = Verdict(title="Tides", score=7)
         (Options, "As in [1], I have none: {}", Options()),
         (OPEN, '{"a": NaN}\n```\n{"a": NaN}\n```'.replace("NaN", "1.5"), {"a": 1.5}),
         (OPEN, "1. [1] says so; [2] not. {}", {}),
+        (Verdict, '{"title": "{title: Waves}", "score": 7}', Verdict(title="{title: Waves}", score=7)),
+        (Verdict, 'Where {sea: blue}: {"title": "Tides", "score": 7}', TIDES),
     ],
 )
 def test_equal_values_are_one_and_an_empty_one_is_none_beside_another(kind: Any, text: str, value: Any) -> None:
@@ -119,6 +121,16 @@ def test_equal_values_are_one_and_an_empty_one_is_none_beside_another(kind: Any,
         (Verdict, '{"title": "Tides", "score": 7}{"title": "Waves", "score": 7}', "all of them fit"),
         (Verdict, '{"title": "Tides", "score": 7}, no: {"title": "Tides", "score": "low"}', "one does not fit .score:"),
         (Verdict, '{"title": "Tides", "score": 7}, no: {"score": 0}', "one does not fit .title: Field required"),
+        (
+            Verdict,
+            """It says {"title": "Tides", "score": 7}, mine: {'title': 'Tides', 'score': 0}""",
+            "one does not fit .title:",
+        ),
+        (
+            Verdict,
+            'It says {"title": "Tides", "score": 7}, mine: {score: 0}',
+            "one does not fit .score: it stands without",
+        ),
         (SCHEMA, '{"city": "Brest"} {"city": null}', "one does not fit .city: null is not of type"),
         (OPEN, '{"a": 1} {"a": 2}', "all of them fit"),
     ],

@@ -75,6 +75,7 @@ class OutputFormat:
                 attempts += faults[-1:] if self._is_attempt(value) else []
         if not fitting:
             raise ValueError(faults[0] if faults else "it holds no complete JSON value")
+        attempts += self._find_other_notation(text)
         # An empty object in prose fits where all fields are optional, and is no opinion beside one that says something.
         answers = [answer for value, answer in fitting if value] or [answer for _, answer in fitting]
         if attempts or any(each != answers[0] for each in answers):
@@ -86,6 +87,12 @@ class OutputFormat:
         """Whether a value that does not fit is meant as one of this type: it has a required field, and is no schema."""
         is_object = isinstance(value, dict) and "properties" not in value
         return is_object and any(name in value for name in self.schema.get("required", ()))
+
+    def _find_other_notation(self, text: str) -> list[str]:
+        """What is wrong with a value beside the one that fits, as Python or YAML write it: {'passed': False}."""
+        required = self.schema.get("required", ())
+        names = [found["name"] for found in _OTHER_NOTATION.finditer(text) if found["name"] in required]
+        return [f"{names[0]}: it stands without double quotes"] if names and not _is_whole(text) else []
 
     def read_whole(self, text: str) -> Any:
         """The value that a text is as a whole, in a fence or without: of one that was cut off, no part counts (E58).
@@ -191,6 +198,7 @@ _QUOTES: Final = frozenset({'""', "''", "“”", "„“", "„”", "‘’", 
 # Before a value that is a field of an object as other languages write it: {'quoted': or {quoted:
 _FIELD: Final = re.compile(r"(?:[{,]\s*'[^'\n]{1,40}'|\{\s*\w{1,40})\s*:\s*\Z")
 _LONGEST_FIELD: Final = 60
+_OTHER_NOTATION: Final = re.compile(r"\{\s*+(?P<quote>'?)(?P<name>\w++)(?P=quote)\s*+:")
 # An opening bracket, and what may stand behind it in JSON.
 _START: Final = re.compile(r'\{\s*+["}]|\[\s*+["\[{\]\dtfnNI-]')
 _TOKEN: Final = re.compile(
@@ -247,6 +255,14 @@ def strip_fence(text: str) -> str:
     """What stands in the one fence that a text is; the text itself where it is none."""
     fenced = _ONE_FENCE.fullmatch(text)
     return fenced[1] if fenced else text
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        read_whole_json(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _decode(text: str, how: Mapping[str, Any]) -> Iterator[Any]:
