@@ -320,7 +320,8 @@ class Scheduler:
         else:
             status = PhaseStatus.COMPLETED if is_whole else PhaseStatus.FAILED
         is_cancelled = body.is_cut_short and not body.has_failed and not is_left
-        self._commands.append(EndPhase(phase.index, status, is_cancelled=is_cancelled))
+        reason = self._closing_reason if is_left else None
+        self._commands.append(EndPhase(phase.index, status, is_cancelled=is_cancelled, reason=reason))
         self._to_resolve.append((phase, NodeState.SUCCEEDED if is_whole else NodeState.FAILED, ""))
 
     def _retry_phase(self, phase: SchedulerNode, body: NodeGroup, tasks: frozenset[int] | None) -> None:

@@ -211,11 +211,15 @@ class EndRounds:
 
 @dataclass(frozen=True, slots=True)
 class EndPhase:
-    """The phase is over; `is_cancelled` where it was cut short, which is no failure of its own."""
+    """The phase is over; `is_cancelled` where it was cut short, which is no failure of its own.
+
+    `reason` says why a person has left it.
+    """
 
     phase: int
     status: PhaseStatus
     is_cancelled: bool
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,7 @@ def test_e27_who_leaves_keeps_what_is_done_and_lets_running_tasks_finish_in_ever
     ended = {"ask": "exited_early", "work": "exited_early", "later": "skipped"}
     assert output.frames.phases.set_index("phase").status.to_dict() == ended
     assert {each.name: each.status for each in output.trace.phases} == ended
+    assert output.frames.phases.set_index("phase").reason["ask"] == "not started: somebody chose to leave the run"
     assert find_violations(output.trace) == []
 
 

@@ -538,7 +538,7 @@ def test_a_phase_that_a_person_has_left_is_no_failure_and_skipped_where_nothing_
         scheduler = Scheduler(phased(Phase.of("one", task("a"), task("b", "a"))), FAST)
         scheduler.handle(RunStartRequested())
         scheduler.handle(RunClosed(LEFT, is_exit=True))
-        end = EndPhase(0, status, is_cancelled=False)
+        end = EndPhase(0, status, is_cancelled=False, reason=LEFT)
         assert scheduler.handle(RunningTaskSkipped(0, has_worked=has_worked)) == [end, EndRun()]
 
 

@@ -37,6 +37,8 @@ from ensemble_notebook import (
     human_input,
 )
 from ensemble_notebook.testing.trace_invariants import find_violations
+from ensemble_notebook.trace.spans.shared_words import describe_skip, name_state
+from ensemble_notebook.trace.timeline.timeline_rows import to_row
 
 Decide = Callable[[ReviewRequest], ReviewDecision]
 
@@ -156,6 +158,8 @@ def test_a_refused_tool_call_is_no_failure_of_the_tool_and_was_not_executed_e13(
     assert (call.status, call.outcome) == ("skipped", "declined")
     assert (output.metrics.tool_call_count, output.task_outputs[0].tool_call_count) == (0, 0)
     assert output.frames.agents.tool_count.sum() == 0
+    (row,) = [to_row(each) for each in output.trace.fold.spans.values() if each.outcome]
+    assert describe_skip(row["reason"], name_state(row)) == "declined: a person did not allow this call: too dear"
     assert output.frames.errors.empty
     assert find_violations(output.trace) == []
     told, *_ = [call for task in output.trace.tasks for turn in task.turns for call in turn.tool_calls]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 
+from ensemble_notebook import Ensemble, Phase, Review, ReviewDecision, Task
 from ensemble_notebook.domain.events import TaskCompleted, TaskFailed
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.notebook.live import run_display
@@ -20,6 +21,7 @@ from ensemble_notebook.notebook.picture.static_picture import (
     make_interim_bundle,
     make_messages,
     make_output_bundle,
+    make_trace_bundle,
     render_chart_html,
     render_chart_text,
 )
@@ -141,6 +143,16 @@ def test_plain_text_is_a_table_with_a_status_line(ordinary):
     assert lines[1].split() == ["task", "agent", "0", "s", "3.0", "s", "time", "tokens"]
     assert [line.split()[:3] for line in lines[2:4]] == [["✓", "plan", "Writer"], ["✓", "draft", "Writer"]]
     assert len({line.index("Writer") for line in lines[2:4]}) == 1
+
+
+def test_phase_that_a_person_left_is_not_called_skipped_e27():
+    asked = Task.of("Ask", name="ask", handler=lambda _: "x", review=Review(timing="after"))
+    never = Task.of("Tell", name="tell", handler=lambda _: "y")
+    leave = ReviewDecision.exit_early()
+    output = Ensemble(phases=[Phase.of("talk", asked, never)], review_handler=lambda _: leave).run()
+    lines = make_trace_bundle(output.trace)["text/plain"].splitlines()
+    phase = next(at for at, line in enumerate(lines) if line.startswith("↷ talk"))
+    assert lines[phase + 1].strip() == "↳ exited early: somebody chose to leave the run"
 
 
 def test_long_outputs_are_cut_and_say_so(ordinary):

@@ -46,6 +46,11 @@ def test_what_came_of_a_review_is_worded_as_in_the_table(review: Any, status: st
     assert words.describe_answer(row) == said
 
 
+@pytest.mark.parametrize("reason, outcome, said", CASES["outcomes"])
+def test_what_a_person_declined_or_left_is_not_called_skipped(reason: Any, outcome: str, said: str) -> None:
+    assert words.describe_skip(reason, words.name_state({"status": "skipped", "outcome": outcome})) == said
+
+
 def test_every_status_and_verdict_has_a_word() -> None:
     assert set(words.STATUSES) == set(SpanStatus)
     assert set(words.RUN_STATUSES) == set(RunStatus)

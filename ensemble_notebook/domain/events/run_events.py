@@ -168,11 +168,13 @@ class PhaseEnded(Event):
         status: of the phase; where a person has left the run, EXITED_EARLY, or SKIPPED if nothing of it was done.
         is_cancelled: whether it was cut short because the run was stopped, or its budget was used up.
         is_kept: whether its last outputs are kept although they are not what was asked for: no retry or round was left.
+        reason: why nothing more of it was started, where a person has left the run.
     """
 
     status: PhaseStatus
     is_cancelled: bool = False
     is_kept: bool = False
+    reason: str | None = None
 
 
 @event

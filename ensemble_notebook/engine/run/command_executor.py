@@ -149,8 +149,9 @@ class CommandExecutor:
                 self._retry_phase(phase, tasks, span)
             case EndRounds():
                 self._end_rounds(phase)
-            case EndPhase(_, status, is_cancelled):
-                span.emit(PhaseEnded, status=status, is_cancelled=is_cancelled, is_kept=phase in self._kept)
+            case EndPhase(_, status, is_cancelled, reason):
+                is_kept = phase in self._kept
+                span.emit(PhaseEnded, status=status, is_cancelled=is_cancelled, is_kept=is_kept, reason=reason)
             case SkipPhase(_, reason):
                 span.emit(PhaseSkipped, reason=reason)
                 self._result.skipped.append(Skipped(name=phase.name, kind="phase", reason=reason))

@@ -27,6 +27,7 @@ from ensemble_notebook.trace.spans.shared_words import (
     describe_skip,
     describe_times,
     find_undecided,
+    name_state,
 )
 from ensemble_notebook.trace.spans.span_kinds import BarMark, SpanKind
 
@@ -446,7 +447,7 @@ def _find_enclosing(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) ->
 
 
 def _make_phase_line(row: Row, end: float) -> ChartLine:
-    skip = (describe_skip(row.get("reason")),) if row["status"] == "skipped" else ()
+    skip = (describe_skip(row.get("reason"), name_state(row)),) if row["status"] == "skipped" else ()
     return ChartLine(
         span_id=row["span_id"],
         is_phase=True,
@@ -527,7 +528,7 @@ def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
     if row.get("delta"):
         yield str(row["delta"])
     if row["status"] == "skipped":
-        yield describe_skip(row.get("reason"))
+        yield describe_skip(row.get("reason"), name_state(row))
     elif row.get("error_type"):
         yield f"{row['error_type']}: {row.get('error_message') or 'no message'}"
     reasons = [

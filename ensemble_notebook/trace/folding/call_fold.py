@@ -349,7 +349,7 @@ class CallFold:
         span.structured_output = event.structured_output
         span.output = self._log.add(event, span, "tool", event.result)
         if event.status is SpanStatus.SKIPPED:
-            span.reason = span.output
+            span.reason = (span.output or "").removeprefix("Error: ") or None
         waited_ms = self._leave_tool_group(span)
         asker = self._askers.get(span.parent_id)
         if waited_ms and asker is not None and asker.totals is not None:

@@ -311,7 +311,7 @@ class TraceFold:
     def _on_phase_ended(self, event: ev.PhaseEnded) -> None:
         span = self.tree.open.get(event.span_id)
         if span is not None:
-            span.is_kept, span.ended_as = event.is_kept, event.status
+            span.is_kept, span.ended_as, span.reason = event.is_kept, event.status, event.reason
         self._end(event, SpanStatus.CANCELLED if event.is_cancelled else _PHASE_ENDS[event.status])
 
     def _on_phase_skipped(self, event: ev.PhaseSkipped) -> None:

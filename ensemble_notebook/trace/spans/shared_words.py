@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import ExitReason, PhaseStatus, RunStatus, SpanStatus, ToolOutcome
 from ensemble_notebook.domain.definitions.review import NOBODY_TO_ASK, ON_TIMEOUT, Verdict
 from ensemble_notebook.domain.wording import (
     describe_saving,
@@ -31,6 +31,11 @@ STATUSES: Final[Mapping[str, str]] = {
     SpanStatus.INTERRUPTED: "interrupted",
     SpanStatus.SKIPPED: "skipped",
 }
+OUTCOMES: Final[Mapping[str, str]] = {
+    ToolOutcome.DECLINED: "declined",
+    PhaseStatus.EXITED_EARLY: "exited early",
+}
+"""What became of what was skipped, where that is another word; rows have it as their `outcome`."""
 RUN_STATUSES: Final[Mapping[str, str]] = {
     RunStatus.PENDING: "not started",
     RunStatus.RUNNING: "running",
@@ -91,6 +96,11 @@ def name_status(run_status: str) -> str:
     return RUN_STATUSES.get(run_status, run_status.replace("_", " "))
 
 
+def name_state(row: Row) -> str:
+    """How a row stands, in a word or two."""
+    return row.get("outcome") or STATUSES[row["status"]]
+
+
 def describe_state(run: Row) -> str:
     """How a run goes, or ended, in a word or two."""
     if (ended := EXITS.get(run.get("exit_reason") or "")) is not None:
@@ -145,14 +155,14 @@ def describe_times(row: Row) -> str:
     return " x ?" if (row.get("settings") or {}).get("for_each") is not None else ""
 
 
-def describe_skip(reason: str | None) -> str:
-    """Why a task or phase never ran; that it did not is said once."""
+def describe_skip(reason: str | None, said: str = STATUSES[SpanStatus.SKIPPED]) -> str:
+    """Why a task or phase never ran, or did not go on; that it did not is `said` once."""
     if not reason:
-        return STATUSES[SpanStatus.SKIPPED]
+        return said
     if reason.startswith("condition"):
         return reason
     why = reason.removeprefix("not started: ")
-    return f"skipped, since {why}" if why.startswith("phase ") else f"skipped: {why}"
+    return f"{said}, since {why}" if why.startswith("phase ") else f"{said}: {why}"
 
 
 def describe_redoing(row: Row) -> str:

@@ -23,6 +23,7 @@ from ensemble_notebook.trace.spans.shared_words import (
     ENDING_ANSWERS,
     NO_RETRY_LEFT,
     NO_ROUND_LEFT,
+    OUTCOMES,
     STATUSES,
     UNTIL_MET,
 )
@@ -295,6 +296,11 @@ class Span(SuggestsNames):
         return self.ended_as or _UNTOLD_ENDS.get(self.status)
 
     @property
+    def outcome_word(self) -> str | None:
+        """What became of it, where views say that in place of its status."""
+        return OUTCOMES.get(self.outcome or self.ended_as or "")
+
+    @property
     def is_executed(self) -> bool:
         """Whether it is a tool call that counts as executed: it is over, and the tool has heard of it in this run."""
         is_over = self.kind is SpanKind.TOOL and self.end_ms is not None
@@ -382,7 +388,7 @@ class Span(SuggestsNames):
         if self.end_ms is None:
             return None
         if self.status is not SpanStatus.OK:
-            return ANSWERS[self.answer] if self.answer in ENDING_ANSWERS else STATUSES[self.status]
+            return ANSWERS[self.answer] if self.answer in ENDING_ANSWERS else self.outcome_word or STATUSES[self.status]
         if self.answer == Verdict.RETRY:
             return NO_RETRY_LEFT
         if self.kind is SpanKind.PHASE and self.is_repeated:

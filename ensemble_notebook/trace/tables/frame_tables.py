@@ -149,7 +149,7 @@ PHASES: Final = Table(
             ),
             *TIMES,
             *ERROR,
-            Column("reason", "string", "why it was skipped"),
+            Column("reason", "string", "why it was skipped, or left by a person"),
             Column(
                 "feedback",
                 "string",

@@ -19,7 +19,7 @@ export function SpanFacts({ row, view }: { row: Row; view: View; change: number 
     if (value != null && value !== "" && value !== false) facts.push([name, value]);
   };
   const state = stateOfRow(view.store, row).name;
-  add("Status", row.status === "skipped" ? describeSkip(row.reason) : row.reason ? `${state}: ${row.reason}` : state);
+  add("Status", row.status === "skipped" ? describeSkip(row.reason, state) : row.reason ? `${state}: ${row.reason}` : state);
   add("Reuse", row.reuse_reason && reuseOf(row));
   add("Saved", row.reused && savingOf(row).replace(/ saved$/, ""));
   add("Name in code", row.kind === "task" && nameOf(row) !== row.name && row.name);

@@ -3,8 +3,7 @@
 import type { Store } from "../store/store";
 import { durationOf, hasCost } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { STATUS_NAMES } from "../wire/words";
-import { kindTitle, titleOf } from "../wording/labels";
+import { kindTitle, nameOfState, titleOf } from "../wording/labels";
 
 export type ColumnKey = "name" | "kind" | "status" | "agent" | "start" | "duration" | "input" | "output" | "cost";
 
@@ -19,7 +18,7 @@ type Value = string | number | null | undefined;
 const VALUES: Record<ColumnKey, (row: Row, store: Store) => Value> = {
   name: (row, store) => titleOf(store, row),
   kind: (row) => kindTitle(row.kind),
-  status: (row) => STATUS_NAMES[row.status],
+  status: (row) => nameOfState(row),
   agent: (row) => row.agent,
   start: (row) => row.start_ms,
   duration: durationOf,

@@ -22,7 +22,7 @@ export function drawGhost(surface: Surface, scene: Scene, track: Track, mark: Ma
 function ghostLabel(scene: Scene, { row, parent, isWorker }: Track): string {
   if (row.kind === "group" || row.kind === "delegation") return row.reason ?? "";
   if (row.status === "skipped") return describeSkip(row.reason);
-  if (row.status === "cancelled") return row.reason ? `cancelled before it began: ${row.reason}` : "cancelled before it began";
+  if (row.status === "cancelled") return describeSkip(row.reason, "cancelled before it began");
   if (scene.isOver) return "never began";
   const waits = (row.depends_on ?? []).filter((name) => !scene.layout.done.has(name));
   const titles = waits.map((name) => nameOf(scene.layout.named.get(nameKey(row.kind, name)) ?? { ...row, name, title: null, description: null }));

@@ -3,7 +3,7 @@
 
 import type { Row, Status } from "../wire/rows";
 import { STATUS_NAMES } from "../wire/words";
-import { causeOf, describeSkip, modelNameOf, stateOfMany } from "../wording/labels";
+import { causeOf, describeSkip, modelNameOf, nameOfState, stateOfMany } from "../wording/labels";
 import { formatCount, formatDuration, formatExactCount, formatGrowingDuration, formatMoney, pluralize } from "../wording/numbers";
 import type { Node } from "./graph-model";
 
@@ -68,7 +68,7 @@ export function stateOf(node: Node, then: RowsThen): NodeState {
   const failed = many.filter((row) => row.status === "error").length;
   return {
     status,
-    name: worst?.name ?? STATUS_NAMES[status],
+    name: worst?.name ?? (latest ? nameOfState(latest) : STATUS_NAMES[status]),
     title: `${(shown.length === 1 && first && node.members[0]?.go === null && first.title) || node.title}${timesOf(node, total, items.length > 0)}`,
     about: agentOf(shown, node, then) || node.agent || "",
     figures: first?.kind === "delegation" ? "" : figuresOf(shown, then, node.kind === "review"),
@@ -154,7 +154,7 @@ function saidOf(node: Node, rows: readonly Row[], then: RowsThen, progress: stri
   const wrong = rows.find((row) => row.status === "error" && row.error_message);
   if (wrong) return { said: wrong.error_message as string, isSaid: "error" };
   const [row] = rows;
-  if (row?.status === "skipped") return { said: describeSkip(row.reason), isSaid: "note" };
+  if (row?.status === "skipped") return { said: describeSkip(row.reason, nameOfState(row)), isSaid: "note" };
   if (row?.reason && row.kind === "delegation") return { said: row.reason, isSaid: "error" };
   if (row?.reused) return { said: "reused", isSaid: "note" };
   if (row?.retry_reason && (row.attempt ?? 1) > 1) return { said: `again: ${causeOf(row)}`, isSaid: "note" };

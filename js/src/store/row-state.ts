@@ -2,8 +2,8 @@
 // of it may look as if it went on still (W15).
 
 import type { Row, Status } from "../wire/rows";
-import { RUN_STATUS_NAMES, STATUS_NAMES, WHEN_SAVED } from "../wire/words";
-import { standingOf } from "../wording/labels";
+import { RUN_STATUS_NAMES, WHEN_SAVED } from "../wire/words";
+import { nameOfState, standingOf } from "../wording/labels";
 import { formatTimeOfDay } from "../wording/text";
 import type { Store } from "./store";
 
@@ -17,7 +17,7 @@ const isOpen = (row: Row): boolean => row.status === "running" || row.status ===
 /** The state that a row is shown in, and what it is called: `running`, `unknown since 14:03`. */
 export function stateOfRow(store: Store, row: Row): RowState {
   const lost = store.lostAt.value;
-  return lost !== null && isOpen(row) ? { key: "unknown", name: unknownSince(lost) } : { key: row.status, name: STATUS_NAMES[row.status] };
+  return lost !== null && isOpen(row) ? { key: "unknown", name: unknownSince(lost) } : { key: row.status, name: nameOfState(row) };
 }
 
 /** What is said of all that went on at the moment, an ISO time, from which on nothing is known. */

@@ -5,8 +5,7 @@
 import type { Details, TextHits } from "../wire/messages";
 import { durationOf, isListed, isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { STATUS_NAMES } from "../wire/words";
-import { kindTitle, modelNameOf, titleOf, waitOf } from "../wording/labels";
+import { kindTitle, modelNameOf, nameOfState, titleOf, waitOf } from "../wording/labels";
 import type { Store } from "../store/store";
 
 type Condition = (row: Row) => boolean;
@@ -34,7 +33,7 @@ const FIELDS: Record<string, (row: Row) => string | null | undefined> = {
   phase: (row) => (row.kind === "phase" ? row.name : row.phase),
   model: modelNameOf,
   kind: (row) => `${row.kind} ${kindTitle(row.kind)}`,
-  status: (row) => `${row.status} ${STATUS_NAMES[row.status]}`,
+  status: (row) => `${row.status} ${nameOfState(row)}`,
 };
 
 /** What can be asked of it by `cost>0.01`: dollars or what else the run costs, tokens in and out together, seconds. */
@@ -112,7 +111,7 @@ function namesOf(row: Row): string {
   const known = names.get(row);
   if (known !== undefined) return known;
   const parts = [
-    row.name, kindTitle(row.kind), STATUS_NAMES[row.status], row.agent, row.tool, row.delegate_to, modelNameOf(row),
+    row.name, kindTitle(row.kind), nameOfState(row), row.agent, row.tool, row.delegate_to, modelNameOf(row),
     row.provider, row.description, row.reason, row.error_type, row.error_message, row.retry_reason, row.review?.text,
     row.kind === "wait" ? waitOf(row) : null,
   ];

@@ -160,6 +160,8 @@ export interface Row {
   error_message?: string | null;
   /** why it was skipped or refused */
   reason?: string | null;
+  /** of what was skipped: declined, or exited early */
+  outcome?: string | null;
   /** its number, from 1; of an LLM call or of a task sent back, how many there were */
   attempt?: number | null;
   /** how many were allowed */
@@ -450,13 +452,13 @@ export const ROW_COLUMNS = {
   output_characters: "number", start_ms: "number", end_ms: "number", settled_ms: "number", duration_ms: "number",
   lane: "number", rounds: "record", title: "text", work: "record", review_id: "text", critical: "flag",
   slack_ms: "number", queue_ms: "number", backoff_ms: "number", time_to_first_token_ms: "number", wait_kind: "text",
-  error_type: "text", error_message: "text", reason: "text", attempt: "number", max_attempts: "number",
-  retry_reason: "text", provider: "text", model_requested: "text", model: "text", is_scripted: "flag",
-  finish_reason: "text", input_tokens: "number", cache_read_tokens: "number", output_tokens: "number",
-  reasoning_tokens: "number", cost: "number", currency: "text", score: "number", scores: "record",
-  llm_call_count: "number", lacks_tokens: "flag", lacks_cost: "flag", reused: "flag", tool: "text",
-  delegate_to: "text", delegation_id: "text", delegation: "record", review: "record", memory: "record",
-  guardrail: "text", is_correction: "flag", progress: "text", delta: "text", settings: "record",
+  error_type: "text", error_message: "text", reason: "text", outcome: "text", attempt: "number",
+  max_attempts: "number", retry_reason: "text", provider: "text", model_requested: "text", model: "text",
+  is_scripted: "flag", finish_reason: "text", input_tokens: "number", cache_read_tokens: "number",
+  output_tokens: "number", reasoning_tokens: "number", cost: "number", currency: "text", score: "number",
+  scores: "record", llm_call_count: "number", lacks_tokens: "flag", lacks_cost: "flag", reused: "flag",
+  tool: "text", delegate_to: "text", delegation_id: "text", delegation: "record", review: "record",
+  memory: "record", guardrail: "text", is_correction: "flag", progress: "text", delta: "text", settings: "record",
 } as const satisfies Partial<Record<keyof Row, Holds>>;
 export const GRAPH_NODE_COLUMNS: Readonly<Record<string, Holds>> = {
   key: "text", kind: "text", parent: "number", title: "text", agent: "text", model: "text", settings: "text",

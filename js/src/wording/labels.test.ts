@@ -6,7 +6,7 @@ import { LayoutBuilder } from "../layout/layout-builder";
 import { activitiesOf } from "../store/activities";
 import { row, run, stored } from "../testing/runs";
 import type { Many, Review, Round, Row, Status } from "../wire/rows";
-import { answerOf, causeOf, describeLength, describeRounds, describeSkip, distinctiveEnd, progressOf, reuseOf, savingOf, timesOf, titleOf, verdictOf } from "./labels";
+import { answerOf, causeOf, describeLength, describeRounds, describeSkip, distinctiveEnd, nameOfState, progressOf, reuseOf, savingOf, timesOf, titleOf, verdictOf } from "./labels";
 
 const call = (turn: string, start: number, more: Partial<Row> = {}): Row[] => [
   row({ span_id: `u${turn}`, kind: "turn", parent_id: "t", name: `turn ${turn}`, start_ms: start, end_ms: start + 80, ...more }),
@@ -74,6 +74,9 @@ const task = (more: object): Row => row({ span_id: "t", kind: "task", ...more })
 
 it.each(cases.skips as [string | null, string][])("says in one clause why a task never ran: %s", (reason, words) =>
   expect(describeSkip(reason)).toBe(words));
+
+it.each(cases.outcomes as [string | null, string | null, string][])("says what became of what a person declined or left: %s, %s", (reason, outcome, words) =>
+  expect(describeSkip(reason, nameOfState(row({ span_id: "t", kind: "tool", status: "skipped", outcome })))).toBe(words));
 
 it.each(cases.times as [object, string][])("tells how often a task runs, also where nobody knows yet for how many items (E53): %j", (more, words) =>
   expect(timesOf(task(more))).toBe(words));

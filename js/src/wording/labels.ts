@@ -172,12 +172,14 @@ export const waitOf = (row: Row): string => (row.wait_kind ?? row.name).replace(
 /** The same in full: a startup says what is being made ready. */
 export const waitTitle = (row: Row): string => (row.wait_kind === "startup" ? row.name : waitOf(row));
 
-/** Why a task or phase never ran; that it did not is said once. */
-export function describeSkip(reason: string | null | undefined): string {
-  if (!reason) return "skipped";
-  if (reason.startsWith("condition")) return reason;
+/** How a row stands, in a word or two. */
+export const nameOfState = (row: Row): string => row.outcome ?? STATUS_NAMES[row.status];
+
+/** Why a task or phase never ran, or did not go on; that it did not is `said` once. */
+export function describeSkip(reason: string | null | undefined, said = "skipped"): string {
+  if (!reason || reason.startsWith("condition")) return reason || said;
   const why = reason.replace(/^not started: /, "");
-  return why.startsWith("phase ") ? `skipped, since ${why}` : `skipped: ${why}`;
+  return said + (why.startsWith("phase ") ? ", since " : ": ") + why;
 }
 
 /** Why a task or phase was done again. */
