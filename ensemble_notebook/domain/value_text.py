@@ -48,6 +48,26 @@ def mark_text(text: str) -> str:
     return f"<{name}>{space}{text}{space}</{name}>"
 
 
+def mend_text(text: str) -> str:
+    """The text with U+FFFD for each half of a character that stands alone, which no file and no request can hold."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def mend_value(value: Any) -> Any:
+    """The same for a value as JSON has it, with all texts in it."""
+    if isinstance(value, str):
+        return mend_text(value)
+    if isinstance(value, dict):
+        return {mend_value(name): mend_value(each) for name, each in value.items()}
+    return [mend_value(each) for each in value] if isinstance(value, list) else value
+
+
 @dataclass(frozen=True, slots=True)
 class ValueText:
     """A value as a text.
@@ -131,20 +151,20 @@ def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
         UnwritableValueError: bytes or an image, or something that holds one.
     """
     if isinstance(value, JudgedText):
-        return ValueText(mark_text(value))
+        return ValueText(mend_text(mark_text(value)))
     if isinstance(value, str):
-        return ValueText(value)
+        return ValueText(mend_text(value))
     if value is None:
         return ValueText("")
     if type(value) in (int, float, bool):
-        return ValueText(str(value))
+        return ValueText(mend_text(str(value)))
     if fault := find_value_fault(value):
         raise UnwritableValueError(f"it {fault}")
     if is_table(value):
         return _write_table(value, max_table_chars)
     if isinstance(value, Mapping | list | tuple) or is_record(value) or _is_array(value):
         return _write_json(value, max_table_chars)
-    return ValueText(str(value))
+    return ValueText(mend_text(str(value)))
 
 
 def write_whole(value: Any) -> str:
@@ -179,7 +199,7 @@ def _write_json(value: Any, max_table_chars: int | None) -> ValueText:
         return text.text
 
     try:
-        text = json.dumps(value, ensure_ascii=False, default=to_plain)
+        text = mend_text(json.dumps(value, ensure_ascii=False, default=to_plain))
     except UnwritableValueError:
         raise
     except (TypeError, ValueError, RecursionError):  # keys of other types, rings
@@ -215,7 +235,7 @@ def _to_csv(table: Any, count: int) -> str:
         return str(rows.write_csv()).rstrip("\n")
     is_numbering = type(table.index).__name__ == "RangeIndex" and table.index.name is None
     has_header = hasattr(table, "columns") or table.name is not None
-    return str(rows.to_csv(index=not is_numbering, header=has_header, lineterminator="\n")).rstrip("\n")
+    return mend_text(str(rows.to_csv(index=not is_numbering, header=has_header, lineterminator="\n")).rstrip("\n"))
 
 
 def is_record(value: Any) -> bool:
@@ -251,7 +271,7 @@ _PART: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[\]{}]', re.DOTALL)
 
 
 def read_json(text: str | bytes, **how: Any) -> Any:
-    """Read a JSON value; `how` is as of `json.loads`.
+    """Read a JSON value, in which escapes make no half characters (`mend_text`); `how` is as of `json.loads`.
 
     Raises:
         ValueError: it is none, or one that is nested deeper than `DEEPEST`.
@@ -260,7 +280,8 @@ def read_json(text: str | bytes, **how: Any) -> Any:
         text = text.decode(json.detect_encoding(text), "surrogatepass")
     if _is_too_deep(text):
         raise ValueError("it is nested too deeply")
-    return json.loads(text, **how)
+    value = json.loads(text, **how)
+    return mend_value(value) if "\\ud" in text or "\\uD" in text else value
 
 
 class WrittenFloat(float):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.output_type import find_part
-from ensemble_notebook.domain.value_text import write_value
+from ensemble_notebook.domain.value_text import mend_text, write_value
 from ensemble_notebook.errors import PromptTemplateError, find_nearest
 
 ITEM: Final = "item"
@@ -108,7 +108,7 @@ def render(text: str, inputs: Mapping[str, Any]) -> str:
         value = inputs.get(match[2], match[0])
         return value if type(value) is str else write_value(value, config.max_table_chars).text
 
-    return _PLACEHOLDER.sub(fill, text) if "{" in text else text
+    return mend_text(_PLACEHOLDER.sub(fill, text) if "{" in text else text)
 
 
 @lru_cache(maxsize=64)

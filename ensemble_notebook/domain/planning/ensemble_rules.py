@@ -33,6 +33,7 @@ from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
 from ensemble_notebook.domain.planning.hierarchy_rules import find_hierarchy_problems, find_hierarchy_warnings
 from ensemble_notebook.domain.planning.known_items import find_item_problems, list_item_fields
 from ensemble_notebook.domain.planning.team import add_team, find_delegators
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.errors import (
     CircularDependencyError,
     Problem,
@@ -453,7 +454,7 @@ def make_visible(name: str) -> str:
     """Make a name of what can be seen of it, on one line."""
     if name.isascii() and name.isprintable():
         return " ".join(name.split())
-    text = unicodedata.normalize("NFC", name)
+    text = unicodedata.normalize("NFC", mend_text(name))
     kept = (
         each for each in text if (each not in _BLANK and unicodedata.category(each) not in _INVISIBLE) or each.isspace()
     )

@@ -15,6 +15,7 @@ from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
+from ensemble_notebook.domain.value_text import mend_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -59,6 +60,9 @@ class ToolAnswer:
     value: Any = None
     warning: str = ""
     is_kept: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", mend_text(self.text))
 
 
 class ToolLeftRunning(BaseException):

@@ -20,6 +20,7 @@ from ensemble_notebook.domain.seams.chat_port import (
     ToolLeftRunning,
     ToolNeverBegun,
 )
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.toolbox import Toolbox
@@ -167,7 +168,7 @@ class AgentLoop:
             AgentExecutionError, MaxIterationsExceededError: as `run`.
         """
         assert self._conversation is not None, "there is nothing to revise before `run`"
-        self._conversation.add_user_message(prompt)
+        self._conversation.add_user_message(mend_text(prompt))
         return await self._work(self._conversation, task)
 
     async def go_on(self, prompt: str, task: SpanEmitter) -> str:
@@ -180,7 +181,7 @@ class AgentLoop:
 
     async def _go_on(self, prompt: str, task: SpanEmitter, **facts: Any) -> str:
         assert self._conversation is not None, "there is nothing to go on with before `run`"
-        self._conversation.add_user_message(prompt)
+        self._conversation.add_user_message(mend_text(prompt))
         return await self._work(self._conversation, task, prompt=prompt, **facts)
 
     def _note_cut(self, reply: ModelReply, task: SpanEmitter) -> None:
@@ -195,16 +196,17 @@ class AgentLoop:
         prompt = ChatMessage(role="user", text=user_prompt)
         first, *others = (*self.history.sent, prompt)
         try:
-            conversation = self._port.open(self._request.system_prompt, first.text, self._toolbox.specs, self._schema)
+            system, text = map(mend_text, (self._request.system_prompt, first.text))
+            conversation = self._port.open(system, text, self._toolbox.specs, self._schema)
             calls: dict[str | None, ToolCall] = {}
             for each in others:
                 if each.role == "assistant":
                     calls = {call.id: call for call in each.tool_calls}
-                    conversation.add_reply(ModelReply(text=each.text, tool_calls=each.tool_calls))
+                    conversation.add_reply(ModelReply(text=mend_text(each.text), tool_calls=each.tool_calls))
                 elif each.role == "tool":
-                    conversation.add_tool_result(calls[each.tool_call_id], each.text)
+                    conversation.add_tool_result(calls[each.tool_call_id], mend_text(each.text))
                 else:
-                    conversation.add_user_message(each.text)
+                    conversation.add_user_message(mend_text(each.text))
             return conversation
         except Exception as error:
             raise AgentExecutionError(

@@ -12,6 +12,7 @@ from ensemble_notebook.domain.definitions.limits import CostConfiguration, RateL
 from ensemble_notebook.domain.outputs.conversation import Messages, ShortenedHistory, ToolCall, guess_tokens
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.engine.agent.structured_output import OutputFormat
 from ensemble_notebook.engine.agent.toolbox import EngineTool
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
@@ -108,7 +109,7 @@ class WorkResult:
         declared_role = span.stream.find_declared_role(self.role)
         return TaskOutput(
             name=name,
-            raw=self.text,
+            raw=mend_text(self.text),
             task_description=description,
             agent_role=self.role,
             completed_at=span.stream.now(),

@@ -21,6 +21,7 @@ from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.planning.known_items import find_excess
 from ensemble_notebook.domain.seams.kept_tasks import Approval
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.run_spec import ResolvedTask, Revision, RunSpec
@@ -293,7 +294,7 @@ def _join(
     ]
     return TaskOutput(
         name=work.node.name,
-        raw="\n\n".join(texts),
+        raw=mend_text("\n\n".join(texts)),
         task_description=work.resolved.description,
         agent_role=work.node.role,
         completed_at=work.span.stream.now(),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
-from ensemble_notebook.domain.outputs.secrets import has_secret, mask, mask_named
+from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowIdentity, write_value
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
@@ -41,6 +41,7 @@ from ensemble_notebook.trace.analysis.row_table import (
 )
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.row_files import Formulas
+from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 
 if TYPE_CHECKING:
     from ensemble_notebook.evaluation.agreement import Agreement
@@ -665,13 +666,13 @@ class MapResult(Pickled):
         return {} if self.output is None else sum_spending(self.output.trace.fold, {each.name for each in self.rows})
 
     def _make_record(self, row: RowResult) -> RowRecord:
-        error = mask(row.reason) or None if row.error is None else add_origin(summarize_error(row.error), row.error)
+        error = row.reason or None if row.error is None else add_origin(summarize_error(row.error), row.error)
         value = _find_typed_value(row) if self._fields else None
         return RowRecord(
             status=row.status,
-            raw=None if row.raw is None else mask(row.raw),
+            raw=None if row.raw is None else clean_text(row.raw),
             fields={} if value is None else _read_fields(value, self._fields),
-            error=error,
+            error=None if error is None else clean_text(error),
             error_type=None if row.error is None else type(_find_cause(row.error)).__name__,
             http_status=None if row.error is None else find_http_status(row.error),
             run_id=row.run_id,
@@ -780,5 +781,5 @@ def _read_fields(value: Any, names: Iterable[str]) -> dict[str, Any]:
 def _mask_field(name: str, value: Any) -> Any:
     """The value as a frame may have it: itself where no secret is in it, else masked, as plain lists and dicts."""
     if isinstance(value, str):
-        return mask_named(name, value) if type(value) is str else value  # an enum's member is no text
+        return clean_value(name, value) if type(value) is str else value  # an enum's member is no text
     return to_plain(value) if has_secret(repr(value)) else value

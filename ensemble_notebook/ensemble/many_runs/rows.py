@@ -14,7 +14,7 @@ from ensemble_notebook.domain.outputs.secrets import mask_named
 from ensemble_notebook.domain.planning.ensemble_rules import make_visible
 from ensemble_notebook.domain.planning.map_design import IndexLevel
 from ensemble_notebook.domain.planning.row_pairs import ID_COLUMN, ONLY_ROW, write_value
-from ensemble_notebook.domain.value_text import is_missing, is_table
+from ensemble_notebook.domain.value_text import is_missing, is_table, mend_text
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.earlier_runs.reuse import name_repeat
 from ensemble_notebook.errors import PromptTemplateError, ValidationError, did_you_mean, find_nearest
@@ -110,7 +110,7 @@ def _read_table(table: Any) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
             f"The table has columns of several levels, such as {strange[0]!r}, and a text can't name them. Give each "
             f"one name: df.columns = ['_'.join(map(str, each)) for each in df.columns]."
         )
-    names = [str(each) for each in columns]
+    names = [mend_text(str(each)) for each in columns]
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise ValidationError(f"The table has several columns called {', '.join(map(repr, repeated))}. Rename them.")
     values = [_to_list(table[each]) for each in columns]
@@ -131,7 +131,7 @@ def _read_mappings(given: Iterable[Any]) -> list[Mapping[str, Any]]:
         what = ", ".join(f"row {place} is {_describe_kind(each)}" for place, each in wrong[:_MOST_NAMED])
         more = f", and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
         raise ValidationError(f"{_WANTED}, such as {{'topic': 'tides'}}: {what}{more}.")
-    return [{str(name): None if is_missing(each) else each for name, each in row.items()} for row in rows]
+    return [{mend_text(str(name)): None if is_missing(each) else each for name, each in row.items()} for row in rows]
 
 
 def _describe_kind(value: Any) -> str:

@@ -12,6 +12,7 @@ from ensemble_notebook.domain.definitions.definition import Definition, get_fiel
 from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.planning.ensemble_texts import find_texts_by_variable, list_tasks
 from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.run_settings import SHARED_FIELDS
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
@@ -54,7 +55,7 @@ def make_variants(ensemble: RunnableEnsemble, changes: Any) -> tuple[Variant, ..
             problems.append(Problem(f"Variant {name!r}: {_WANTED}; got {type(wanted).__name__}.", ensemble))
         else:
             try:
-                made.append(_Changes(ensemble, wanted).make_variant(name))
+                made.append(_Changes(ensemble, wanted).make_variant(mend_text(name)))
             except ValidationError as error:
                 problems += [replace(each, message=f"Variant {name!r}: {each.message}") for each in error.problems]
     if problems:

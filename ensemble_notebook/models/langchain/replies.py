@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ModelReply
-from ensemble_notebook.domain.value_text import read_json
+from ensemble_notebook.domain.value_text import mend_text, mend_value, read_json
 from ensemble_notebook.models.openai.reply_body import fit_counts, refuse_usage, unmark_arguments
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def to_model_reply(message: AIMessage, text: str | None = None, source: str = "p
     facts = message.response_metadata
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     return ModelReply(
-        text=extract_text(message.content) if text is None else text,
+        text=extract_text(message.content) if text is None else mend_text(text),
         tool_calls=tuple(
             ToolCall(id=str(call["id"]), name=call["name"] or "", arguments=_parse_arguments(call["args"]))
             for call in calls
@@ -116,14 +116,17 @@ def to_token_usage(counted: Any, source: str = "provider") -> TokenUsage:
 def assign_call_ids(message: AIMessage, call_count: int) -> None:
     """Give each tool call without an id one that is new in its conversation, and bad arguments their own text back.
 
-    Changes the message, so that the answers to its calls fit when it is sent again.
+    Changes the message, so that the answers to its calls fit when it is sent again, and that it can be: half characters
+    are none of it.
     """
+    message.content = mend_value(message.content)
     calls: Iterable[Any] = [*message.tool_calls, *message.invalid_tool_calls]
     for number, call in enumerate(calls, start=call_count + 1):
         if not call.get("id"):
             call["id"] = f"call_{number}"
         if isinstance(call["args"], str):
             call["args"] = unmark_arguments(call["args"])
+        call["args"] = mend_value(call["args"])
 
 
 def join_chunks(chunks: Sequence[AIMessage]) -> AIMessage:

@@ -13,6 +13,7 @@ from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 from ensemble_notebook.domain.planning.map_design import IndexLevel, SpentBefore
 from ensemble_notebook.trace.analysis.timeseries import OwnTime, measure_inner_runs
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.shared_columns import HTTP_STATUS
@@ -270,14 +271,14 @@ def make_score_columns(
             by_name.setdefault(each.name, [None] * len(scores))[place] = each
     made = {}
     for name, found in by_name.items():
-        column = find_free_name(mask(f"{prefix}{name}"), "score_", taken)
+        column = find_free_name(clean_text(f"{prefix}{name}"), "score_", taken)
         made[column] = _make_score_values(found)
     costs = [[each.cost for each in row if each.cost is not None] for row in scores]
     if any(each.kind is ScoreKind.JUDGE for row in scores for each in row):
         made["score_cost"] = _make_values([float(sum(each)) if each else None for each in costs], _NUMBER)
     errors = [next((each.error for each in row if each.error is not None), None) for row in scores]
     if any(each is not None for each in errors):
-        made["score_error"] = _make_values([each if each is None else mask(each) for each in errors], _TEXT)
+        made["score_error"] = _make_values([each if each is None else clean_text(each) for each in errors], _TEXT)
     return made
 
 
@@ -288,7 +289,7 @@ def _make_score_values(scores: Sequence[ScoreRecord | None]) -> Any:
         return _make_values([None if each is None else each.passed for each in scores], {"type": "boolean"})
     if measures <= {"passed", "value"}:
         return _make_values([None if each is None else each.value for each in scores], _NUMBER)
-    values = [None if each is None else each.value if each.label is None else mask(each.label) for each in scores]
+    values = [None if each is None else each.value if each.label is None else clean_text(each.label) for each in scores]
     return _make_values(values, _TEXT if measures == {"label"} else {})
 
 

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from typing import Final
 
 from ensemble_notebook.domain.outputs.secrets import mask, mask_named
+from ensemble_notebook.domain.value_text import mend_text
 
 # What keys and tokens are made of. Text that could be the beginning of one is held back until it is over.
 _KEY_CHARACTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/=.~"
@@ -14,20 +15,12 @@ _LONGEST_KEY: Final = 256
 
 def clean_text(text: str) -> str:
     """The text as it may be recorded and shown: secrets masked, and no half characters, which no file can hold."""
-    return mask(_without_halves(text))
+    return mask(mend_text(text))
 
 
 def clean_value(name: str, text: str) -> str:
     """The value of something that has a name, masked: the name may tell that it is a secret (``api_key``)."""
-    return mask_named(name, _without_halves(text))
-
-
-def _without_halves(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return mask_named(name, mend_text(text))
 
 
 def shorten(text: str, limit: int) -> str:
