@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel
 
 from ensemble_notebook import (
@@ -47,10 +48,12 @@ from ensemble_notebook import (
 from ensemble_notebook.ensemble.many_runs.loaded_map import load_map
 from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
 from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.models.recording.resumer import KeptAnswers
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.store.run_facts import describe_owner
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.conformance.scene import of
+from tests.support.nested_runs import wait_for
 from tests.support.openai_server import Answer, OpenAIServer
 from tests.support.store import wait_for_store
 
@@ -767,6 +770,158 @@ def test_c33_async_tool_that_takes_its_cancellation_is_cancelled_and_made_again(
     assert isinstance(stopped, EnsembleOutput)
     assert outcomes(stopped) == [("charge", "cancelled", "none")]
     assert ensemble.run(resume=stopped).raw == "Paid."
+
+
+class BlockingTill:
+    """Charges cards in an async function that blocks its loop until it is let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.charged: list[str] = []
+
+    async def charge(self, card: str) -> str:
+        """Charge a card."""
+        self.begun.set()
+        assert self.go.wait(60)
+        self.charged.append(card)
+        if card == "bad":
+            raise ValueError("no such card")
+        return f"charged {card}"
+
+
+class ChargeTool(BaseTool):
+    """A tool of LangChain with a body of its own."""
+
+    name: str = "charge"
+    description: str = "Charge a card."
+    till: Any
+
+    def _run(self, card: str) -> str:
+        raise NotImplementedError
+
+    async def _arun(self, card: str) -> str:
+        told: str = await self.till.charge(card)
+        return told
+
+
+def as_function(till: BlockingTill) -> Any:
+    return till.charge
+
+
+def as_langchain_tool(till: BlockingTill) -> Any:
+    return StructuredTool.from_function(coroutine=till.charge, name="charge", description="Charge a card.")
+
+
+def as_tool_with_artifact(till: BlockingTill) -> Any:
+    async def charge(card: str) -> tuple[str, int]:
+        return await till.charge(card), 1
+
+    form: Any = "content_and_artifact"
+    return StructuredTool.from_function(coroutine=charge, description="Charge a card.", response_format=form)
+
+
+def as_class(till: BlockingTill) -> Any:
+    return ChargeTool(till=till)
+
+
+def pay_with(llm: str, tool: Any) -> Ensemble:
+    cashier = Agent(role="Cashier", goal="Charge", tools=[tool])
+    return Ensemble(tasks=[Task.of("Pay", name="pay", agent=cashier)], llm=llm)
+
+
+@pytest.mark.parametrize("make", [as_function, as_langchain_tool, as_tool_with_artifact, as_class])
+def test_c33_what_an_async_tool_has_done_when_a_stop_finds_it_ended_is_kept(
+    server: OpenAIServer, llm: str, make: Any
+) -> None:
+    till = BlockingTill()
+    server.script(ask_for(("charge", {"card": "A"})), "Paid.")
+    ensemble = pay_with(llm, make(till))
+    handle = ensemble.start()
+    assert till.begun.wait(60)
+    handle.cancel()  # is heard after the body has ended, and before LangChain has passed on what it gave
+    till.go.set()
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result()
+    stopped = caught.value.output
+    assert isinstance(stopped, EnsembleOutput)
+    assert outcomes(stopped) == [("charge", "ok", "success")]
+    assert [each.result for each in of(stopped, ToolCallCompleted)] == ["charged A"]
+    assert find_violations(stopped.trace) == []
+    output = ensemble.run(resume=stopped)
+    assert (output.raw, till.charged) == ("Paid.", ["A"])
+    assert len(server.requests) == 2
+
+
+def test_c33_an_async_tool_that_fails_when_it_is_stopped_has_failed(server: OpenAIServer, llm: str) -> None:
+    till = BlockingTill()
+    server.script(ask_for(("charge", {"card": "bad"})), "Not paid.")
+    ensemble = pay_with(llm, till.charge)
+    handle = ensemble.start()
+    assert till.begun.wait(60)
+    handle.cancel()
+    till.go.set()
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result()
+    stopped = caught.value.output
+    assert isinstance(stopped, EnsembleOutput)
+    assert outcomes(stopped) == [("charge", "error", "failure")]
+    assert (ensemble.run(resume=stopped).raw, till.charged) == ("Not paid.", ["bad"])
+
+
+def test_c33_what_an_async_tool_gives_that_blocks_its_loop_until_the_run_is_over_is_kept(
+    server: OpenAIServer, llm: str
+) -> None:
+    till = BlockingTill()
+    server.script(ask_for(("charge", {"card": "A"})), "Paid.")
+    ensemble = pay_with(llm, till.charge)
+    handle = ensemble.start()
+    assert till.begun.wait(60)
+    handle.cancel()
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result()
+    stopped = caught.value.output
+    assert isinstance(stopped, EnsembleOutput)
+    assert outcomes(stopped) == [("charge", "interrupted", "unknown")]
+    with pytest.raises(ValidationError, match=r"redo=\['charge'\]"):
+        ensemble.run(resume=stopped)
+    till.go.set()
+    wait_for(lambda: not KeptAnswers(RunStore.open().load_exchanges(stopped.run_id)).list_unknown())
+    output = ensemble.run(resume=stopped)
+    assert (output.raw, till.charged) == ("Paid.", ["A"])
+
+
+def test_c33_a_tool_inside_a_tool_that_is_stopped_ends_for_itself_alone(server: OpenAIServer, llm: str) -> None:
+    """A handler that has ended inside a run which a tool begins is not the end of that tool."""
+    begun, made = threading.Event(), []
+
+    async def note(card: str) -> str:
+        """Note a card."""
+        return f"noted {card}"
+
+    async def wait(task: TaskInput) -> str:
+        made.append(task.name)
+        begun.set()
+        if len(made) == 1:
+            await asyncio.Event().wait()
+        return "charged"
+
+    tasks = [
+        Task.of("A", name="note", handler=StructuredTool.from_function(coroutine=note)),
+        Task.of("B", handler=wait),
+    ]
+    inner = Ensemble(tasks=tasks)
+    server.script(ask_for(("charge", {})), "Paid.")
+    ensemble = pay_with(llm, inner.as_tool("charge", "Charge a card."))
+    handle = ensemble.start()
+    assert begun.wait(60)
+    handle.cancel()
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result()
+    stopped = caught.value.output
+    assert isinstance(stopped, EnsembleOutput)
+    assert outcomes(stopped) == [("charge", "cancelled", "none")]
+    assert ensemble.run(resume=stopped).raw == "Paid."
+    assert len(made) == 2
 
 
 # --- Two that go on with one run at once -----------------------------------------------------------------------------

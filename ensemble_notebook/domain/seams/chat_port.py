@@ -66,18 +66,24 @@ class ToolAnswer:
 
 
 class ToolLeftRunning(BaseException):
-    """In place of a `CancelledError`: a stop has ended the wait for a tool, which goes on; its end is not known.
+    """In place of a `CancelledError`: a stop has ended the wait for a tool that goes on, or has just ended.
 
     It goes from the call of the tool to whoever has asked for it, and no further.
 
     Args:
         hear_end: is given what takes the answer, on any thread, should the tool end while the process lives: None where
             it was stopped itself. By default nobody ever hears of it.
+        answer: what it gave, where it has ended; None: its end is not known.
     """
 
-    def __init__(self, hear_end: Callable[[Callable[[ToolAnswer | None], None]], object] = bool) -> None:
+    def __init__(
+        self,
+        hear_end: Callable[[Callable[[ToolAnswer | None], None]], object] = bool,
+        answer: ToolAnswer | None = None,
+    ) -> None:
         super().__init__()
         self.hear_end = hear_end
+        self.answer = answer
 
 
 class ToolNeverBegun(BaseException):

@@ -290,7 +290,10 @@ class AgentLoop:
             with span.timer.tool_call():
                 answer = await self._get_answer(call, conversation, span)
         except ToolLeftRunning as left:
-            self._emit_completed(span, call, SpanStatus.INTERRUPTED, ToolOutcome.UNKNOWN, "", None)
+            if left.answer is None:
+                self._emit_completed(span, call, SpanStatus.INTERRUPTED, ToolOutcome.UNKNOWN, "", None)
+            else:
+                self._emit_answer(span, call, left.answer)
             raise asyncio.CancelledError from left
         except ToolNeverBegun as stopped:
             self._emit_completed(span, call, SpanStatus.SKIPPED, None, "the run ended before it began", None)
@@ -304,13 +307,16 @@ class AgentLoop:
         except Exception as error:
             self._emit_completed(span, call, SpanStatus.ERROR, ToolOutcome.FAILURE, "", error)
             raise
+        self._emit_answer(span, call, answer)
+        return answer
+
+    def _emit_answer(self, span: SpanEmitter, call: ToolCall, answer: ToolAnswer) -> None:
         if answer.warning:
             span.emit(Warned, message=answer.warning)
         status = _STATUSES.get(answer.outcome, SpanStatus.ERROR)
         self._emit_completed(
             span, call, status, answer.outcome, answer.text, answer.error, answer.value, reused=answer.is_kept
         )
-        return answer
 
     async def _get_answer(self, call: ToolCall, conversation: Conversation, span: SpanEmitter) -> ToolAnswer:
         if self.cut is not None:

@@ -9,10 +9,11 @@ import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
@@ -146,6 +147,8 @@ class Toolbox:
         if isinstance(tool, EngineTool):
             return await tool.answer(arguments, span)
         left: list[ThreadCall] = []
+        ended: list[Callable[[], Any]] = []
+        body = _body_of_call.set(ended)
         try:
             with CallingSpan(span):
                 calling = caller.call(f"tool {call.name}", tool.function, arguments, on_left=left.append)
@@ -153,15 +156,39 @@ class Toolbox:
         except (BudgetExceededError, TaskAbandoned):
             raise  # a run inside the tool has used up the budget of this one, or was ended by a review (E52, E54)
         except asyncio.CancelledError as stopped:
-            if left and not left[0].has_begun:
-                raise ToolNeverBegun from stopped
-            if left:
-                raise ToolLeftRunning(partial(_hear_late_answer, call.name, tool, left[0])) from stopped
-            if tool.is_remote:
-                raise ToolLeftRunning from stopped
+            if (met := _read_stop(call.name, tool, left, ended)) is not None:
+                raise met from stopped
             raise
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model
             return _to_failure(call.name, tool, error)
+        finally:
+            _body_of_call.reset(body)
+
+
+def _read_end(name: str, tool: Tool, give_result: Callable[[], Any]) -> ToolAnswer | None:
+    """What a tool says that nobody waits for; None where it was stopped, as a run inside it."""
+    try:
+        result = give_result()
+        return None if inspect.isawaitable(result) else _to_answer(name, result)
+    except (BudgetExceededError, TaskAbandoned):
+        return None
+    except Exception as error:  # noqa: BLE001 - as of a tool that somebody waits for
+        is_stopped = isinstance(error.__cause__, KeyboardInterrupt | asyncio.CancelledError)
+        return None if is_stopped else _to_failure(name, tool, error)
+
+
+def _read_stop(
+    name: str, tool: Tool, left: Sequence[ThreadCall], ended: Sequence[Callable[[], Any]]
+) -> BaseException | None:
+    """What a stop has met instead of a tool that took it; None where it did."""
+    if left:
+        call = left[0]
+        late = ToolLeftRunning(lambda hear: call.hear_end(lambda give: hear(_read_end(name, tool, give))))
+        return late if call.has_begun else ToolNeverBegun()
+    if tool.is_remote:
+        return ToolLeftRunning()
+    answer = _read_end(name, tool, ended[0]) if ended else None
+    return None if answer is None else ToolLeftRunning(lambda hear: hear(answer), answer)
 
 
 def _to_failure(name: str, tool: Tool, error: Exception) -> ToolAnswer:
@@ -169,24 +196,6 @@ def _to_failure(name: str, tool: Tool, error: Exception) -> ToolAnswer:
         text = f"Error: the arguments of tool {name!r} don't fit: {faults}"
         return ToolAnswer(text, ToolOutcome.FAILURE, error)
     return ToolAnswer(_describe_fault(error), ToolOutcome.FAILURE, error)
-
-
-def _hear_late_answer(name: str, tool: Tool, call: ThreadCall, hear: Callable[[ToolAnswer | None], None]) -> None:
-    """Have `hear` given what a tool says that nobody waits for; None where it was stopped, as a run inside it."""
-
-    def take(give_result: Callable[[], Any]) -> None:
-        answer = None
-        try:
-            result = give_result()
-            answer = None if inspect.isawaitable(result) else _to_answer(name, result)
-        except (BudgetExceededError, TaskAbandoned):
-            pass
-        except Exception as error:  # noqa: BLE001 - as of a tool that somebody waits for
-            if not isinstance(error.__cause__, KeyboardInterrupt | asyncio.CancelledError):
-                answer = _to_failure(name, tool, error)
-        hear(answer)
-
-    call.hear_end(take)
 
 
 def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
@@ -317,6 +326,44 @@ def _hide_context(tool: Any) -> Any:
     return tool.model_copy(update=own)
 
 
+_body_of_call: Final[ContextVar[list[Callable[[], Any]] | None]] = ContextVar("ensemble_body_of_call", default=None)
+"""Is given what gives the result of an async body, once that has ended by itself; None where nobody asks.
+
+LangChain runs the body in a task of its own, and a stop that comes between the end of that and ours would lose it.
+"""
+
+
+def _tell_end(body: Callable[..., Awaitable[Any]], *, has_artifact: bool) -> Callable[..., Awaitable[Any]]:
+    """The same async function, which tells how it has ended."""
+
+    @wraps(body)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        ended = _body_of_call.get()
+        _body_of_call.set(None)  # other tools that it calls are not this one
+        try:
+            result = await body(*args, **kwargs)
+        except Exception as error:
+            if ended is not None:
+                ended.append(partial(_raise, error))
+            raise
+        if ended is not None:
+            ended.append(lambda: _join_text_blocks(result[0] if has_artifact else result))
+        return result
+
+    return call
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+def _watch_body(tool: Any) -> Any:
+    """The same async tool of LangChain, whose body tells how it has ended; what that keeps, it keeps in the tool."""
+    watched = tool.model_copy()
+    vars(watched)["_arun"] = _tell_end(tool._arun, has_artifact=tool.response_format == "content_and_artifact")
+    return watched
+
+
 def _from_langchain(tool: Any) -> Tool:
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
@@ -326,13 +373,16 @@ def _from_langchain(tool: Any) -> Tool:
     spec = ToolSpec(name=function["name"], description=function.get("description", ""), parameters=parameters)
     schema = tool.args_schema if isinstance(tool.args_schema, type) else None
 
+    is_on_loop = _runs_on_loop(tool)
+    watched = _watch_body(tool) if is_on_loop else tool
+
     async def call_async(arguments: dict[str, Any]) -> Any:
-        return _join_text_blocks(await tool.ainvoke(arguments))
+        return _join_text_blocks(await watched.ainvoke(arguments))
 
     def call_sync(arguments: dict[str, Any]) -> Any:
         return _join_text_blocks(tool.invoke(arguments))
 
-    return Tool(spec, call_async if _runs_on_loop(tool) else call_sync, schema)
+    return Tool(spec, call_async if is_on_loop else call_sync, schema)
 
 
 def _join_text_blocks(result: Any) -> Any:
