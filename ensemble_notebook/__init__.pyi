@@ -129,6 +129,7 @@ from .errors import GuardrailViolationError as GuardrailViolationError
 from .errors import ItemsFailedError as ItemsFailedError
 from .errors import MaxIterationsExceededError as MaxIterationsExceededError
 from .errors import MissingPackageError as MissingPackageError
+from .errors import ModelRefusedError as ModelRefusedError
 from .errors import OutputParsingError as OutputParsingError
 from .errors import ParallelExecutionError as ParallelExecutionError
 from .errors import PhaseExecutionError as PhaseExecutionError

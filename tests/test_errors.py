@@ -28,6 +28,7 @@ from ensemble_notebook.errors import (
     ItemsFailedError,
     MaxIterationsExceededError,
     MissingPackageError,
+    ModelRefusedError,
     OutputParsingError,
     ParallelExecutionError,
     PhaseExecutionError,
@@ -65,6 +66,7 @@ EXAMPLES: list[BaseException] = [
         agent_role="Writer",
     ),
     AgentExecutionError("silent", agent_role="Writer", task_description="do"),
+    ModelRefusedError("no", agent_role="Writer", task_description="do"),
     FallbackFailedError(
         "Cook",
         OSError("disk"),
@@ -134,6 +136,7 @@ def test_a_pickled_error_keeps_what_its_run_had_finished() -> None:
         (ParallelExecutionError, (TaskExecutionError,)),
         (PhaseExecutionError, (TaskExecutionError,)),
         (AgentExecutionError, (EnsembleError, RuntimeError)),
+        (ModelRefusedError, (AgentExecutionError,)),
         (ScoringError, (EnsembleError, RuntimeError)),
         (ToolExecutionError, (EnsembleError, RuntimeError)),
         (MaxIterationsExceededError, (EnsembleError, RuntimeError)),

@@ -11,6 +11,7 @@
     │   └── PhaseExecutionError                 at least one phase failed; unrelated ones ran
     ├── ConstraintViolationError (RuntimeError) a required worker never succeeded
     ├── AgentExecutionError (RuntimeError)      an agent's model could not answer
+    │   └── ModelRefusedError                   it refused, in words of its own
     ├── FallbackFailedError (RuntimeError)      a task's own worker failed, and then its fallback
     ├── ItemsFailedError (RuntimeError)         items of a task failed that runs for each of a list
     ├── ScoringError (RuntimeError)             a score function failed for each run; all runs are kept
@@ -67,6 +68,7 @@ from ensemble_notebook.errors.execution_errors import (
     ItemsFailedError,
     MaxIterationsExceededError,
     MissingPackageError,
+    ModelRefusedError,
     OutputParsingError,
     ParallelExecutionError,
     PhaseExecutionError,
@@ -117,6 +119,7 @@ __all__ = [
     "ItemsFailedError",
     "MaxIterationsExceededError",
     "MissingPackageError",
+    "ModelRefusedError",
     "OutputParsingError",
     "ParallelExecutionError",
     "PhaseExecutionError",

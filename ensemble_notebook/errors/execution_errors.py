@@ -62,6 +62,10 @@ class AgentExecutionError(EnsembleError, RuntimeError):
         self.task_description = task_description
 
 
+class ModelRefusedError(AgentExecutionError):
+    """The model of an agent refused to answer, and said so; its words are in the message."""
+
+
 class FallbackFailedError(EnsembleError, RuntimeError):
     """A task's own worker failed, and then its fallback, too. The cause is the fallback's error.
 

@@ -102,6 +102,10 @@ class RunTool(Protocol):
         """
 
 
+REFUSED: Final = "refused by the model"
+"""Finish reason of a reply that is a refusal: its text is what the model said in place of an answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ModelReply(Record):
     """One reply of a model.
@@ -110,7 +114,7 @@ class ModelReply(Record):
         text: the text part, whatever content blocks it came in; empty when there is none.
         tool_calls: in the order of the request; malformed ones included, with their arguments as text.
         usage: as the provider counted.
-        model, finish_reason: as the provider says, where it does.
+        model, finish_reason: as the provider says, where it does; or `REFUSED`.
         refused_usage: what the provider said instead of usage that can be counted, for a warning; usually None.
     """
 

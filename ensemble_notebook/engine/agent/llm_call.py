@@ -22,7 +22,7 @@ from ensemble_notebook.domain.events import (
     Warned,
 )
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
-from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply
+from ensemble_notebook.domain.seams.chat_port import REFUSED, ChatPort, Conversation, Fault, ModelReply
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.function_caller import call_safely
 from ensemble_notebook.engine.limits.budget_account import Admission
@@ -32,9 +32,12 @@ from ensemble_notebook.errors import (
     BudgetExceededError,
     DeadlineExceededError,
     EnsembleError,
+    ModelRefusedError,
     RateLimitTimeoutError,
     summarize_error,
 )
+
+_LONGEST_REFUSAL: Final = 300
 
 
 class LlmCaller:
@@ -91,6 +94,7 @@ class LlmCaller:
 
         Raises:
             AgentExecutionError: no reply, retries included; the origin is its cause (E14).
+            ModelRefusedError: the reply is a refusal.
             BudgetExceededError, RateLimitTimeoutError: a request was not sent, for one of the limits.
         """
         span = turn.child()
@@ -106,7 +110,7 @@ class LlmCaller:
         self._limits.check_sending()
         if (kept := conversation.take_kept_reply()) is not None:
             self._emit_completed(kept, span, reused=True)
-            return kept
+            return self._check_answer(kept)
         tokens = _TokenFeed(span) if self._streams else None
         try:
             reply = await self._try_until_it_answers(conversation, span, tokens)
@@ -124,7 +128,19 @@ class LlmCaller:
             raise
         self._warn_of_refused_usage(reply, turn)
         self._emit_completed(reply, span, None if tokens is None else tokens.first_after_s)
-        return reply
+        return self._check_answer(reply)
+
+    def _check_answer(self, reply: ModelReply) -> ModelReply:
+        if reply.finish_reason != REFUSED:
+            return reply
+        words = " ".join(reply.text.split())
+        words = words if len(words) <= _LONGEST_REFUSAL else f"{words[:_LONGEST_REFUSAL]}..."
+        raise ModelRefusedError(
+            f"Agent {self._agent.role!r} got no answer from {self._port.name}: it refused, and said {words!r}. Word "
+            f"the task or its inputs differently, or use another model.",
+            agent_role=self._agent.role,
+            task_description=self._task_description,
+        )
 
     def _emit_completed(
         self, reply: ModelReply, span: SpanEmitter, first_after_s: float | None = None, *, reused: bool = False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
-from ensemble_notebook.domain.seams.chat_port import ModelReply
+from ensemble_notebook.domain.seams.chat_port import REFUSED, ModelReply
 from ensemble_notebook.domain.value_text import mend_text, mend_value, read_json
 from ensemble_notebook.models.openai.reply_body import fit_counts, refuse_usage, unmark_arguments
 
@@ -44,16 +44,27 @@ def to_model_reply(message: AIMessage, text: str | None = None, source: str = "p
     """
     facts = message.response_metadata
     calls = [*message.tool_calls, *message.invalid_tool_calls]
+    reason = facts.get("finish_reason") or facts.get("stop_reason") or facts.get("done_reason")
+    text = extract_text(message.content) if text is None else mend_text(text)
+    if refusal := _find_refusal(message):
+        text, reason = f"{text}{mend_text(refusal)}", REFUSED
     return ModelReply(
-        text=extract_text(message.content) if text is None else mend_text(text),
+        text=text,
         tool_calls=tuple(
             ToolCall(id=str(call["id"]), name=call["name"] or "", arguments=_parse_arguments(call["args"]))
             for call in calls
         ),
         usage=to_token_usage(message.usage_metadata, source),
         model=facts.get("model_name") or facts.get("model"),
-        finish_reason=facts.get("finish_reason") or facts.get("stop_reason") or facts.get("done_reason"),
+        finish_reason=reason,
     )
+
+
+def _find_refusal(message: AIMessage) -> str:
+    """Find the words of a refusal where another client than ours left them."""
+    blocks = message.content if isinstance(message.content, list) else ()
+    said = [block.get("refusal") for block in blocks if isinstance(block, Mapping) and block.get("type") == "refusal"]
+    return "".join(map(str, filter(None, said))) or str(message.additional_kwargs.get("refusal") or "")
 
 
 def to_message(reply: ModelReply) -> AIMessage:

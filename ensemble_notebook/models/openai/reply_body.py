@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
+from ensemble_notebook.domain.seams.chat_port import REFUSED
 from ensemble_notebook.domain.value_text import read_json
 
 # --- Arguments of tool calls that are no JSON object, as a small model writes them: kept as text on their way ---------
@@ -197,12 +198,21 @@ def parse_completion(content: bytes) -> dict[str, Any]:
     if not choices:
         completion["choices"] = [{"finish_reason": "stop", "message": {"role": "assistant", "content": ""}}]
     for choice in choices:
+        if choice["message"].get("refusal"):
+            show_refusal(choice["message"])
+            choice["finish_reason"] = REFUSED
         calls = choice["message"].get("tool_calls") or ()
         functions = [call["function"] for call in calls if call.get("function")]
         marked = mark_malformed_arguments([function.get("arguments") for function in functions])
         for function, arguments in zip(functions, marked, strict=True):
             function["arguments"] = arguments
     return completion
+
+
+def show_refusal(said: dict[str, Any]) -> None:
+    """Move the words of a refusal to the text of a message, or a piece of one: nobody would hear of them else."""
+    words = said.pop("refusal")
+    said["content"] = f"{said.get('content') or ''}{words}"
 
 
 def to_chunks(completion: Mapping[str, Any]) -> list[dict[str, Any]]:

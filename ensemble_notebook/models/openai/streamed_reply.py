@@ -10,12 +10,14 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Ma
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ensemble_notebook.domain.seams.chat_port import REFUSED
 from ensemble_notebook.models.openai.reply_body import (
     MalformedReplyError,
     check_usage,
     mark_malformed_arguments,
     parse_completion,
     parse_json,
+    show_refusal,
     to_chunks,
 )
 
@@ -180,6 +182,7 @@ class ChunkCorrector:
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
+        self._is_refused = False
         self._last_chunk: dict[str, Any] = {}
 
     def take(self, chunk: dict[str, Any]) -> dict[str, Any]:
@@ -188,6 +191,11 @@ class ChunkCorrector:
             chunk["usage"] = check_usage(chunk["usage"])
         choices = chunk.get("choices") or [{}]
         delta = choices[0].get("delta") or {}
+        if delta.get("refusal"):
+            show_refusal(delta)
+            self._is_refused = True
+        if self._is_refused and choices[0].get("finish_reason"):
+            choices[0]["finish_reason"] = REFUSED
         pieces = delta.get("tool_calls")
         if not pieces:
             return chunk
