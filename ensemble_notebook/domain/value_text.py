@@ -245,6 +245,22 @@ def is_record(value: Any) -> bool:
     return dataclasses.is_dataclass(value) or (hasattr(value, "model_dump") and hasattr(value, "model_fields_set"))
 
 
+def to_plain(value: Any) -> Any:
+    """Numpy's numbers, truths and arrays as Python's own, also inside dicts, lists and tuples; all else as it is."""
+    try:
+        return _to_plain(value)
+    except RecursionError:  # it holds itself
+        return value
+
+
+def _to_plain(value: Any) -> Any:
+    if _is_array(value):
+        return value.tolist()
+    if type(value) is dict:
+        return {_to_plain(key): _to_plain(each) for key, each in value.items()}
+    return type(value)(map(_to_plain, value)) if type(value) in (list, tuple) else value
+
+
 def _is_array(value: Any) -> bool:
     """True for what numpy and its like have, numbers that are not Python's included where they stand in other data."""
     return hasattr(value, "dtype") and hasattr(value, "shape") and callable(getattr(value, "tolist", None))

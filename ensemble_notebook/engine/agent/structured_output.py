@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.json_schema import make_validator
-from ensemble_notebook.domain.value_text import DEEPEST, read_float, read_json
+from ensemble_notebook.domain.value_text import DEEPEST, read_float, read_json, to_plain
 from ensemble_notebook.errors import OutputParsingError
 
 _LONGEST_FAULT: Final = 2000
@@ -126,7 +126,7 @@ class OutputFormat:
             ValueError: it does not fit; says what is wrong.
         """
         try:
-            return self._check(value)
+            return self._check(value if isinstance(self.kind, type) else to_plain(value))  # classes know numpy
         except Exception as error:
             raise ValueError(_describe_fault(error)) from error
 

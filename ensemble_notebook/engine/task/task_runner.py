@@ -28,6 +28,7 @@ from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ChatSource, set_asking_task
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
+from ensemble_notebook.domain.value_text import to_plain
 from ensemble_notebook.engine.agent.agent_request import WorkResult
 from ensemble_notebook.engine.agent.prepared_tools import PreparedTools
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries
@@ -443,7 +444,7 @@ async def run_guardrails(
         cause: Exception | None = None
         try:
             with CallingSpan(span):
-                answer = await caller.call(f"guardrail {name}", guardrail, subject)
+                answer = to_plain(await caller.call(f"guardrail {name}", guardrail, subject))
             objection = _read_objection(answer)
             if objection is not None and not isinstance(answer, bool | str | GuardrailResult):
                 message = f"Guardrail {name!r} is broken: {objection}. That counts as an objection."
