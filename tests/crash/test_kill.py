@@ -9,23 +9,27 @@ import http.client
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
 from ensemble_notebook.trace.store.run_store import RunStore
-from tests.crash.workflow import answer, run
-from tests.support.openai_server import OpenAIServer
+from tests.crash.workflow import answer, ask_often, run
+from tests.support.openai_server import Answer, OpenAIServer, Request
 
 PROCESSES = threading.Lock()
 """To start a process looks at all others, and how one ended can be read only once: never in two threads at a time."""
@@ -184,6 +188,63 @@ def test_run_that_was_completed_asks_nothing_when_it_is_resumed(
     assert scene.run()
     assert (scene.requests, scene.notes) == (requests, notes)
     assert scene.result == result | {"calls": 0, "boundaries": scene.result["boundaries"]}
+
+
+LATENCY_S = 0.05
+KILLS_S = (0.5, 0.8, 1.1, 1.4, 1.7)
+"""So long after the first reply; in the first second, more has to be made than replies are to be stored."""
+BUSY_PROCESSES = 2 * (os.cpu_count() or 1)
+OLDEST_S = 0.3
+
+
+@pytest.fixture
+def busy_machine(processes: Any) -> Iterator[None]:
+    """Several programs that want each core; by then, what runs are forked from has imported everything."""
+    ready = processes.Process(target=int)
+    ready.start()
+    ready.join()
+    with ExitStack() as stack:
+        for _ in range(BUSY_PROCESSES):
+            program = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            stack.callback(program.kill)
+        yield
+
+
+def kill_after(seconds: float, processes: Any, folder: Path) -> float:
+    """Kill a run so long after its first reply; the age of the oldest reply then that the store has not, in s."""
+    answered: dict[str, float] = {}
+    first = threading.Event()
+
+    def reply(request: Request) -> Answer:
+        (text,) = re.findall(r"reply-\d+", request.body["messages"][-1]["content"])
+        answered[text] = time.monotonic() + LATENCY_S
+        first.set()
+        return Answer(text, delay=LATENCY_S)
+
+    folder.mkdir()
+    with OpenAIServer(choose=reply) as server:
+        process = processes.Process(target=ask_often, args=(f"openai:often@{server.url}", folder))
+        process.start()
+        assert first.wait(LIMIT_S)
+        threading.Event().wait(LATENCY_S + seconds)
+        killed_at = time.monotonic()
+        process.kill()
+        process.join()
+    assert process.exitcode == -signal.SIGKILL
+    store = RunStore.open(folder / "runs.db")
+    documents = [each for run in store.list_runs() for each in store.load_exchanges(run.run_id)]
+    kept = {each["reply"]["text"] for each in documents if "reply" in each}
+    assert kept <= answered.keys()
+    return max((killed_at - at for text, at in answered.items() if text not in kept), default=0.0)
+
+
+@pytest.mark.usefixtures("busy_machine")
+def test_reply_is_stored_within_a_third_of_a_second_on_a_busy_machine_t30(processes: Any, tmp_path: Path) -> None:
+    ages = [kill_after(seconds, processes, tmp_path / f"after-{seconds}") for seconds in KILLS_S]
+    told = ", ".join(f"{max(0.0, age):.2f}" for age in ages)
+    print(f"oldest reply that was not stored, of {len(ages)} kills, in s: {told}; load {os.getloadavg()[0]:.1f}")
+    # The scheduler may take the cores away for longer at one kill; a writer that is late is so at most of them.
+    assert median(ages) < OLDEST_S, told
 
 
 KEEPS_ITS_INTERPRETER_BUSY = """

@@ -231,3 +231,16 @@ def run(llm: str, folder: Path, resume: str | None, kill_at: int | None) -> None
         "boundaries": boundaries.passed,
     }
     (folder / "result.json").write_text(json.dumps(result))
+
+
+def ask_often(llm: str, folder: Path) -> None:
+    """Ask the model hundreds of things, six at a time, in a process of its own; each task has a text of its own.
+
+    Args:
+        llm: the model.
+        folder: has the store.
+    """
+    config.store = folder / "runs.db"
+    agent = Agent(role="Clerk", goal="Answer")
+    tasks = [Task.of(f"Say reply-{number}.", name=f"say {number}", agent=agent) for number in range(500)]
+    Ensemble(name="often", tasks=tasks, agents=[agent], workflow="parallel", max_concurrency=6, llm=llm).run()
