@@ -4,6 +4,7 @@ import stat
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 
@@ -224,3 +225,15 @@ def test_what_was_answered_does_not_wait_until_all_else_is_encoded_t30(store_pat
     writer.close().result(60)
     (warning,) = writer.take_warnings()
     assert "no result" in warning
+
+
+def test_a_run_that_ended_before_an_event_of_it_was_stored_has_begun_and_was_interrupted(store_path):
+    store = RunStore.open()
+    writer = store.begin(RunFacts(run_id="early", name="desk", started_at=datetime.now(UTC)))
+    writer.add_exchange(lambda _: {"exchange": 1})
+    writer.close().result(60)
+    run = replace(store.find_run("early"), status=RunStatus.INTERRUPTED)
+    trace = store.load_trace(run)
+    assert (trace.name, trace.status, trace.plan) == ("desk", RunStatus.INTERRUPTED, None)
+    assert trace.metrics.total.llm_call_count == 0
+    assert len(trace.frames.spans) == 1

@@ -247,6 +247,11 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
     check_resumable(run)
     answers = KeptAnswers(store.load_exchanges(run.run_id), run.run_id)
     results, trace = store.load_results(run.run_id), store.load_trace(run)
+    # One that was killed before an event of it was stored tells nothing of what was taken by then; the one before does.
+    known = run
+    while trace.plan is None and known.facts.resumed_from is not None:
+        known = store.find_run(known.facts.resumed_from)
+        trace = store.load_trace(known)
     return ResumedRun(run=run, answers=answers, results=results, trace=trace)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus, Workflow
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.analysis.timeseries import measure_activity
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.formats.trace_file import check_events
-from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
+from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary
 from ensemble_notebook.trace.store.store_reader import SIGNS_OF_DAMAGE
 
 Pace = Callable[[Iterable[ev.Event]], Iterable[ev.Event]]
@@ -47,9 +47,13 @@ def make_trace(
 def complete_events(run: RememberedRun, events: Sequence[ev.Event]) -> Sequence[ev.Event]:
     """The events, checked, with the end that a run that was cut off never came to.
 
+    What was answered is stored before all else (T30), so a run may have no event: then it has begun, and that is all.
+
     Raises:
         StoreError: they are not those of one run.
     """
+    if not events and run.status is RunStatus.INTERRUPTED:
+        events = [_make_start(run.facts)]
     try:
         check_events(events)
     except SIGNS_OF_DAMAGE as error:
@@ -79,6 +83,23 @@ def summarize_trace(trace: ExecutionTrace) -> RunSummary | None:
             wall_ms=found[0].wall_ms,
             inputs=dict(trace.inputs),
         )
+    )
+
+
+def _make_start(facts: RunFacts) -> ev.RunStarted:
+    return ev.RunStarted(
+        run_id=facts.run_id,
+        seq=0,
+        span_id=facts.run_id,
+        parent_id=None,
+        time=facts.started_at,
+        offset_s=0.0,
+        name=facts.name,
+        workflow=Workflow.SEQUENTIAL.value,
+        inputs={},
+        max_concurrency=None,
+        capture_mode=facts.capture_mode,
+        resumed_from=facts.resumed_from,
     )
 
 
