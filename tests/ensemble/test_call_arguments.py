@@ -151,3 +151,30 @@ def test_a_text_that_a_task_said_is_a_value_for_a_tool_that_handles_one(database
     ]
     Ensemble(tasks=tasks).run()
     assert database.asked == [CUT]
+
+
+@DOORS
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tool_call>\n{"name": "execute", "arguments": {}}\n</tool_call>',
+        "<function=execute>{}</function>",
+        '<|python_tag|>{"name": "execute"}',
+        '[TOOL_CALLS][{"name": "execute"}]',
+        "<\uff5ctool\u2581calls\u2581begin\uff5c>execute",
+        '{"name": "execute", "parameters": {"query": "select 1"}}',
+    ],
+)
+def test_a_call_that_is_written_as_text_is_a_warning(
+    server: OpenAIServer, llm: str, database: Database, caplog: pytest.LogCaptureFixture, door: Doors, text: str
+) -> None:
+    server.default = Answer(text)
+    assert door(team(llm, database)).raw == text
+    assert "wrote a call of a tool as text" in caplog.text
+    assert len(server.requests) == 1
+
+
+def test_without_tools_it_is_a_text(server: OpenAIServer, llm: str, caplog: pytest.LogCaptureFixture) -> None:
+    server.default = Answer("<tool_call>")
+    Ensemble(tasks=[Task.of("Explain")], llm=llm).run()
+    assert "as text" not in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -217,6 +218,13 @@ class AgentLoop:
 
     def _read_final_text(self, reply: ModelReply, task: SpanEmitter) -> str:
         if reply.text.strip():
+            if self._toolbox.specs and (mark := _WRITTEN_CALL.search(reply.text)) is not None:
+                message = (
+                    f"Agent {self._agent.role!r} wrote a call of a tool as text ({mark[0]}) for task {task.task!r}, "
+                    f"and none was made: the server of {self._port.name} does not read calls. Start it with its "
+                    f"parser for this model."
+                )
+                task.emit(Warned, message=message)
             return reply.text
         task.emit(Warned, message=f"Agent {self._agent.role!r} returned an empty reply for task {task.task!r}.")
         return ""
@@ -390,6 +398,12 @@ class AgentLoop:
         )
 
 
+# Calls as Hermes and Qwen, Llama, Mistral, DeepSeek, and others after them write them.
+_WRITTEN_CALL: Final = re.compile(
+    r"<tool_calls?>|<function=\w+|<function_calls?>|<invoke name=|<\|python_tag\|>|\[TOOL_CALLS\]|<\|tool_calls?\w*\|>"
+    r"|<\uff5ctool\u2581calls?\u2581begin\uff5c>"
+    r'|\A\s*+\{\s*+"name"\s*+:\s*+"\w++"\s*+,\s*+"(?:arguments|parameters)"\s*+:'
+)
 _NOT_WHOLE: Final = (
     "Error: this call was not made: the reply that asks for it was cut off, so its arguments may not be all that was "
     "meant. Ask for it again, with shorter arguments or fewer calls at once."
