@@ -22,6 +22,7 @@ _BASE64: Final = ";base64,"
 _DATA_URL: Final = re.compile(
     r"data:(?P<kind>[\w.+-]{1,50}/[\w.+-]{1,80})(?:;[\w=.-]{1,80}){0,5};base64,[\w+/=-]{200,}"
 )
+_KEYS: Final = (str, int, float, bool, type(None))
 _MISSING_TYPES: Final = frozenset({"NaTType", "NAType"})
 
 
@@ -163,7 +164,7 @@ def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
     if is_table(value):
         return _write_table(value, max_table_chars)
     if isinstance(value, Mapping | list | tuple) or is_record(value) or _is_array(value):
-        return _write_json(value, max_table_chars)
+        return _write_json(value)
     return ValueText(mend_text(str(value)))
 
 
@@ -180,33 +181,58 @@ def describe_limited_table(what: str, written: ValueText) -> str:
     return f"{what} goes into a prompt with {written.shown}: config.max_table_chars is {config.max_table_chars:,}."
 
 
-def _write_json(value: Any, max_table_chars: int | None) -> ValueText:
-    shown: list[str] = []
-
-    def to_plain(inner: Any) -> Any:
-        """Convert what JSON does not know to what it does."""
-        if callable(dump := getattr(inner, "model_dump", None)) and is_record(inner):
-            return dump()
-        if is_record(inner):
-            return {each.name: getattr(inner, each.name) for each in dataclasses.fields(inner)}
-        if isinstance(inner, Mapping):
-            return dict(inner)
-        if _is_array(inner):
-            return inner.tolist()
-        text = write_value(inner, max_table_chars)
-        if text.shown:
-            shown.append(text.shown)
-        return text.text
-
-    try:
-        text = mend_text(json.dumps(value, ensure_ascii=False, default=to_plain))
-    except UnwritableValueError:
-        raise
-    except (TypeError, ValueError, RecursionError):  # keys of other types, rings
-        return ValueText(str(value))
+def _write_json(value: Any) -> ValueText:
+    text = mend_text(json.dumps(_to_json(value, "", ()), ensure_ascii=False))
     if fault := find_data_url_fault(text):
         raise UnwritableValueError(f"it {fault}")
-    return ValueText(text, ", ".join(shown))
+    return ValueText(text)
+
+
+def _to_json(value: Any, place: str, above: tuple[Any, ...]) -> Any:
+    """A value as JSON has it: times as ISO 8601 writes them, what is missing as null.
+
+    Raises:
+        UnwritableValueError: JSON has no form for a part of it; says where.
+    """
+    if value is None or type(value) in (str, int, bool):
+        return value
+    if is_missing(value):
+        return None
+    if isinstance(value, str | int | float):
+        return value
+    if fault := _find_json_fault(value, place, above):
+        raise UnwritableValueError(f"it {fault}")
+    inside = (*above, value)
+    if isinstance(value, list | tuple):
+        return [_to_json(each, f"{place}[{number}]", inside) for number, each in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {name: _to_json(each, f"{place}.{name}".lstrip("."), inside) for name, each in value.items()}
+    if is_record(value):
+        fields = value.model_dump() if hasattr(value, "model_dump") else _read_fields(value)
+        return _to_json(fields, place, inside)
+    if _is_array(value):
+        return _to_json(value.tolist(), place, inside)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _find_json_fault(value: Any, place: str, above: tuple[Any, ...]) -> str | None:
+    """Find out why JSON has no form for a value, as a sentence without its subject; None where it has one."""
+    where = f" at {place}" if place else ""
+    if fault := find_value_fault(value):
+        return fault
+    if any(each is value for each in above):
+        return f"holds itself{where}, without an end."
+    if is_table(value):
+        return f"has a table{where}. Give the table by itself, or its records: df.to_dict('records')."
+    keys = value if isinstance(value, Mapping) else ()
+    for key in keys:
+        if not isinstance(key, _KEYS):
+            return f"has the key {key!r}{where}, and keys in JSON are texts. Make it one: str(key)."
+    return None
+
+
+def _read_fields(value: Any) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
 
 
 def _write_table(table: Any, max_chars: int | None) -> ValueText:

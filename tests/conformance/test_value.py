@@ -90,7 +90,7 @@ def test_e47_a_table_is_csv_an_object_is_json_and_all_else_is_its_text() -> None
     assert table == 'city,sold\nBrest,0\n"Port ""A""",1'
     assert series == ",rate\na,1.5\nb,2.0"
     assert objects == ['{"x": 1, "tags": ["é"]}', '{"name": "Brest", "at": {"x": 1, "tags": ["é"]}}']
-    assert json.loads(data) == {"points": [{"x": 1, "tags": ["é"]}], "n": 44850, "when": "2026-01-02 00:00:00"}
+    assert json.loads(data) == {"points": [{"x": 1, "tags": ["é"]}], "n": 44850, "when": "2026-01-02T00:00:00"}
     assert date == "2026-01-02 00:00:00"
 
 

@@ -50,6 +50,7 @@ from ensemble_notebook.domain.events import (
 )
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE, Graph
+from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
 from ensemble_notebook.errors import add_origin, make_readable, summarize_error
 
@@ -110,7 +111,7 @@ class RunLogger:
             is_verbose = self._is_verbose or (agent is not None and agent.verbose)
             level = logging.INFO if is_verbose else logging.DEBUG
         if logger.isEnabledFor(level):
-            safe = [make_readable(value) if isinstance(value, str) else value for value in values]
+            safe = [make_readable(mend_text(value)) if isinstance(value, str) else value for value in values]
             logger.log(level, text, *safe, extra=self._collect_facts(event))
 
     def _tell_context(self, event: TaskInputPrepared) -> None:

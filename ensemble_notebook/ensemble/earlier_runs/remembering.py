@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -87,7 +88,11 @@ def begin_remembering(
 
 def _is_kept_whole(name: str, value: Any) -> bool:
     """Whether a value comes back from the store as it was."""
-    return type(value) in _PLAIN and to_plain({name: value}) == {name: value}
+    try:  # objects in it may be unequal to everything, and say so by an error
+        is_json = type(value) in _PLAIN and json.loads(json.dumps(value)) == value
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return is_json and to_plain({name: value}) == {name: value}
 
 
 def _are_kept_whole(conversations: Mapping[str, Messages]) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.outputs.secrets import list_protected, list_signs
-from ensemble_notebook.domain.value_text import write_whole
+from ensemble_notebook.domain.value_text import is_missing, write_whole
 from ensemble_notebook.errors import find_http_status, find_origin
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 from ensemble_notebook.trace.spans.span_tree import format_error_message
@@ -84,7 +84,7 @@ def to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:
     write_record = write_record or _fields_to_plain
     if isinstance(value, Enum):
         return to_plain(value.value)
-    if value is None or isinstance(value, bool | int):
+    if isinstance(value, bool | int) or value is None:
         return value
     if isinstance(value, str):
         return clean_text(value)
@@ -99,7 +99,14 @@ def to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:
         return to_plain({each.name: getattr(value, each.name) for each in dataclasses.fields(value)})
     if callable(dump := getattr(value, "model_dump", None)):
         return to_plain(dump())
-    return clean_text(write_whole(value))
+    return None if is_missing(value) else clean_text(write_whole(value))
+
+
+def _write_time(moment: datetime) -> str | None:
+    """A time as a user has it: without a zone where it has none, and NaT of pandas is none."""
+    if is_missing(moment):
+        return None
+    return moment.isoformat() if moment.tzinfo is None else format_instant(moment)
 
 
 def event_to_plain(event: ev.Event) -> dict[str, Any]:
@@ -114,9 +121,16 @@ def event_to_dict(event: Any) -> dict[str, Any]:
     return {"type": type(event).__name__, **_fields_to_dict(event)}
 
 
+def _field_to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:
+    try:
+        return to_plain(value, write_record)
+    except RecursionError:  # a user's value that holds itself
+        return clean_text(str(value))
+
+
 def _fields_to_dict(record: Any) -> dict[str, Any]:
     names = (field.name for field in dataclasses.fields(record) if field.name not in LEFT_OUT)
-    return {name: to_plain(getattr(record, name), _fields_to_dict) for name in names}
+    return {name: _field_to_plain(getattr(record, name), _fields_to_dict) for name in names}
 
 
 def _mask_named(name: str, value: Any, write_record: RecordWriter) -> Any:
@@ -126,7 +140,7 @@ def _mask_named(name: str, value: Any, write_record: RecordWriter) -> Any:
 
 def _fields_to_plain(record: Any) -> dict[str, Any]:
     return {
-        to_camel(field.name): to_plain(value)
+        to_camel(field.name): _field_to_plain(value)
         for field in dataclasses.fields(record)
         if field.name not in LEFT_OUT and not _is_default(field, value := getattr(record, field.name))
     }
@@ -147,7 +161,7 @@ def _error_to_plain(error: BaseException) -> dict[str, Any]:
 
 
 _WRITERS: Final[Mapping[Any, Any]] = {
-    datetime: lambda moment, _: format_instant(moment),
+    datetime: lambda moment, _: _write_time(moment),
     timedelta: lambda duration, _: format_duration(duration),
     Decimal: lambda number, _: str(number),
     BaseException: lambda error, _: _error_to_plain(error),
