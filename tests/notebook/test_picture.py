@@ -282,7 +282,7 @@ def test_answer_of_a_task_with_items_is_a_table_with_what_failed_first_w25(shell
     assert re.search(r"^= 1 task in \d+(\.\d)? m?s, 30 of 300 items failed", picture["text/plain"], re.MULTILINE)
     said, head, *lines, more = answer["text/plain"].splitlines()
     assert said == "300 items of summarise: 270 completed, 30 failed"
-    assert head.split() == ["status", "error", "duration"]
+    assert head.split() == ["status", "error", "duration", "at", "work"]
     assert [line.split()[0] for line in lines] == FAILED
     assert more == (
         '288 more items; all of them: report["summarise"].item_outputs; what failed: report["summarise"].item_failures'

@@ -115,7 +115,7 @@ def answer_as_small_models_do(request: Request) -> Answer:
 def test_three_versions_of_a_prompt_are_compared_over_40_rows(notebook: Notebook) -> None:
     notebook.server.choose = answer_as_small_models_do
     notebook.run(LETTERS, VERSIONS)
-    scores = notebook.value("result.frame.groupby('variant').equals.mean().to_dict()")
+    scores = notebook.value("result.frame.groupby('variant').is_equal.mean().to_dict()")
     assert scores == {"bare": 0.0, "labels": 0.5, "one word": 1.0}
     assert len(notebook.server.requests) == 120
     sent = {request.prompt for request in notebook.server.requests}

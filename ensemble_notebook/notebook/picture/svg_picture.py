@@ -252,9 +252,9 @@ def _list_ticks(scale: TimeScale) -> list[tuple[float, str]]:
     return [(tick, _name_tick(tick, step) if folds else format_duration(tick) if tick else "0") for tick in shown]
 
 
-def _name_tick(at: float, step: float) -> str:
-    """A time to the digit of its step: behind a fold, ticks are nearer to each other than usual words can tell."""
-    digits = max(0, math.ceil(3 - math.log10(step)))
+def _name_tick(at: float, distance: float) -> str:
+    """A time to the digit in which ticks differ: behind a fold they are nearer than usual words can tell."""
+    digits = max(0, math.ceil(3 - math.log10(distance)))
     minutes, seconds = divmod(round(at / 1000, digits), 60)
     if not minutes:
         return f"{seconds:.{digits}f} s"
