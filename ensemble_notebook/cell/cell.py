@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.cell.binding.ensemble_builder import EnsembleBuilder
@@ -89,13 +88,14 @@ class Cell:
 
     def list_refusals(self) -> list[str]:
         """Why its budget would have a run refused: the models whose price nobody knows, also those of judges (E36)."""
-        from ensemble_notebook.ensemble.many_runs.map_run import MapSettings
         from ensemble_notebook.ensemble.run_checks import find_judge_price_problems, find_price_problems
 
-        scorers = () if self.scorers is None else MapSettings(score=self.scorers.score).scorers
-        problems = chain(
-            find_price_problems(self.definition, self.graph), find_judge_price_problems(self.definition, scorers)
-        )
+        problems = [*find_price_problems(self.definition, self.graph)]
+        if self.scorers is not None:
+            from ensemble_notebook.ensemble.many_runs.map_run import MapSettings
+
+            scorers = MapSettings(score=self.scorers.score).scorers
+            problems += find_judge_price_problems(self.definition, scorers)
         return [to_cell_words(each.message) for each in problems]
 
     def build(self, namespace: Mapping[str, Any] | None = None) -> Ensemble:
