@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from playwright.sync_api import expect
+
 from tests.browser.cell import HOSTILE, LOAD, REPORT, TEAM
 from tests.browser.conftest import Opener
 from tests.browser.lab import Lab, photograph, wait_for, wait_for_text
@@ -152,13 +154,13 @@ def test_a_manager_s_refused_wish_says_why(open_in_window: Opener) -> None:
     notebook.run_to_end(0, 1, 4)
     notebook.run(5)
     timeline = notebook.timeline(5)
-    wait_for_text(timeline, " · Reporter")
+    chips = timeline.locator(".et-agent")
+    expect(chips.filter(has_text="Re").first).to_be_visible(timeout=60_000)
     photograph("manager-live-light", notebook.page)
     notebook.wait_until_done(5)
     wait_for_text(timeline, "Completed")
     wait_for_text(timeline, "scripted and real models")
-    names = ("manager", " · Reporter", " · Historian", " · Writer")
-    wait_for(lambda: all(name in timeline.inner_text() for name in names), 30)
+    wait_for(lambda: {"Re", "Hi", "Wr"} <= set(chips.all_inner_texts()), 30)
     timeline.get_by_role("button", name="4 errors: show the next").click()
     wait_for_text(timeline, "stage 1 is not yet complete")
     photograph("manager-refused-light", timeline)
