@@ -12,7 +12,7 @@ from ensemble_notebook import ExecutionTrace
 from ensemble_notebook.trace.spans.span import Span
 
 _FOREIGN: Final = re.compile(
-    r".*(_id|_ms|_time|seq|tok_per_s)|position|version|depth|lane|critical|nested_in|parent|returns|sent_back|worker|handed_on|inactive_intervals|"
+    r".*(_id|_ms|_time|seq|tok_per_s)|position|version|depth|lane|critical|nested_in|parent|returns|sent_back|worker|handed_on|inactive_intervals|waits|"
     r"totals|attempt_totals|is_planned|child_error|open_children|own_totals|row"
 )
 """The fields of a span that tell of the moment, or of the run around it."""

@@ -262,7 +262,7 @@ SAMPLES: Final[Mapping[type, Mapping[str, Sequence[Any]]]] = {
         "input_rate": (0, Decimal("0.0000003")),
         "output_rate": ("0.00000225", 0.00001),
         "cached_input_rate": (0, None),
-        "currency": ("EUR",),
+        "currency": ("USD",),
     },
     HierarchicalConstraints: {
         "required_workers": (["Taster"],),
