@@ -82,7 +82,9 @@ SAMPLES: Final[Mapping[tuple[str, str], tuple[Any, ...]]] = {
     ("cell", "memory"): (True, "notes.db", HERE + "store"),
     ("cell", "review_handler"): (HERE + "approve", HERE + "edit"),
     ("cell", "review_policy"): ("after_every_task", "after_last_task"),
-    ("cell", "cost"): ({"input_rate": 0.000001, "cached_input_rate": 0.0000005, "output_rate": 0.00000225},),
+    ("cell", "cost"): (
+        {"input_rate": 0.000001, "cached_input_rate": 0.0000005, "output_rate": 0.00000225, "currency": "USD"},
+    ),
     ("cell", "inputs"): ({"topic": "tides", "year": 1851},),
     ("cell", "deps"): (HERE + "prompts",),
     ("cell", "texts"): (
