@@ -114,6 +114,8 @@ class ObjectNames:
         if isinstance(found, types.MethodType):
             yield from (f"{name}.{found.__name__}" for name in self._list_variables(found.__self__))
         module, name = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
+        if isinstance(found, types.MethodType) and isinstance(owner := found.__self__, type):  # which may inherit it
+            module, name = owner.__module__, f"{owner.__qualname__}.{found.__name__}"
         # A private module is where a package keeps what it shows under its own name: `pathlib._local` of Python 3.13.
         for place in dict.fromkeys((str(module).partition("._")[0], module)):
             path = f"{place}.{name}"

@@ -73,7 +73,7 @@ def eventful() -> EnsembleOutput:
         workflow="parallel",
         error_strategy="partial",
         review_handler=lambda request: ReviewDecision.approve(),
-        rate_limit=RateLimit(200, 1),
+        rate_limit=RateLimit(20, 1),
         budget=Budget(max_llm_calls=50),
     ).run()
 
