@@ -98,3 +98,13 @@ def test_control_c_at_the_prompt_stops_the_run(terminal):
     terminal.expect(r"Stopped: \d of 2 tasks are done and kept\.")
     terminal.expect(r"In \[2\]")
     assert "Traceback" not in terminal.before
+
+
+def test_cell_is_typed_line_by_line_and_read_as_typed(terminal):
+    for line in ("%%ensemble --define -o team", "- description: |", "      Say:", "        >>> 1", "        ... 2", ""):
+        terminal.sendline(line)
+        terminal.expect(r"\.\.\.: ")
+    terminal.sendline("")
+    terminal.expect(r"In \[2\]")
+    terminal.sendline("print(ascii(team.tasks[0].description))")
+    terminal.expect_exact(r"'Say:\n  >>> 1\n  ... 2'")

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.getipython import get_ipython
+from IPython.core.inputtransformer2 import cell_magic
 
 from ensemble_notebook.notebook.magics.ensemble_magics import EnsembleMagics
 from ensemble_notebook.notebook.magics.line_commands import complete_line
@@ -30,7 +32,8 @@ def load(shell: InteractiveShell) -> None:
         magics = EnsembleMagics(shell)
         shell.register_magics(magics)
         magics.begin_warm_up()
-        shell.input_transformers_cleanup.extend((add_missing_body, ask_for_help))
+        shell.input_transformers_cleanup.insert(0, keep_body)
+        shell.input_transformers_cleanup.append(ask_for_help)
         shell.strdispatchers["complete_command"].add_s(_LINE_MAGIC, complete_ensemble)
         begin_help(shell)
         if getattr(shell, "kernel", None) is not None:
@@ -39,11 +42,23 @@ def load(shell: InteractiveShell) -> None:
             begin_page_channels(shell)
 
 
-def add_missing_body(lines: list[str]) -> list[str]:
-    """A body for a cell that is only ``%%ensemble ...``: IPython refuses empty ones before the magic could help."""
-    words = lines[0].split(maxsplit=1) if lines else []
-    is_bare = words[:1] == ["%%ensemble"] and not any(line.strip() for line in lines[1:])
-    return [lines[0].rstrip() + "\n", "\n"] if is_bare and not lines[0].rstrip().endswith("?") else lines
+def keep_body(lines: list[str]) -> list[str]:
+    """The call of the magic with its body as typed, made before IPython strips `>>>` and `...` from its lines.
+
+    A body is more than nothing: IPython refuses an empty one before the magic could help. Lines of blanks alone lose
+    them, as newer versions of IPython have it: YAML would see the indentation of a text in them.
+    """
+    code = dedent("".join(lines)).lstrip("\n")
+    first = _find_first_line(code)
+    if first is None:
+        return lines
+    is_bare = first.start("line") == 0 and not code[first.end() :].strip()
+    cell = [first["line"] + "\n", "\n"] if is_bare else code.splitlines(keepends=True)
+    return cell_magic(cell)  # type: ignore[no-any-return, no-untyped-call]
+
+
+# Where lines are typed one by one, IPython asks after each whether the cell is complete; a call would always be.
+keep_body.has_side_effects = True  # type: ignore[attr-defined]
 
 
 def ask_for_help(lines: list[str]) -> list[str]:
@@ -69,7 +84,7 @@ def unload(shell: InteractiveShell) -> None:
     end_help(shell)
     configurables: list[Any] = shell.configurables
     transformers = shell.input_transformers_cleanup
-    ours = {each.__qualname__ for each in (add_missing_body, ask_for_help)}
+    ours = {each.__qualname__ for each in (keep_body, ask_for_help)}
     transformers[:] = [each for each in transformers if getattr(each, "__qualname__", "") not in ours]
     shell.strdispatchers["complete_command"].strs.pop(_LINE_MAGIC, None)
     for magics in _find_loaded(shell):
@@ -90,7 +105,16 @@ def _find_loaded(shell: InteractiveShell) -> list[Any]:
 
 
 _IDENTIFIER: Final = "ensemble_cell"
-_FIRST_LINE: Final = re.compile(r"\s*%%ensemble(?=\s|$)[^\n]*")
+
+
+def _find_first_line(code: str) -> re.Match[str] | None:
+    """The group ``line`` is the line with our magic, or an alias of it, at the top or below those of other magics."""
+    if not code.lstrip().startswith("%%"):
+        return None
+    shell = get_ipython()
+    known = {} if shell is None else shell.magics_manager.magics["cell"]
+    ours = [name for name, each in known.items() if getattr(each, "magic_name", name) == "ensemble"] or ["ensemble"]
+    return re.match(rf"(?:\s*%%\w.*\n)*?\s*(?P<line>%%(?:{'|'.join(ours)})(?=\s|$).*)", code)
 
 
 def complete_cell(context: CompletionContext) -> SimpleMatcherResult:
@@ -127,22 +151,22 @@ def end_help(shell: InteractiveShell) -> None:
 
 def propose_at(code: str, caret: int, names: Mapping[str, Any]) -> Proposals | None:
     """Propose what may stand at the caret of a notebook's cell; None where it is none of ours."""
-    first = _FIRST_LINE.match(code)
-    if first is None:
+    first = _find_first_line(code)
+    if first is None or caret < first.start("line"):
         return None
     from ensemble_notebook.cell.completion import list_given, propose, propose_options
 
     body = code[first.end() + 1 :]
     if caret <= first.end():
-        return propose_options(code[:caret], body, names)
-    return propose(body, caret - first.end() - 1, names, list_given(first[0], names))
+        return propose_options(code[first.start("line") : caret], body, names)
+    return propose(body, caret - first.end() - 1, names, list_given(first["line"], names))
 
 
 def _make_inspect(inspect: Callable[..., Any]) -> Callable[..., Any]:
     """The kernel's answer to Shift-Tab, with ours before it. IPython itself would be told a word, and not its place."""
 
     def do_inspect(code: str, cursor_pos: int, *args: Any, **options: Any) -> Any:
-        first = _FIRST_LINE.match(code)
+        first = _find_first_line(code)
         if first is not None and cursor_pos > first.end():
             from ensemble_notebook.cell.completion import explain
 
