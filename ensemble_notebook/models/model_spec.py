@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
 
+from ensemble_notebook.domain.definitions.agent import MAX_RETRY_WAIT
+from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
 
@@ -229,6 +231,7 @@ def read_parameters(llm: Any) -> ModelParameters:
     for name, value in given.items():
         check_parameter(name, value)
     schema_mode = given.pop("schema_mode", "auto")
+    given.pop(MAX_RETRY_WAIT, None)  # whoever asks the model reads it
     return ModelParameters(MappingProxyType(given), schema_mode)
 
 
@@ -274,5 +277,6 @@ _EXPECTED: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "reasoning_effort": ("a word that the model knows, such as low or high", _is_text),
     "extra_body": ("a mapping of names to values", _is_data),
     "schema_mode": ("auto, native or prompt", lambda value: value in SCHEMA_MODES),
+    MAX_RETRY_WAIT: ("seconds > 0", is_seconds),
 }
 PARAMETERS: Final = tuple(_EXPECTED)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
+from ensemble_notebook.domain.definitions.agent import MAX_RETRY_WAIT
 from ensemble_notebook.domain.outputs.secrets import protect
 from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.models.model_spec import (
@@ -73,7 +74,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
     "xai": Provider("langchain-xai", "XAI_API_KEY"),
 }
 _EXAMPLE: Final = "anthropic:claude-sonnet-4-5"
-_COMMON: Final = ("temperature", "max_tokens", "top_p", "stop")
+_COMMON: Final = ("temperature", "max_tokens", "top_p", "stop", MAX_RETRY_WAIT)
 # What people write for a provider, and what the names of its models begin with.
 _MEANT: Final = {
     "azure": "azure_openai",

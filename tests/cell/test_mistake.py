@@ -34,7 +34,7 @@ def test_all_mistakes_show_at_once_with_line_caret_nearest_name_and_help():
         "    4 |     gaol: Find facts",
         "      |     ^^^^",
         "    An agent has: role, goal, llm, background, tools, allow_delegation, verbose, max_iterations,",
-        "    response_format, system_prompt, history, rate_limit, max_retries, llm_timeout.",
+        "    response_format, system_prompt, history, rate_limit, max_retries, max_retry_wait, llm_timeout.",
         "  line 6: there is no agent 'Reseacher' in this cell. Did you mean 'Researcher'?",
         "    6 |   gather: {description: Gather, agent: Reseacher}",
         "      |                                        ^^^^^^^^^",

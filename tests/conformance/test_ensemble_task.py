@@ -181,6 +181,7 @@ def test_e54_in_a_cell_each_mistake_has_its_place(cell: str, line: int, words: s
         {"tools": [echo]},
         {"output_type": Count},
         {"max_retries": 1},
+        {"max_retry_wait": 1},
         {"max_guardrail_retries": 1},
         {"inputs": {"a-b": 1}},
         {"ensemble": "research"},

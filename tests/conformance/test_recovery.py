@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from typing import Any
 
@@ -68,6 +69,55 @@ def test_e30_a_longer_wait_that_the_server_asks_for_is_kept(server: OpenAIServer
     (retried,) = of(run(Task.of("Cook"), llm=llm), LlmCallRetried)
     assert retried.reason == "429"
     assert 1.5 <= retried.delay_s <= 1.875
+
+
+DAY = Fail(429, retry_after=86_400)
+
+
+def test_e30_a_wait_that_is_too_long_is_not_begun_and_the_fallback_takes_over() -> None:
+    llm = scripted(DAY, "Too late.")
+    task = Task.of("Cook", agent=Agent(role="Cook", goal="Cook", llm=llm), fallback=agent("Soup.", role="Sous-chef"))
+    output = run(task)
+    assert (output.raw, len(llm.calls)) == ("Soup.", 1)
+    assert of(output, LlmCallRetried) == []
+
+
+def test_e30_without_a_fallback_the_task_fails_and_says_when_the_server_will_serve_again() -> None:
+    with pytest.raises(TaskExecutionError) as caught:
+        run(Task.of("Cook"), llm=scripted(DAY, "Too late."))
+    assert re.search(r"The server will serve again at 20\d\d-\d\d-\d\d \d\d:\d\d UTC\.", str(caught.value))
+    assert "It asks to wait for 86,400.0 s, longer than max_retry_wait, which is 60.0 s." in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "task_wait, agent_wait, spec, is_begun",
+    [
+        (None, None, "", True),
+        (None, None, ", max_retry_wait: 1", False),
+        (None, 1, "", False),
+        (None, 3, ", max_retry_wait: 1", True),
+        (1, None, "", False),
+        (3, 1, ", max_retry_wait: 1", True),
+        (1, 3, ", max_retry_wait: 3", False),
+    ],
+)
+def test_e30_the_nearest_word_on_the_longest_wait_counts(
+    server: OpenAIServer, task_wait: float | None, agent_wait: float | None, spec: str, is_begun: bool
+) -> None:
+    server.script(Answer.status(429, retry_after=1.2), "Soup.")
+    cell = (
+        f"agents: {{Cook: {{goal: Cook, llm: {{model: m, base_url: '{server.url}'{spec}}}"
+        + ("" if agent_wait is None else f", max_retry_wait: {agent_wait}")
+        + "}}\ntasks: [{name: cook, description: Cook, agent: Cook"
+        + ("" if task_wait is None else f", max_retry_wait: {task_wait}")
+        + "}]"
+    )
+    if is_begun:
+        assert run_cell(cell).raw == "Soup."
+    else:
+        with pytest.raises(TaskExecutionError, match=r"asks to wait for 1\.2 s, longer than max_retry_wait.*1\.0 s"):
+            run_cell(cell)
+    assert len(server.requests) == 1 + is_begun
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])

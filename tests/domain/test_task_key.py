@@ -127,6 +127,7 @@ DOES_NOT_COUNT = {
     "review": {"task": {"review": Review(timing="after")}},
     "rate limit": {"agent": {"rate_limit": RateLimit(1, 1)}},
     "retries": {"agent": {"max_retries": 9}},
+    "retry wait": {"agent": {"max_retry_wait": 9}},
     "llm timeout": {"agent": {"llm_timeout": 9}},
     "verbose": {"agent": {"verbose": True}},
     "another agent": {"team": {"goal": "Else."}},

@@ -36,6 +36,15 @@ def test_up_to_a_quarter_more_comes_after_the_cap_and_after_what_the_server_asks
     assert compute_backoff(1, 0.2) == 1.05
 
 
+def test_no_wait_is_longer_than_it_may_be_and_one_that_would_be_is_not_begun_e30() -> None:
+    asked = Fault(reason="429", is_transient=True, retry_after_s=5.0)
+    assert compute_retry_delay(asked, 1, 2, 0.0, 5.0) == 5
+    assert compute_retry_delay(asked, 1, 2, 1.0, 5.5) == 5.5
+    assert compute_retry_delay(asked, 1, 2, 0.0, 4.9) is None
+    assert compute_retry_delay(BUSY, 4, 4, 1.0, 3.0) == 3
+    assert compute_retry_delay(Fault(reason="429", is_transient=True, retry_after_s=60.1), 1, 2, 0.0) is None
+
+
 @given(st.integers(1, 10**6), st.floats(0, 1))
 def test_someone_who_never_gives_up_waits_ten_seconds_and_a_quarter_at_most(attempt: int, draw: float) -> None:
     delay = compute_retry_delay(BUSY, attempt, 10**6, draw)

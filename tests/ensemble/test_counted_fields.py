@@ -16,6 +16,7 @@ NOT_COUNTED: Final = {
     "review": "who looks at an output makes none",
     "rate_limit": "it makes a task wait",
     "max_retries": "it came of the last of them",
+    "max_retry_wait": "it came after the last of them",
     "for_each": "its items are compared, each by what it is told",
     "max_items": "it is a bound, and no item is another one by it",
 }

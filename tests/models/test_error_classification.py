@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.errors import DeadlineExceededError
 from ensemble_notebook.models.langchain.error_classification import classify_error
@@ -82,6 +84,33 @@ def http_error(status, **headers):
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
         ({"retry-after": "Sat, 21 Nov 2026 12:00:20 GMT"}, 20.0),
         ({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT"}, 0.0),
+        ({"Retry-After": "3s"}, 3.0),
+        ({"retry-after": "1m2.5s"}, 62.5),
+        ({"retry-after": "12ms"}, 0.012),
+        ({"retry-after": "1 hour, 2 minutes and 3 seconds"}, 3723.0),
+        ({"retry-after": "2026-11-21T12:00:20Z"}, 20.0),
+        ({"retry-after": "86400"}, 86_400.0),
+        ({"retry-after": f"{NOW.timestamp() + 20:.0f}"}, 20.0),
+        ({"retry-after": "3 apples"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon", "x-ratelimit-reset-requests": "7s"}, 7.0),
+        ({"retry-after": "1", "x-ratelimit-reset-tokens": "6m0s"}, 1.0),
+        ({"x-ratelimit-reset-requests": "2m59.56s"}, 179.56),
+        ({"x-ratelimit-reset-requests": "12ms", "x-ratelimit-reset-tokens": "1m2.5s"}, 62.5),
+        (
+            {
+                "x-ratelimit-reset-requests": "12ms",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-tokens": "6m0s",
+                "x-ratelimit-remaining-tokens": "149984",
+            },
+            0.012,
+        ),
+        ({"X-RateLimit-Reset": f"{(NOW.timestamp() + 20) * 1000:.0f}", "X-RateLimit-Remaining": "0"}, 20.0),
+        ({"x-ratelimit-reset": f"{NOW.timestamp() + 20:.0f}"}, 20.0),
+        ({"x-ratelimit-reset": f"{NOW.timestamp() - 20:.0f}"}, 0.0),
+        ({"anthropic-ratelimit-requests-reset": "2026-11-21T12:00:09Z"}, 9.0),
+        ({"x-ratelimit-reset": "soon"}, None),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-1"}, None),
         ({"retry-after": "inf"}, None),
@@ -90,6 +119,77 @@ def http_error(status, **headers):
 )
 def test_server_may_say_how_long_to_wait(headers, seconds):
     assert classify_error(http_error(429, **headers), now=NOW).retry_after_s == seconds
+
+
+def test_what_is_left_of_a_limit_says_nothing_of_another_fault():
+    assert classify_error(http_error(503, **{"x-ratelimit-reset-requests": "7s"}), now=NOW).retry_after_s is None
+
+
+RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "33s"}
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    "body, seconds",
+    [
+        ({"error": {"code": 429, "message": QUOTA, "details": [{"@type": "Help"}, RETRY_INFO]}}, 33.0),
+        ([{"error": {"code": 429, "message": QUOTA, "details": [RETRY_INFO]}}], 33.0),
+        ({"error": {"message": f"{QUOTA} Please retry in 33.123s.", "details": [RETRY_INFO]}}, 33.123),
+        ({"error": {"message": QUOTA, "details": [{"retry_delay": {"seconds": 33}}]}}, 33.0),
+        ({"error": {"message": "Rate limit reached for m. Please try again in 3s. Visit a page."}}, 3.0),
+        ({"error": {"message": "Please try again in 1m12.5s."}}, 72.5),
+        ({"error": {"message": "Please try again in 6ms."}}, 0.006),
+        ({"detail": "Please retry after 26 seconds."}, 26.0),
+        ({"message": "Too many requests, wait for 2 minutes"}, 120.0),
+        ({"error": {"message": "no", "retry_after": 4}}, 4.0),
+        ({"error": {"message": "no", "metadata": {"retry_after_seconds": 4}}}, 4.0),
+        ({"error": {"message": "no", "metadata": {"headers": {"Retry-After": "7"}}}}, 7.0),
+        ({"error": {"message": "no", "metadata": {"headers": {"X-RateLimit-Reset": "1m"}}}}, 60.0),
+        ({"error": "Model m is currently loading", "estimated_time": 20.0}, 20.0),
+        ({"error": {"message": "Please try again in a moment, or in 3 apples."}}, None),
+        ({"error": {"message": "Try again later."}}, None),
+    ],
+)
+def test_server_may_say_in_its_body_how_long_to_wait(server, source, body, streamed, seconds):
+    server.script(Answer.status(429, raw=json.dumps(body).encode()))
+
+    async def ask():
+        port = await source.prepare(f"openai:m@{server.url}", print)
+        with pytest.raises(Exception, match=r".") as caught:
+            await port.open("You are X.", "Do it.").reply((lambda text: None) if streamed else None)
+        return port.classify(caught.value)
+
+    fault = asyncio.run(ask())
+    assert fault.is_transient
+    assert fault.retry_after_s == seconds
+    assert ("will serve again" in fault.advice) is (seconds is not None and seconds >= 60)
+
+
+def test_a_map_on_a_free_tier_has_all_of_its_rows(server):
+    """Three requests are served, then none until the window is over, which ``RetryInfo`` tells."""
+    window = {"ends": 0.0, "left": 0}
+
+    def serve(_):
+        if (now := time.monotonic()) >= window["ends"]:
+            window.update(ends=now + 0.8, left=3)
+        if window["left"]:
+            window["left"] -= 1
+            return Answer("ok")
+        told = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{window['ends'] - now:.3f}s"}
+        error = {"code": 429, "message": QUOTA, "status": "RESOURCE_EXHAUSTED", "details": [told]}
+        return Answer.status(429, raw=json.dumps([{"error": error}]).encode())
+
+    server.choose = serve
+    result = Ensemble(tasks=[Task.of("Say {n}", name="say")], llm=f"openai:m@{server.url}").map(
+        [{"n": n} for n in range(6)]
+    )
+    assert result.frame["raw"].tolist() == ["ok"] * 6
+
+
+def test_a_day_s_wait_is_told_as_the_time_when_it_is_over():
+    fault = classify_error(http_error(429, **{"retry-after": "86400"}), now=NOW)
+    assert fault.advice.endswith("The server will serve again at 2026-11-22 12:00 UTC.")
 
 
 def test_wait_that_is_a_date_counts_from_now():

@@ -139,6 +139,7 @@ _SERVED: Final = {
     "reasoning_effort": "low",
     "extra_body": {"a": [1, {"b": None}]},
     "schema_mode": "prompt",
+    "max_retry_wait": 20,
     "cost": {"input_rate": "0.000002", "cached_input_rate": "0.0000005", "output_rate": 0.00001},
 }
 _PRICED: Final = {"model": other_model, "cost": CostConfiguration(input_rate="0.000002", output_rate="0.00001")}
@@ -203,6 +204,7 @@ SAMPLES: Final[Mapping[type, Mapping[str, Sequence[Any]]]] = {
         "system_prompt": ("You are {role}, who wants to {goal}. {background}", ""),
         "rate_limit": _RATES,
         "max_retries": (0, 4),
+        "max_retry_wait": (15, 2.5),
         "llm_timeout": (45, 12.5, None),
     },
     Task: {
@@ -229,6 +231,7 @@ SAMPLES: Final[Mapping[type, Mapping[str, Sequence[Any]]]] = {
         "history": ("8k tokens, summarised",),
         "rate_limit": _RATES,
         "max_retries": (0, 2),
+        "max_retry_wait": (15, 2.5),
         "max_guardrail_retries": (2,),
         "reuse": ("never",),
         "for_each": (["a", {"x": 1}], "{rows}", []),

@@ -36,6 +36,7 @@ _MODELS: Final = (
         "reasoning_effort": "low",
         "extra_body": {"a": [1, {"b": None}]},
         "schema_mode": "prompt",
+        "max_retry_wait": 20,
         "cost": {"input_rate": 0.000002, "cached_input_rate": 0.0000005, "output_rate": 0.00001},
     },
     {"model": HERE + "other_model", "cost": {"input_rate": 0.000002, "output_rate": 0.00001}},
@@ -115,6 +116,7 @@ SAMPLES: Final[Mapping[tuple[str, str], tuple[Any, ...]]] = {
     ("agent", "system_prompt"): ("You are {role}, and want to {goal}: {topic}.", ""),
     ("agent", "rate_limit"): _RATES,
     ("agent", "max_retries"): (0, 4),
+    ("agent", "max_retry_wait"): (15, 2.5),
     ("agent", "llm_timeout"): (45, 12.5, None),
     ("task", "expected_output"): ("Words on {topic}",),
     ("task", "prompt"): ("Say what {topic} is:\n\n{context}\n{revision}",),
@@ -138,6 +140,7 @@ SAMPLES: Final[Mapping[tuple[str, str], tuple[Any, ...]]] = {
     ("task", "output_guardrails"): _GUARDRAILS,
     ("task", "max_guardrail_retries"): (2,),
     ("task", "max_retries"): (0, 2),
+    ("task", "max_retry_wait"): (15, 2.5),
     ("task", "review"): (
         *("before", "during", "after"),
         {"timing": "after", "timeout": 45, "on_timeout": "continue"},

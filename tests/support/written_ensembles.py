@@ -164,7 +164,7 @@ MODELS: Final = st.sampled_from(
         {"model": "local", "temperature": 0.5, "seed": 3},
         {"model": "m", "base_url": "http://localhost:1/v1", "api_key_env": "MY_KEY", "max_tokens": 9, "top_p": 0.5},
         {"model": "local", "stop": ["END", "yes"], "extra_body": {"a": [1, {"b": None}]}, "reasoning_effort": "low"},
-        {"model": "local", "schema_mode": "prompt"},
+        {"model": "local", "schema_mode": "prompt", "max_retry_wait": 20},
     ]
 )
 RATES: Final = st.one_of(

@@ -167,6 +167,9 @@ AGENT_WORDS: Final[Words] = {
     "max_retries": Word(
         ValueKind.WHOLE, "tries again after a passing failure of the model", familiar=("max_retry_limit",)
     ),
+    "max_retry_wait": Word(
+        ValueKind.SECONDS, "the longest wait before that; a server that asks for a longer one is not asked again"
+    ),
     "llm_timeout": Word(ValueKind.SECONDS, "for one model request; null is no limit", is_nullable=True),
 }
 TASK_WORDS: Final[Words] = {
@@ -225,6 +228,7 @@ TASK_WORDS: Final[Words] = {
         ValueKind.WHOLE,
         "tries again after a passing failure of the model, in place of the agent's; of a handler, after any exception",
     ),
+    "max_retry_wait": Word(ValueKind.SECONDS, "the longest wait before that, in place of the agent's"),
     "review": Word(ValueKind.REVIEW, "when a person is asked: before, during or after it", familiar=("human_input",)),
     "memory": Word(ValueKind.MEMORIES, "what it reads before and writes after"),
     "history": Word(ValueKind.TEXT, "how much of an earlier conversation is sent, in place of its agent's"),
@@ -375,6 +379,7 @@ MODEL_WORDS: Final[Words] = {
     "schema_mode": Word(
         ValueKind.CHOICE, "how it is told of output types: auto, native, or prompt", choices=SCHEMA_MODES
     ),
+    "max_retry_wait": Word(ValueKind.SECONDS, "the longest wait before it is asked again, where no agent or task says"),
 }
 
 

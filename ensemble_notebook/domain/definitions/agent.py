@@ -55,6 +55,11 @@ def find_llm_fault(value: Any) -> str | None:
     return f"must be a LangChain chat model or a spec text such as 'local' or 'openai:NAME', got {type(value).__name__}"
 
 
+MAX_RETRY_WAIT: Final = "max_retry_wait"
+"""The field of agents, tasks and model specs that says how long a wait before a retry may be."""
+USUAL_RETRY_WAIT_S: Final = 60.0
+
+
 def get_core_llm(llm: Any) -> Any:
     """The model object in a mapping, which has nothing but its price beside it; every other model as it is."""
     model = llm.get("model") if isinstance(llm, Mapping) else None
@@ -103,6 +108,8 @@ class Agent(Definition):
         rate_limit: limits the model requests of this agent: a `RateLimit`, ``"60/min"``, or a mapping of its fields;
             None: no limit of its own.
         max_retries: how often a model request is retried after a transient failure, at least 0.
+        max_retry_wait: the most seconds that are waited before such a retry. Where the server asks to wait for longer,
+            there is none: the fallback takes over, or the task fails. None: what the spec of the model says, else 60.
         llm_timeout: seconds that one model request may take; None: no limit.
 
     Raises:
@@ -122,6 +129,7 @@ class Agent(Definition):
     history: str | None = None
     rate_limit: Converted[RateLimit | None, AnyRateLimit | None] = converted(default=None)
     max_retries: int = 2
+    max_retry_wait: float | None = None
     llm_timeout: float | None = 60.0
 
     def __post_init__(self) -> None:
@@ -142,7 +150,19 @@ class Agent(Definition):
         self._check_history()
         normalize_rate_limit(self)
         self._require_integer("max_retries", least=0)
+        self._check_optional_seconds("max_retry_wait")
         self._check_optional_seconds("llm_timeout")
+
+    def find_max_retry_wait(self, llm: Any, task_wait_s: float | None = None) -> float:
+        """The most seconds that are waited before a retry, when it works with a model: the nearest word on it counts.
+
+        Args:
+            llm: the model object or spec.
+            task_wait_s: what the task says.
+        """
+        of_model = llm.get(MAX_RETRY_WAIT) if isinstance(llm, Mapping) else None
+        said = (task_wait_s, self.max_retry_wait, of_model, USUAL_RETRY_WAIT_S)
+        return next(float(each) for each in said if each is not None)
 
     def _check_llm(self) -> None:
         if self.llm is INHERIT:

@@ -112,11 +112,13 @@ def _join_timings(reviews: Sequence[Review]) -> str:
     return ", ".join(each.timing.value for each in reviews)
 
 
+_RETRIES: Final = ("max_retries", "max_retry_wait")
 _WHY_NOT: Final = {
     "prompt": "no model is sent one for it, since the ensemble's tasks have their own.",
     "handler": "the one or the other does it.",
     "output_type": "its output is that of the ensemble's final task, which may have a type.",
     "max_retries": "its tasks have retries of their own.",
+    "max_retry_wait": "its tasks have retries of their own.",
 }
 
 InputGuardrail = Callable[[TaskInput], GuardrailReturn]
@@ -141,6 +143,7 @@ class SharedTaskFields(TypedDict, total=False):
     output_type: type[Any] | Mapping[str, Any] | None
     max_output_retries: int
     max_retries: int | None
+    max_retry_wait: float | None
     max_guardrail_retries: int
     when: Sequence[AnyCondition] | AnyCondition | None
     fallback: Agent | Mapping[str, Any] | None
@@ -206,6 +209,7 @@ class Task(ConditionSource):
             None: no limit of its own.
         max_retries: replaces the agent's `max_retries`. With a handler: how often it is retried after an exception
             other than an `EnsembleError`; None: never.
+        max_retry_wait: the most seconds that are waited before a retry, in place of the agent's `max_retry_wait`.
         max_guardrail_retries: how often an output guardrail's objection is sent back to the agent before the task
             fails.
         reuse: ``"auto"``, or ``"never"`` for a task with side effects, which then runs even where a run reuses outputs.
@@ -252,6 +256,7 @@ class Task(ConditionSource):
         default=None, metadata=shown(RateLimit.describe)
     )
     max_retries: int | None = field(default=None, metadata=shown())
+    max_retry_wait: float | None = field(default=None, metadata=shown("{:g} s".format))
     max_guardrail_retries: int = field(default=0, metadata=shown())
     reuse: Converted[ReuseMode, ReuseModeName | ReuseMode] = converted(
         default=ReuseMode.AUTO, metadata=shown(lambda mode: mode.value)
@@ -393,6 +398,7 @@ class Task(ConditionSource):
     def _check_retries(self) -> None:
         if self.max_retries is not None:
             self._require_integer("max_retries", least=0)
+        self._check_optional_seconds("max_retry_wait")
         self._require_integer("max_guardrail_retries", least=0)
         if self.max_guardrail_retries and not self.has_agent:
             who = "a handler" if self.ensemble is None else "an ensemble"
@@ -431,7 +437,8 @@ class Task(ConditionSource):
             return
         if not is_ensemble(self.ensemble):
             raise self._refuse("ensemble", f"Task ensemble must be an Ensemble, got {type(self.ensemble).__name__}.")
-        for name in ("prompt", "agent", "handler", "llm", "tools", "rate_limit", "output_type", "max_retries"):
+        alone = ("prompt", "agent", "handler", "llm", "tools", "rate_limit", "output_type", *_RETRIES)
+        for name in alone:
             if getattr(self, name) not in (None, ()):
                 message = (
                     f"A task has an ensemble or {name}, not both: {_WHY_NOT.get(name, 'the ensemble has its own.')}"

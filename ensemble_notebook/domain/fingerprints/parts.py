@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.agent import MAX_RETRY_WAIT, Agent
 from ensemble_notebook.domain.definitions.limits import COST
 from ensemble_notebook.domain.definitions.tool import ToolSource, list_tool_names
 from ensemble_notebook.domain.fingerprints.code_content import is_installed
@@ -176,7 +176,7 @@ def _holds_code(node: ContentNode) -> bool:
     return node.content is not None and (node.content.is_code or callable(node.subject))
 
 
-_UNCOUNTED: Final = ("api_key_env", COST)
+_UNCOUNTED: Final = ("api_key_env", COST, MAX_RETRY_WAIT)
 _NAMES: Final = ("model", "model_name", "model_id", "deployment_name")
 
 

@@ -163,7 +163,17 @@ _UNCOUNTED_OF_MODELS: Final = frozenset(
 # What definitions say of how and when something runs; not of what it does.
 _UNCOUNTED_OF_DEFINITIONS: Final = frozenset(
     {"budget", "capture_mode", "cost", "fallback_is_warning", "listeners", "llm_timeout", "max_concurrency"}
-    | {"max_retries", "name", "rate_limit", "review", "review_handler", "review_policy", "timeout", "trace_exporter"}
+    | {
+        "max_retries",
+        "max_retry_wait",
+        "name",
+        "rate_limit",
+        "review",
+        "review_handler",
+        "review_policy",
+        "timeout",
+        "trace_exporter",
+    }
     | {"verbose"}
 )
 

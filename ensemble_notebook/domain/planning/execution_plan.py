@@ -51,8 +51,9 @@ class PlannedTask(Record):
     `when` are its conditions in words, such as ``triage contains 'urgent'``; it runs when any of them holds.
     `settings` are the fields of the task that are shown as they were declared, where they differ from their defaults:
     trace and timeline take them from here. `max_retries` is how often each of its model requests may be sent again, or
-    its handler tried again; None in files of older versions. `for_each` is where the items come from that it runs for,
-    in words, and None where it runs once; `item_count` is how many there are, None as long as nobody knows.
+    its handler tried again, and `max_retry_wait` the most seconds before that; None in files of older versions.
+    `for_each` is where the items come from that it runs for, in words, and None where it runs once; `item_count` is how
+    many there are, None as long as nobody knows.
     `nested` is the plan of the ensemble that does it. `prompt` is the task's own, with its places as they
     are written. `is_named`: somebody chose its name; None in files of older versions. `managed` are the tasks that it
     sees to, as written, where it is that of a manager.
@@ -69,6 +70,7 @@ class PlannedTask(Record):
     expected_output: str = ""
     settings: Mapping[str, PlainValue] = field(default_factory=dict)
     max_retries: int | None = None
+    max_retry_wait: float | None = None
     for_each: str | None = None
     item_count: int | None = None
     nested: ExecutionPlan | None = None
@@ -165,6 +167,7 @@ def _task_to_plain(task: PlannedTask) -> dict[str, Any]:
         "llm": task.llm,
         "when": list(task.when),
         "max_retries": task.max_retries,
+        "max_retry_wait": task.max_retry_wait,
         "for_each": task.for_each,
         "item_count": task.item_count,
         "settings": dict(task.settings),
@@ -361,6 +364,11 @@ def _find_max_retries(node: TaskNode) -> int:
     return 0 if node.agent is None else node.agent.max_retries
 
 
+def _find_max_retry_wait(node: TaskNode) -> float | None:
+    wait_s = node.task.max_retry_wait
+    return wait_s if node.agent is None else node.agent.find_max_retry_wait(node.llm, wait_s)
+
+
 def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any], items: KnownItems) -> PlannedTask:
     source = _describe_item_source(node, graph)
     description, expected_output = _find_texts(node)
@@ -376,6 +384,7 @@ def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any], items: K
         expected_output=render(expected_output, inputs),
         settings=_list_settings(node, graph, source),
         max_retries=_find_max_retries(node),
+        max_retry_wait=_find_max_retry_wait(node),
         for_each=source,
         item_count=len(items[node.index]) if node.index in items else None,
         nested=_plan_nested(node, inputs),

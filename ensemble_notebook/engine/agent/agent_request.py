@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S, Agent
 from ensemble_notebook.domain.definitions.amounts import HistoryLimit
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, RateLimit
 from ensemble_notebook.domain.outputs.conversation import Messages, ShortenedHistory, ToolCall, guess_tokens
@@ -37,6 +37,7 @@ class AgentRequest:
         output_format: what the reply must be readable as; None for any text.
         max_output_retries: corrections of a reply that is not.
         max_retries: of a request that fails transiently, in place of the agent's; None: the agent's.
+        max_retry_wait_s: the longest wait before one of these.
         rate_limits: those of the task. The agent's own are read from the agent.
         approve: looks at each tool call in its span, and gives the call to make, which may be another one, or an
             answer instead; None lets all calls pass.
@@ -61,6 +62,7 @@ class AgentRequest:
     output_format: OutputFormat | None = None
     max_output_retries: int = 0
     max_retries: int | None = None
+    max_retry_wait_s: float = USUAL_RETRY_WAIT_S
     rate_limits: tuple[RateLimit, ...] = ()
     approve: ToolGate | None = None
     ask_again: RepeatGate | None = None

@@ -173,6 +173,7 @@ class AgentRunner:
             streams=self._streams,
             draw=self._draw,
             max_retries=request.max_retries,
+            max_retry_wait_s=request.max_retry_wait_s,
             limits=limits,
             rates=request.rates,
             uncounted_models=self._uncounted_models,

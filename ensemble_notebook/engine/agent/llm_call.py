@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S, Agent
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.events import (
@@ -50,6 +50,7 @@ class LlmCaller:
         streams: whether replies are streamed.
         draw: gives a random number from 0 to 1, for the waits between requests.
         max_retries: in place of the agent's; None: the agent's.
+        max_retry_wait_s: the longest wait before a request is sent again.
         limits: of requests; without, a request is never held up.
         rates: what the model costs; None: by the public price list.
         uncounted_models: the names of the models whose usage could not be read, which is warned of once. Shared
@@ -68,6 +69,7 @@ class LlmCaller:
         streams: bool,
         draw: Callable[[], float],
         max_retries: int | None = None,
+        max_retry_wait_s: float = USUAL_RETRY_WAIT_S,
         limits: RequestLimits | None = None,
         rates: CostConfiguration | None = None,
         uncounted_models: set[str] | None = None,
@@ -78,6 +80,7 @@ class LlmCaller:
         self._streams = streams
         self._draw = draw
         self._max_retries = agent.max_retries if max_retries is None else max_retries
+        self._max_retry_wait_s = max_retry_wait_s
         self._limits = limits or RequestLimits()
         self._rates = rates
         self.output_limit: int | None = None
@@ -173,7 +176,7 @@ class LlmCaller:
                 return await self._send_attempt(conversation, span.child(), attempt, tokens, admission)
             except Exception as error:
                 fault = self._classify(error)
-                delay = compute_retry_delay(fault, attempt, self._max_retries, self._draw())
+                delay = compute_retry_delay(fault, attempt, self._max_retries, self._draw(), self._max_retry_wait_s)
                 if delay is None:
                     raise self._make_final_error(fault, error, attempt) from error
                 span.emit(LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
@@ -251,6 +254,11 @@ class LlmCaller:
         if reason == type(error).__name__:  # the name of a class alone says too little
             reason = summarize_error(error)
         advice = f" {fault.advice}" if fault.advice else ""
+        if (asked_s := fault.retry_after_s or 0.0) > self._max_retry_wait_s:
+            advice += (
+                f" It asks to wait for {asked_s:,.1f} s, longer than max_retry_wait, which is "
+                f"{self._max_retry_wait_s:,.1f} s."
+            )
         return AgentExecutionError(
             f"Agent {self._agent.role!r} got no reply from {self._port.name}{tries}: {reason.rstrip('.')}.{advice}",
             agent_role=self._agent.role,
@@ -280,21 +288,27 @@ LONGEST_WAIT_S: Final = 10.0
 LARGEST_EXTRA: Final = 0.25
 
 
-def compute_retry_delay(fault: Fault, attempt: int, max_retries: int, draw: float) -> float | None:
+def compute_retry_delay(
+    fault: Fault, attempt: int, max_retries: int, draw: float, max_wait_s: float = USUAL_RETRY_WAIT_S
+) -> float | None:
     """Seconds to wait after request number `attempt` (from 1) failed, or None when it was the last.
+
+    A server that asks for a longer wait than there may be is not asked again: neither before its time nor after it.
 
     Args:
         fault: what the failure means.
         attempt: how many requests have failed.
         max_retries: how many more there may be.
         draw: as of `compute_backoff`.
+        max_wait_s: how long a wait may be.
     """
-    if not fault.is_transient or attempt > max_retries:
+    asked_s = fault.retry_after_s or 0.0
+    if not fault.is_transient or attempt > max_retries or asked_s > max_wait_s:
         return None
-    return compute_backoff(attempt, draw, least=fault.retry_after_s or 0.0)
+    return compute_backoff(attempt, draw, least=asked_s, most=max_wait_s)
 
 
-def compute_backoff(attempt: int, draw: float, least: float = 0.0) -> float:
+def compute_backoff(attempt: int, draw: float, least: float = 0.0, most: float = USUAL_RETRY_WAIT_S) -> float:
     """Seconds to wait after attempt number `attempt` (from 1): 1, 2, 4 ..., at most 10, or `least` where it is longer.
 
     Up to a quarter more comes on top, after the cap and after what a server asks for: tasks that were refused together
@@ -304,6 +318,7 @@ def compute_backoff(attempt: int, draw: float, least: float = 0.0) -> float:
         attempt: how many have failed.
         draw: a random number from 0 to 1, which says how much more.
         least: what the server asks for.
+        most: how long a wait may be.
     """
     backoff = LONGEST_WAIT_S if attempt > 4 else 2.0 ** (attempt - 1)
-    return max(backoff, least) * (1 + LARGEST_EXTRA * draw)
+    return min(max(backoff, least) * (1 + LARGEST_EXTRA * draw), most)

@@ -428,6 +428,7 @@ def _make_request(task: DelegatedTask, span: SpanEmitter) -> AgentRequest:
         engine_tools=task.engine_tools,
         output_format=output_format,
         max_output_retries=request.max_output_retries,
+        max_retry_wait_s=agent.find_max_retry_wait(task.member.llm),
         rates=task.member.rates,
         rate_limits=task.rate_limits,
         approve=task.approve,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.definitions.nested_ensemble import NestedOutput, fill_inputs, find_final_output
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE
@@ -57,7 +58,7 @@ async def run_handler(
         except Exception as error:
             if attempt > max_retries:
                 raise
-            delay_s = compute_backoff(attempt, draw())
+            delay_s = compute_backoff(attempt, draw(), most=node.task.max_retry_wait or USUAL_RETRY_WAIT_S)
             work.try_again(error, delay_s)
         else:
             break

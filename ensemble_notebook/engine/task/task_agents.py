@@ -166,6 +166,7 @@ class TaskRequestBuilder:
         system_prompt, sections = await self._write_prompts(work, agent)
         taken_s = work.span.stream.offset_s() - began_s
         history = self._spec.find_history(task, agent)
+        llm = node.fallback_llm if is_fallback else node.llm
         tools = (*agent.tools, *task.tools)
         engine_tools = [*self._gates.make_tools(node, agent, tools)]
         if self._delegation_tools is not None:
@@ -189,6 +190,7 @@ class TaskRequestBuilder:
             output_format=None if task.output_type is None else get_output_format(task.output_type),
             max_output_retries=task.max_output_retries,
             max_retries=task.max_retries,
+            max_retry_wait_s=agent.find_max_retry_wait(llm, task.max_retry_wait),
             rate_limits=() if task.rate_limit is None else (task.rate_limit,),
             approve=self._gates.make_tool_gate(node, agent),
             ask_again=self._gates.make_repeat_gate(node, agent),
@@ -197,7 +199,7 @@ class TaskRequestBuilder:
             is_fallback=is_fallback,
             earlier=earlier,
             history=None if history is None else read_history(history),
-            count_tokens=_find_token_counter(node.fallback_llm if is_fallback else node.llm),
+            count_tokens=_find_token_counter(llm),
             rates=node.fallback_rates if is_fallback else node.rates,
         )
 

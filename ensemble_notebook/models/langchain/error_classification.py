@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import Any, Final
@@ -37,8 +37,6 @@ _NEVER_SENT: Final = re.compile(
     r"ConnectError|ConnectTimeout|PoolTimeout|ConnectionRefused|gaierror|ClientConnectorError"
 )
 _NO_CREDIT: Final = re.compile(r"insufficient_quota|billing|credit balance|payment required", re.IGNORECASE)
-# Google's words for a limit that is over soon send to the billing page, too.
-_OVER_SOON: Final = re.compile(r"RetryInfo|retryDelay|retry in \d")
 _NO_CREDIT_ADVICE: Final = "The account has no credit left: see the provider's billing page."
 _BUSY: Final = re.compile(r"rate.?limit|overloaded|server_error|unavailable|timed? ?out", re.IGNORECASE)
 _TOO_LONG: Final = re.compile(r"context.?(?:length|size|window)|too many tokens|prompt is too long", re.IGNORECASE)
@@ -57,7 +55,7 @@ def classify_error(
         error: with its causes.
         key_variable: the environment variable that the key came from, for the advice.
         advice: what to do about a status, where the spec of the model knows better.
-        now: what an HTTP date in ``Retry-After`` counts from; the present, when left out.
+        now: what a date at which the server will serve again counts from; the present, when left out.
     """
     if isinstance(error, EnsembleError):
         return Fault(reason=type(error).__name__, is_transient=False)
@@ -75,7 +73,11 @@ def classify_error(
         return Fault(reason="malformed reply", is_transient=False, advice=_describe_malformed_reply(said))
     if body := _find_body(error):
         is_busy = _BUSY.search(str(body)) is not None
-        return Fault(reason=_find_code(body) or "error", is_transient=is_busy, advice=_quote_server("", error) or None)
+        now = now or datetime.now(UTC)
+        wait_s = _find_said_wait(error, now) if is_busy else None
+        told = _add_time(_quote_server("", error), wait_s, now)
+        reason = _find_code(body) or "error"
+        return Fault(reason=reason, is_transient=is_busy, retry_after_s=wait_s, advice=told or None)
     return Fault(reason=type(error).__name__, is_transient=False)
 
 
@@ -83,16 +85,20 @@ def _classify_refusal(
     error: BaseException, status: int, key_variable: str | None, known: str | None, now: datetime
 ) -> Fault:
     """Classify the answer of a server whose status is an error."""
-    said = f"{_find_code(_find_body(error))} {error}"
-    has_no_credit = status in (402, 429) and _NO_CREDIT.search(said) is not None and not _OVER_SOON.search(said)
+    code = _find_code(_find_body(error))
+    said = f"{code} {error}"
+    has_no_credit = status in (402, 429) and _NO_CREDIT.search(said) is not None
+    # Google's words for a limit that is over soon send to the billing page, too.
+    has_no_credit = has_no_credit and (code == "insufficient_quota" or _find_said_wait(error, now) is None)
     advice = _NO_CREDIT_ADVICE if has_no_credit else known or _find_advice(status, said, key_variable)
     is_transient = (status in _TRANSIENT or status >= 500) and not has_no_credit
+    wait_s = _find_wait(error, status, now) if is_transient else None
     return Fault(
         reason=str(status),
         is_transient=is_transient,
-        retry_after_s=_find_retry_after(error, now) if is_transient else None,
+        retry_after_s=wait_s,
         usage=_UNKNOWN if status in _MAYBE_PAID else NO_USAGE,
-        advice=_quote_server(advice, error),
+        advice=_add_time(_quote_server(advice, error), wait_s, now),
     )
 
 
@@ -164,12 +170,16 @@ def _quote_server(advice: str, error: BaseException) -> str:
 
 def _find_server_words(error: BaseException) -> str:
     """Find what a server said by an error, on one line, masked and cut; empty where it said nothing."""
+    words = mask(next((words for each in _list_bodies(error) if (words := _find_words(each))), ""))
+    return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]}..."
+
+
+def _list_bodies(error: BaseException) -> list[Any]:
+    """List what may be the body of a reply, wherever its client has put it."""
     said = [getattr(error, "body", None)]
     with suppress(Exception):  # a response that nobody has read, or somebody's property
         said.append(getattr(getattr(error, "response", None), "text", None))
-    said += [each for each in error.args[:1] if isinstance(each, Mapping)]
-    words = mask(next((words for each in said if (words := _find_words(each))), ""))
-    return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]}..."
+    return [*said, *(each for each in (*error.args[:1], getattr(error, "details", None)) if isinstance(each, Mapping))]
 
 
 def _find_words(said: Any, depth: int = 0) -> str | None:
@@ -222,31 +232,138 @@ def _to_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _find_retry_after(error: BaseException, now: datetime) -> float | None:
-    """Find the seconds to wait, as the server asked: milliseconds, seconds or an HTTP date."""
-    for each in _iterate_causes(error):
-        if (wait := _to_seconds(getattr(each, "retry_after", None))) is not None:
+# --- When a server will serve again, wherever and in whatever form it says so -----------------------------------------
+#
+# The header that is for it comes first, in milliseconds, in seconds or as a date, then what the body says, as a field
+# or in words. The headers that tell of a limit in general come last, since some servers tell by them when all of a
+# limit is free again, which is later. Sources: RFC 9110, 10.2.3; google.rpc.RetryInfo; what OpenAI, Azure, Groq,
+# OpenRouter and Hugging Face document of their own.
+
+
+_UNITS_S: Final = {
+    **dict.fromkeys(("ns", "nanoseconds"), 1e-9),
+    **dict.fromkeys(("us", "\u00b5s", "microseconds"), 1e-6),
+    **dict.fromkeys(("ms", "millis", "millisecond", "milliseconds"), 1e-3),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86_400.0),
+}
+_AMOUNT: Final = re.compile(r"(\d{1,15}(?:\.\d{1,20})?)\s?([a-z\u00b5]{1,12})(?:,?\s?(?:and\s)?(?=\d))?", re.IGNORECASE)
+_WAIT_IN_WORDS: Final = re.compile(
+    r"(?:try|retry|retrying|wait)(?: again| your request| the request)?(?: in| after| for)?:? (?:about |~)?(?=\d)"
+    r"|retry_?delay\W{1,6}(?:seconds\W{1,3})?(?=\d)",
+    re.IGNORECASE,
+)
+_WAIT_FIELD: Final = re.compile(r"retry_?(?:delay|after)(?:_?(ms|s|sec|seconds))?|estimated_time", re.IGNORECASE)
+# No wait has so many seconds: it is a time since 1970, in seconds or milliseconds.
+_LEAST_TIMESTAMP: Final = 1e9
+_LEAST_TIMESTAMP_MS: Final = 1e12
+# Below this, nobody needs to be told the time of day.
+_LONG_S: Final = 60.0
+
+
+def _add_time(advice: str, wait_s: float | None, now: datetime) -> str:
+    """Add at what time the server will serve again, where that is not soon."""
+    if wait_s is None or wait_s < _LONG_S:
+        return advice
+    try:
+        again = now + timedelta(seconds=wait_s)
+    except OverflowError:
+        return advice
+    return f"{advice} The server will serve again at {again:%Y-%m-%d %H:%M} UTC.".lstrip()
+
+
+def _find_wait(error: BaseException, status: int, now: datetime) -> float | None:
+    """Find the seconds to wait, as the server asks; None where it does not say."""
+    headers = [_read_headers(each) for each in _iterate_causes(error)]
+    own = [_read_wait(getattr(each, "retry_after", None), now) for each in _iterate_causes(error)]
+    asked = [*own, *(_read_retry_after(each, now) for each in headers)]
+    if (wait := next((each for each in asked if each is not None), None)) is not None:
+        return wait
+    if (wait := _find_said_wait(error, now)) is not None or status != 429:
+        return wait
+    return next((wait for each in headers if (wait := _find_reset(each, now)) is not None), None)
+
+
+def _find_said_wait(error: BaseException, now: datetime) -> float | None:
+    """Find the wait in what a server says beside its status: a field of its JSON, or its words; the longer of both."""
+    causes = list(_iterate_causes(error))
+    waits = [_find_wait_field(body, now) for each in causes for body in _list_bodies(each)]
+    texts = [str(each)[:_LONGEST_BODY] for each in causes]
+    texts += [_find_words(body) or "" for each in causes for body in _list_bodies(each)]
+    for text in texts:
+        waits += [_sum_amounts(text[said.end() :]) for said in _WAIT_IN_WORDS.finditer(text)]
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _find_wait_field(said: Any, now: datetime, depth: int = 0) -> float | None:
+    if isinstance(said, str) and said.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            said = read_json(said[:_LONGEST_BODY])
+    if depth > _DEEPEST or not isinstance(said, Mapping | list):
+        return None
+    if isinstance(said, list):
+        waits = (_find_wait_field(each, now, depth + 1) for each in said)
+        return next((wait for wait in waits if wait is not None), None)
+    for name, value in said.items():
+        if (field := _WAIT_FIELD.fullmatch(str(name))) and (wait := _read_wait(value, now)) is not None:
+            return wait / 1000 if field[1] == "ms" else wait
+    if isinstance(headers := said.get("headers"), Mapping):  # those of an upstream server
+        lower = {str(name).lower(): value for name, value in headers.items()}
+        if (wait := _read_retry_after(lower, now)) is not None or (wait := _find_reset(lower, now)) is not None:
             return wait
-        headers = getattr(getattr(each, "response", None), "headers", None)
-        if headers is None:
-            continue
-        if (wait := _to_seconds(headers.get("retry-after-ms"))) is not None:
-            return wait / 1000
-        said = headers.get("retry-after")
-        if (wait := _to_seconds(said)) is not None:
-            return wait
-        if said:
-            try:
-                return max(0.0, (parsedate_to_datetime(said) - now).total_seconds())
-            except (TypeError, ValueError):
-                return None
+    return _find_wait_field(list(said.values()), now, depth + 1)
+
+
+def _read_headers(error: BaseException) -> dict[str, Any]:
+    """Read the headers of the reply that an error stands for, names in lower case."""
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):  # botocore
+        headers = _to_mapping(response.get("ResponseMetadata")).get("HTTPHeaders")
+    else:
+        headers = getattr(response, "headers", None)
+    with suppress(Exception):  # whatever a foreign error has there
+        return {str(name).lower(): value for name, value in headers.items()}  # type: ignore[union-attr]
+    return {}
+
+
+def _read_retry_after(headers: Mapping[str, Any], now: datetime) -> float | None:
+    wait_ms = _read_wait(headers.get("retry-after-ms"), now)
+    return _read_wait(headers.get("retry-after"), now) if wait_ms is None else wait_ms / 1000
+
+
+def _find_reset(headers: Mapping[str, Any], now: datetime) -> float | None:
+    """Find when the limits of which nothing is left are free again; without word of what is left, when all are."""
+    names = [name for name in headers if "ratelimit" in name and "reset" in name]
+    waits = {name: wait for name in names if (wait := _read_wait(headers[name], now)) is not None}
+    used_up = [wait for name, wait in waits.items() if str(headers.get(name.replace("reset", "remaining"))) == "0"]
+    return max(used_up or waits.values(), default=None)
+
+
+def _read_wait(said: Any, now: datetime) -> float | None:
+    """Read a finite number of seconds >= 0, a duration such as ``1m2.5s``, or a time; None where it is neither."""
+    if isinstance(said, Mapping):  # protobuf's, as JSON of its fields
+        said = said.get("seconds")
+    text = str(said).strip()
+    with suppress(ValueError):
+        number = float(text)
+        if number >= _LEAST_TIMESTAMP:
+            number = max(0.0, number / (1000 if number >= _LEAST_TIMESTAMP_MS else 1) - now.timestamp())
+        return number if 0 <= number < float("inf") else None
+    if (seconds := _sum_amounts(text, is_all=True)) is not None:
+        return seconds
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(TypeError, ValueError):
+            time = read(text)
+            return max(0.0, (time.replace(tzinfo=time.tzinfo or UTC) - now).total_seconds())
     return None
 
 
-def _to_seconds(text: object) -> float | None:
-    """Convert a text to a finite number >= 0; None where it is none."""
-    try:
-        number = float(str(text))
-    except ValueError:
-        return None
-    return number if 0 <= number < float("inf") else None
+def _sum_amounts(text: str, *, is_all: bool = False) -> float | None:
+    """Add up the amounts of time at the beginning of a text, or in all of it: ``1m2.5s``, ``2 minutes and 5 s``."""
+    seconds, end = None, 0
+    while (amount := _AMOUNT.match(text, end)) and (unit_s := _UNITS_S.get(amount[2].lower())):
+        seconds = (seconds or 0.0) + float(amount[1]) * unit_s
+        end = amount.end()
+    return None if is_all and end < len(text) else seconds

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
-from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S, Agent
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, format_percent, pluralize
 from ensemble_notebook.notebook.picture.chart_lines import (
@@ -329,6 +329,8 @@ def _make_planned_line(task: PlannedTask, bar: tuple[BarPiece, ...]) -> ChartLin
     said: dict[str, Any] = {"when": " or ".join(task.when)} if task.when else {}
     if task.max_retries not in (None, 0 if task.llm is None else _USUAL_RETRIES):
         said["max_retries"] = task.max_retries  # of its agent, or its own
+    if task.max_retry_wait not in (None, USUAL_RETRY_WAIT_S):
+        said["max_retry_wait"] = f"{task.max_retry_wait:g} s"
     cells = (", ".join(task.context), task.llm or "", _join_settings({**said, **task.settings}))
     depth = 0 if task.phase is None else 1
     name = f"{task.name} {task.times}".rstrip()

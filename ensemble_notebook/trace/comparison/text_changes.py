@@ -267,6 +267,7 @@ def _list_fields(task: PlannedTask, *, has_texts: bool) -> Mapping[str, Any]:
         "context": task.context,
         "after": tuple(name for name in task.depends_on if name not in task.context),
         "max_retries": task.max_retries,
+        "max_retry_wait": task.max_retry_wait,
         **task.settings,
     }
 
