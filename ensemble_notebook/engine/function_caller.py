@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from queue import SimpleQueue
 from typing import Any, Final, Protocol, TypeVar
 
@@ -42,6 +42,8 @@ class FunctionCaller:
     ) -> Coroutine[Any, Any, Any]:
         """The result of ``function(*args)``, awaited if it is awaitable; with the `RunContext` if it asks for it.
 
+        A generator, or any other iterator, is run to its end: texts are joined, other things are a list.
+
         Args:
             label: what it is called where it is told that it still runs.
             function: of the user.
@@ -54,7 +56,7 @@ class FunctionCaller:
         """
         function = give_context(function)
         if is_async(function):
-            return call_safely(function, *args)
+            return call_safely(_call_async, function, *args)
         return self._call_on_thread(label, function, args, timer, on_left)
 
     def list_abandoned(self) -> list[str]:
@@ -77,16 +79,57 @@ class FunctionCaller:
         if self._threads is None:
             self._threads = ThreadPool()
         if timer is not None:
-            result = await _call_timed(self._threads, label, function, args, timer)
+            result = await _call_timed(self._threads, label, _call_whole, (function, *args), timer)
         else:
-            call = self._threads.call(label, function, args)
+            call = self._threads.call(label, _call_whole, (function, *args))
             try:
                 result = await call
             except asyncio.CancelledError:
                 if on_left is not None:
                     on_left(call)
                 raise
-        return await call_safely(lambda: result) if inspect.isawaitable(result) else result
+        return await call_safely(_await_whole, result) if is_unfinished(result) else result
+
+
+async def _call_async(function: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+    return await _await_whole(await function(*args))
+
+
+async def _await_whole(result: Any) -> Any:
+    """What a function gave, once nothing of it is to come."""
+    if inspect.isawaitable(result):
+        result = await result
+    if isinstance(result, AsyncIterator):
+        return _join([each async for each in result])
+    return _read_whole(result)
+
+
+def is_unfinished(result: Any) -> bool:
+    """Whether the loop has to wait for what a function gave."""
+    return inspect.isawaitable(result) or isinstance(result, AsyncIterator)
+
+
+def _call_whole(function: Callable[..., Any], *args: Any) -> Any:
+    return _read_whole(function(*args))
+
+
+def _read_whole(result: Any) -> Any:
+    """What a function gave, with all that it yields; where that is nothing, what it returns in the end."""
+    if not isinstance(result, Iterator):
+        return result
+    items: list[Any] = []
+    while True:
+        try:
+            items.append(next(result))
+        except StopIteration as end:
+            return _join(items) if items else end.value
+
+
+def _join(items: list[Any]) -> Any:
+    """What was yielded: texts as one, and other things as they came; None for nothing."""
+    if not items:
+        return None
+    return "".join(items) if all(isinstance(each, str) for each in items) else items
 
 
 async def _call_timed(

@@ -41,6 +41,7 @@ _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret|cookie|password|crede
 _NAMED: Final = re.compile(r"(-*[\w-]+(?:=|:\s*))(\S.*)", re.DOTALL)
 # The same inside an argument that is a command itself: ``sh -c 'serve --token X'``.
 _NAMED_INSIDE: Final = re.compile(r"""(?<![\w-])((?:[\w-]+\s*[=:]|--?[\w-]+\s)\s*["']?)([^\s"']+)""")
+_TASK_ONLY: Final = "is run as a task of MCP alone (taskSupport), which nothing here does"
 _CONNECTION_CLOSED: Final = -32000
 """The code of an error of `mcp` for a server that is gone."""
 
@@ -189,7 +190,7 @@ class McpToolbox(ToolSource):
             tools: all of them.
 
         Raises:
-            EnsembleError: the server has no tool of one of its names.
+            EnsembleError: the server has no tool of one of its names, or one that can't be called.
         """
         by_name = {each.source_name: each for each in tools}
         for name in self.names:
@@ -197,6 +198,8 @@ class McpToolbox(ToolSource):
                 there = ", ".join(by_name) or "none"
                 hint = did_you_mean(name, by_name)
                 raise EnsembleError(f"{self._start_sentence()} has no tool {name!r}.{hint} Its tools: {there}.")
+            if fault := by_name[name].fault:
+                raise EnsembleError(f"The tool {name!r} of {self.label} {fault}.")
         return tuple(by_name[name] for name in self.names) if self.names else tuple(tools)
 
     def _start_sentence(self) -> str:
@@ -368,6 +371,7 @@ class McpSession:
             description=listed.description or listed.title or "",
             parameters=listed.input_schema or {"type": "object", "properties": {}},
             call=call,
+            fault=_TASK_ONLY if listed.execution and listed.execution.task_support == "required" else "",
         )
 
     async def _call(self, name: str, arguments: dict[str, Any], ask: Ask) -> ToolResult:

@@ -44,8 +44,8 @@ SERVERS = Path(__file__).parents[1] / "support" / "mcp_servers"
 CALCULATOR = ["python", str(SERVERS / "calculator.py")]
 
 
-def odd(how: str, **settings: Any) -> Any:
-    return mcp_tools(["python", str(SERVERS / "odd.py"), how], **settings)
+def odd(how: str, *arguments: str, **settings: Any) -> Any:
+    return mcp_tools(["python", str(SERVERS / "odd.py"), how, *arguments], **settings)
 
 
 def clerk(tools: Any, *replies: object, **fields: Any) -> Ensemble:
@@ -175,6 +175,66 @@ def test_e83_pages_are_read_and_names_are_made_fit() -> None:
     ensemble.run()
     assert ensemble.llm.calls[0].tools == ("tell", "ask", "tell_more")
     assert told(ensemble) == ["told"]
+
+
+@pytest.mark.parametrize("make", [clerk, lambda *args: Ensemble(tasks=[Task.of("All", ensemble=clerk(*args))])])
+def test_e83_a_tool_that_runs_as_a_task_alone_is_not_offered(make: Any, caplog: pytest.LogCaptureFixture) -> None:
+    ensemble = make(odd("tasks"), ToolUse("render", {}))
+    output = ensemble.run()
+    (call,) = [each for each in output.events if isinstance(each, ToolCallCompleted)]
+    assert call.result.startswith("Error: there is no tool named 'render'.")
+    assert caplog.text.count("The tool 'render' of the MCP server") == 1
+    assert "is run as a task of MCP alone (taskSupport), which nothing here does, so it is not offered." in caplog.text
+    assert "'tell'" not in caplog.text.partition("The tool 'render'")[2].partition("not offered")[0]
+
+
+def test_e83_who_takes_such_a_tool_is_told_before_a_model_is_asked(caplog: pytest.LogCaptureFixture) -> None:
+    ensemble = clerk(odd("tasks").only("render"))
+    with pytest.raises(
+        TaskExecutionError, match=r"The tool 'render' of the MCP server .* is run as a task of MCP alone"
+    ):
+        ensemble.run()
+    assert not ensemble.llm.calls
+    ensemble = clerk([odd("tasks").only("tell")], ToolUse("tell", {}))
+    ensemble.run()
+    assert told(ensemble) == ["told"]
+    assert caplog.text.count("so it is not offered") == 0
+
+
+@pytest.mark.parametrize(
+    "schema, arguments, result",
+    [
+        ({"type": "object", "additionalProperties": {}}, {"x": 1}, '{"x": 1}'),
+        ({"type": "object", "additionalProperties": True}, {"x": 1}, '{"x": 1}'),
+        ({"type": "object"}, {"x": 1}, '{"x": 1}'),
+        ({"type": "object", "required": ["q"]}, {"q": 1, "x": 2}, '{"q": 1, "x": 2}'),
+        ({"type": "object", "required": ["q"], "properties": {"x": {}}}, {"q": 1, "x": 2}, '{"q": 1, "x": 2}'),
+        ({"type": "object", "required": ["q"]}, "tides", '{"q": "tides"}'),
+        ({"type": "object", "properties": {"a": {}}, "additionalProperties": {}}, {"x": {"a": 1}}, '{"x": {"a": 1}}'),
+        ({"type": "object", "properties": {"a": {}}, "additionalProperties": {}}, '{"x": {"a": 1}}', '{"x": {"a": 1}}'),
+        ({"type": "object", "patternProperties": {"^x": {}}, "additionalProperties": False}, {"xy": 1}, '{"xy": 1}'),
+        ({"type": "object", "properties": {"k": {}}, "oneOf": [{"properties": {"n": {}}}]}, {"n": 1}, '{"n": 1}'),
+        (
+            {"type": "object", "required": ["q"]},
+            {"x": 2},
+            "Error: the arguments of tool 'tell' don't fit: missing 'q'.",
+        ),
+        (
+            {"type": "object", "properties": {"x": {}}, "additionalProperties": False},
+            {"y": 1},
+            "Error: the arguments of tool 'tell' don't fit: unexpected 'y'.",
+        ),
+        (
+            {"type": "object", "properties": {}},
+            {"y": 1},
+            "Error: the arguments of tool 'tell' don't fit: unexpected 'y'.",
+        ),
+    ],
+)
+def test_e83_a_schema_that_is_open_takes_what_it_allows(schema: Any, arguments: Any, result: str) -> None:
+    ensemble = clerk(odd("open", json.dumps(schema)), ToolUse("tell", arguments))
+    ensemble.run()
+    assert told(ensemble) == [result]
 
 
 def test_e83_the_runs_inside_share_the_session() -> None:

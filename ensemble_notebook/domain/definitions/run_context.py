@@ -195,9 +195,9 @@ def _explaining(context: RunContext[Any]) -> Iterator[None]:
 
 def _call(function: Callable[..., Any], name: str, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
     """Call with the context in its place, which may stand before arguments that are given by position."""
-    names = list(inspect.signature(function).parameters)
-    place = names.index(name)
-    if place < len(args) or (args and place == 0):
+    parameters = inspect.signature(function).parameters
+    place, is_placed = list(parameters).index(name), parameters[name].kind is inspect.Parameter.POSITIONAL_ONLY
+    if place < len(args) or (args and place == 0) or is_placed:
         context = given.pop(name)
         args = (*args[:place], context, *args[place:])
     return function(*args, **given)

@@ -151,6 +151,7 @@ class SourcedTool:
         description: what the model is told about it.
         parameters: the JSON schema of its arguments.
         call: calls it with its arguments, and a way to ask the person.
+        fault: why it can't be called, as a sentence without its subject; it is not offered then. Empty where it can.
     """
 
     name: str
@@ -158,6 +159,7 @@ class SourcedTool:
     description: str
     parameters: Mapping[str, Any]
     call: Callable[[dict[str, Any], Ask], Awaitable[ToolResult]]
+    fault: str = ""
 
 
 class ToolSession(Protocol):

@@ -31,6 +31,7 @@ class PreparedTools:
         self._opening: dict[tuple[int, int], asyncio.Task[tuple[SourcedTool, ...]]] = {}
         self._sessions: list[tuple[asyncio.AbstractEventLoop, ToolSession]] = []
         self._startups: list[StartupSpan] = []
+        self._told: set[str] = set()
 
     async def open(self, entries: Sequence[Any], agent: Agent, description: str, task: SpanEmitter) -> tuple[Any, ...]:
         """The tools of an agent, those of sources one by one; the time of `task` stands still while one is opened.
@@ -43,7 +44,11 @@ class PreparedTools:
         opened: list[Any] = []
         for each in entries:
             try:
-                opened += await self._open(each, task) if isinstance(each, ToolSource) else [each]
+                opened += (
+                    self._leave_out_faulty(await self._open(each, task), each)
+                    if isinstance(each, ToolSource)
+                    else [each]
+                )
             except Exception as error:
                 raise _make_error(agent, description, summarize_error(error)) from error
         seen: set[str] = set()
@@ -68,6 +73,15 @@ class PreparedTools:
             return source.select(opening.result())
         with task.timer.starting_up():
             return source.select(await asyncio.shield(opening))  # others wait for the same one
+
+    def _leave_out_faulty(self, tools: Sequence[SourcedTool], source: ToolSource) -> list[SourcedTool]:
+        """Those that can be called; of each other one the run warns once."""
+        for each in tools:
+            message = f"The tool {each.source_name!r} of {source.label} {each.fault}, so it is not offered."
+            if each.fault and message not in self._told:
+                self._told.add(message)
+                self._run.emit(Warned, message=message)
+        return [each for each in tools if not each.fault]
 
     async def _start(self, session: ToolSession) -> tuple[SourcedTool, ...]:
         leave_context()

@@ -10,8 +10,8 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import partial, wraps
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce, wraps
 from types import FunctionType
 from typing import Any, Final, NoReturn
 
@@ -41,9 +41,10 @@ from ensemble_notebook.domain.value_text import (
     write_whole,
 )
 from ensemble_notebook.engine.agent.structured_output import strip_fence
+from ensemble_notebook.engine.agent.tool_function import find_other_names, find_withheld, make_langchain_tool
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
-from ensemble_notebook.engine.function_caller import FunctionCaller, ThreadCall, is_async
+from ensemble_notebook.engine.function_caller import FunctionCaller, ThreadCall, is_async, is_unfinished
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.errors import (
     BudgetExceededError,
@@ -64,12 +65,14 @@ class Tool:
     Attributes:
         schema: the pydantic model that checks the arguments, where there is one.
         is_remote: a server does the work, and goes on with it when nobody waits any more.
+        own_names: of its parameters, by those that the schema has, where these are others.
     """
 
     spec: ToolSpec
     function: Callable[[dict[str, Any]], Any]
     schema: type | None = None
     is_remote: bool = False
+    own_names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ class Toolbox:
             try:
                 tools += [_from_source(entry, ask)] if isinstance(entry, SourcedTool) else _make_tools(entry)
             except Exception as error:
-                label = getattr(entry, "__name__", type(entry).__name__)
+                label = getattr(entry, "__name__", None) or getattr(entry, "name", type(entry).__name__)
                 message = f"Tool at index {index} ({label}) can't be shown to a model: {summarize_error(error)}"
                 raise ValidationError(Problem(message, field="tools", item=index)) from error
         self._tools: dict[str, Tool | EngineTool] = {tool.spec.name: tool for tool in tools}
@@ -169,7 +172,7 @@ def _read_end(name: str, tool: Tool, give_result: Callable[[], Any]) -> ToolAnsw
     """What a tool says that nobody waits for; None where it was stopped, as a run inside it."""
     try:
         result = give_result()
-        return None if inspect.isawaitable(result) else _to_answer(name, result)
+        return None if is_unfinished(result) else _to_answer(name, result)
     except (BudgetExceededError, TaskAbandoned):
         return None
     except Exception as error:  # noqa: BLE001 - as of a tool that somebody waits for
@@ -192,7 +195,7 @@ def _read_stop(
 
 
 def _to_failure(name: str, tool: Tool, error: Exception) -> ToolAnswer:
-    if faults := _describe_schema_faults(error, tool.schema):
+    if faults := _describe_schema_faults(error, tool):
         text = f"Error: the arguments of tool {name!r} don't fit: {faults}"
         return ToolAnswer(text, ToolOutcome.FAILURE, error)
     return ToolAnswer(_describe_fault(error), ToolOutcome.FAILURE, error)
@@ -208,7 +211,7 @@ def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
 
     def arguments(task: TaskInput) -> dict[str, Any]:
         text = task.context[-1].raw if task.context else task.description
-        said, properties = _parse_json(text), tool.spec.parameters.get("properties", {})
+        said, properties = _parse_json(text), _list_fields(tool.spec.parameters)
         # What a task said is no call of a model: as a value it stands as it is, whatever it looks like.
         given = said if isinstance(said, dict) else _to_only_field(text, properties)
         fitted, mismatch = fit_arguments(text if given is None else given, tool.spec.parameters, mends=False)
@@ -256,12 +259,14 @@ def to_text(result: Any) -> str:
     return write_whole(result.output if isinstance(result, ToolResult) else result)
 
 
-def _describe_schema_faults(error: Exception, schema: type | None) -> str:
+def _describe_schema_faults(error: Exception, tool: Tool) -> str:
     """The fields that a pydantic error about the arguments names; nothing for other errors, the tool's own included."""
     errors = getattr(error, "errors", None)
-    if schema is None or getattr(error, "title", None) != schema.__name__ or not callable(errors):
+    if tool.schema is None or getattr(error, "title", None) != tool.schema.__name__ or not callable(errors):
         return ""
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors())
+    names = tool.own_names
+    places = ((".".join(names.get(str(part), str(part)) for part in each["loc"]), each["msg"]) for each in errors())
+    return "; ".join(f"{place}: {message}" for place, message in places)
 
 
 def _from_source(tool: SourcedTool, ask: AskInSpan | None) -> Tool:
@@ -287,20 +292,9 @@ def _make_tools(entry: Any) -> Iterable[Tool]:
         return [_from_agent_tool(entry)]
     if methods := list(find_tool_methods(entry)):
         return [_from_langchain(_bind_method(method, entry)) for method in methods]
-    return [_from_langchain(_make_langchain_tool(entry))]
-
-
-def _make_langchain_tool(function: Callable[..., Any]) -> Any:
-    """A LangChain tool from a plain function: schema from type hints, descriptions from the docstring."""
-    from langchain_core.tools import StructuredTool
-
-    function = give_context(function)
-    kind = "coroutine" if is_async(function) else "func"
-    text = None if function.__doc__ else function.__name__.replace("_", " ")
-    named: Mapping[str, Any] = {kind: function}
-    return StructuredTool.from_function(
-        **named, name=function.__name__, description=text, parse_docstring=True, error_on_invalid_docstring=False
-    )
+    other_names = find_other_names(entry)
+    tool = _from_langchain(make_langchain_tool(entry, other_names))
+    return [_give_own_names(tool, other_names) if other_names else tool]
 
 
 def _bind_method(tool: Any, owner: Any) -> Any:
@@ -312,17 +306,18 @@ def _bind_method(tool: Any, owner: Any) -> Any:
         if body is not None and "self" in inspect.signature(body).parameters
     }
     if any(map(find_context_parameter, own.values())) or "self" in tool.args:
-        own["args_schema"] = _make_langchain_tool(next(iter(own.values()))).args_schema
+        own["args_schema"] = make_langchain_tool(next(iter(own.values()))).args_schema
     return tool.model_copy(update=own)
 
 
 def _hide_context(tool: Any) -> Any:
     """The same tool of LangChain, without the parameter of its function that takes the `RunContext`."""
     bodies = {kind: body for kind in ("func", "coroutine") if (body := getattr(tool, kind, None)) is not None}
-    own: dict[str, Any] = {kind: give_context(body) for kind, body in bodies.items() if find_context_parameter(body)}
-    if not own:
+    asking = {kind: body for kind, body in bodies.items() if find_context_parameter(body)}
+    if not asking:
         return tool
-    own["args_schema"] = _make_langchain_tool(next(iter(own.values()))).args_schema
+    own: dict[str, Any] = {kind: give_context(body) for kind, body in asking.items()}
+    own["args_schema"] = make_langchain_tool(next(iter(asking.values()))).args_schema
     return tool.model_copy(update=own)
 
 
@@ -368,6 +363,9 @@ def _from_langchain(tool: Any) -> Tool:
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
     tool = _hide_context(tool)
+    if (name := find_withheld(tool)) is not None:
+        hint = "Rename it, or give the function without @tool"
+        raise ValidationError(f"LangChain never hands a value to its parameter {name!r}. {hint}")
     function = convert_to_openai_tool(tool)["function"]
     parameters = function.get("parameters") or {"type": "object", "properties": {}}
     spec = ToolSpec(name=function["name"], description=function.get("description", ""), parameters=parameters)
@@ -383,6 +381,26 @@ def _from_langchain(tool: Any) -> Tool:
         return _join_text_blocks(tool.invoke(arguments))
 
     return Tool(spec, call_async if is_on_loop else call_sync, schema)
+
+
+def _give_own_names(tool: Tool, other_names: Mapping[str, str]) -> Tool:
+    """The same tool, whose parameters a model knows by their own names in place of the other ones."""
+    spec, own_names = tool.spec, {other: name for name, other in other_names.items()}
+    properties = {own_names.get(name, name): each for name, each in spec.parameters.get("properties", {}).items()}
+    parameters = {**spec.parameters, "properties": properties}
+    if "required" in parameters:
+        parameters["required"] = [own_names.get(name, name) for name in parameters["required"]]
+    description = reduce(lambda text, name: text.replace(name, own_names[name]), own_names, spec.description)
+
+    def call_sync(arguments: dict[str, Any]) -> Any:
+        return tool.function({other_names.get(name, name): each for name, each in arguments.items()})
+
+    async def call_async(arguments: dict[str, Any]) -> Any:
+        return await call_sync(arguments)
+
+    function = call_async if is_async(tool.function) else call_sync
+    named = replace(spec, description=description, parameters=parameters)
+    return replace(tool, spec=named, function=function, own_names=own_names)
 
 
 def _join_text_blocks(result: Any) -> Any:
@@ -439,14 +457,15 @@ def fit_arguments(arguments: Any, parameters: Mapping[str, Any], *, mends: bool 
     Returns:
         The dict and an empty text, or what came and a text naming the missing and unexpected fields.
     """
-    properties = parameters.get("properties", {})
-    required = tuple(parameters.get("required", ()))
+    properties, required, is_open = _list_fields(parameters), parameters.get("required") or (), _is_open(parameters)
+    given = _parse_json(arguments) if is_open and isinstance(arguments, str) else arguments
+    if is_open and isinstance(given, dict) and given.keys() >= set(required):
+        return given, ""  # whatever is in it is what it may be
     fitted = _as_fields(arguments, properties, mends=mends)
     if fitted is None:
-        expected = ", ".join(repr(name) for name in properties) or "no fields"
+        expected = ", ".join(repr(name) for name in properties) or ("any fields" if is_open else "no fields")
         return {}, f"expected an object with {expected}, got {_shorten(arguments)}."
-    missing = [name for name in required if name not in fitted]
-    is_open = bool(parameters.get("additionalProperties"))
+    missing = [name for name in properties if name in required and name not in fitted]
     unexpected = [] if is_open else [name for name in fitted if name not in properties]
     faults = []
     if missing:
@@ -454,6 +473,27 @@ def fit_arguments(arguments: Any, parameters: Mapping[str, Any], *, mends: bool 
     if unexpected:
         faults.append("unexpected " + ", ".join(_add_hint(name, properties) for name in unexpected))
     return fitted, "; ".join(faults) + "." if faults else ""
+
+
+def _list_fields(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The schemas of the fields that the schema of a tool names, if only as required."""
+    named = parameters.get("properties") or {}
+    return {**named, **{name: {} for name in parameters.get("required") or () if name not in named}}
+
+
+_MORE_FIELDS: Final = frozenset(
+    {"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas"}
+)
+
+
+def _is_open(parameters: Mapping[str, Any]) -> bool:
+    """Whether the schema of a tool takes fields beside those that it names at its top.
+
+    By JSON Schema one that says nothing of them takes all, but most that name their fields mean no others.
+    """
+    if "additionalProperties" in parameters and "patternProperties" not in parameters:
+        return parameters["additionalProperties"] is not False
+    return "properties" not in parameters or not _MORE_FIELDS.isdisjoint(parameters)
 
 
 def _as_fields(arguments: Any, properties: Mapping[str, Any], *, mends: bool) -> dict[str, Any] | None:

@@ -28,21 +28,34 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             name = {None: "tell", "2": "ask", "3": "tell.more"}[cursor]
             after = {None: {"nextCursor": "2"}, "2": {"nextCursor": "3"}, "3": {}}[cursor]
             return {"tools": [{**TELL, "name": name}], **after}
-        return {"tools": [TELL, TELL] if HOW == "alike" else [TELL]}
-    if method == "tools/call":
-        if HOW == "talkative":
-            print("Loading with", sys.argv[-1], "...\n{}\n\nready", flush=True)
-        if HOW == "silent":
-            return None
-        if HOW == "malformed":
-            return {"content": "no list at all"}
-        if HOW == "parts":
-            image = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
-            link = {"type": "resource_link", "name": "atlas", "uri": "file:///atlas"}
-            page = {"type": "resource", "resource": {"uri": "file:///page", "text": "a page"}}
-            return {"content": [{"type": "text", "text": "two"}, {"type": "text", "text": "lines"}, image, link, page]}
-        return {"content": [{"type": "text", "text": "x" * 20_000_000 if HOW == "huge" else "told"}]}
-    return {}
+        return {"tools": list_tools()}
+    return call_tool(params) if method == "tools/call" else {}
+
+
+def list_tools() -> list[dict[str, Any]]:
+    if HOW == "tasks":
+        render = {**TELL, "name": "render", "execution": {"taskSupport": "required"}}
+        return [{**TELL, "execution": {"taskSupport": "optional"}}, render]
+    if HOW == "open":
+        return [{**TELL, "inputSchema": json.loads(sys.argv[2])}]
+    return [TELL, TELL] if HOW == "alike" else [TELL]
+
+
+def call_tool(params: dict[str, Any]) -> dict[str, Any] | None:
+    if HOW == "talkative":
+        print("Loading with", sys.argv[-1], "...\n{}\n\nready", flush=True)
+    if HOW == "silent":
+        return None
+    if HOW == "malformed":
+        return {"content": "no list at all"}
+    if HOW == "open":
+        return {"content": [{"type": "text", "text": json.dumps(params["arguments"])}]}
+    if HOW == "parts":
+        image = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
+        link = {"type": "resource_link", "name": "atlas", "uri": "file:///atlas"}
+        page = {"type": "resource", "resource": {"uri": "file:///page", "text": "a page"}}
+        return {"content": [{"type": "text", "text": "two"}, {"type": "text", "text": "lines"}, image, link, page]}
+    return {"content": [{"type": "text", "text": "x" * 20_000_000 if HOW == "huge" else "told"}]}
 
 
 if HOW == "hang":
