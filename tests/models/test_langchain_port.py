@@ -93,7 +93,7 @@ def test_usage_that_the_server_leaves_out_is_unknown(server, source, llm):
 
 
 @pytest.mark.parametrize("ask", [plain, streamed([])], ids=["plain", "streamed"])
-@pytest.mark.parametrize("answer", [Answer(None), Answer(""), Answer(raw=b'{"id":"1","choices":[]}')])
+@pytest.mark.parametrize("answer", [Answer(None), Answer(""), Answer(raw=b'{"choices":[]}', ignores_stream=True)])
 def test_empty_reply_is_an_empty_text(server, source, llm, answer, ask):
     server.script(answer)
     reply = converse(source, llm, ask)
@@ -368,6 +368,7 @@ def cut_into_events(text, is_call):
         call = {"index": 0, "function": function} | ({} if start else {"id": "call_1"})
         deltas.append({"tool_calls": [call]} if is_call else {"content": function["arguments"]})
     chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     return b"\n\ndata: ".join(json.dumps(chunk).encode() for chunk in chunks)
 
 
@@ -394,6 +395,7 @@ def test_streamed_calls_are_told_apart_by_index_and_id(source, server, llm):
         {"index": 1, "id": "c", "function": {"name": "search", "arguments": ""}},
     ]
     chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [each]}, "finish_reason": None}]} for each in pieces]
+    chunks[-1]["choices"][0]["finish_reason"] = "tool_calls"
     server.script(Answer(raw=b"\n\ndata: ".join(json.dumps(chunk).encode() for chunk in chunks)))
     reply = converse(source, llm, streamed([]), tools=[SEARCH])
     assert [(call.id, call.arguments) for call in reply.tool_calls] == [("a", {"q": "x"}), ("b", {"q": "y"}), ("c", {})]

@@ -59,6 +59,8 @@ class Answer:
         retry_after: the header's value: seconds or an HTTP date.
         cut: close the connection ``"before"`` or in the ``"middle"`` of the reply.
         raw: bytes that are sent in place of the JSON of the reply.
+        stream: all bytes of a streamed reply; the server ends it behind them in good form.
+        gives_reason: whether a reply says why it ended.
         ignores_stream: answer in one piece, also where a stream was asked for.
         content_type: of a reply in one piece.
     """
@@ -80,6 +82,8 @@ class Answer:
     retry_after: float | str | None = None
     cut: str | None = None
     raw: bytes | None = None
+    stream: bytes | None = None
+    gives_reason: bool = True
     ignores_stream: bool = False
     content_type: str = "application/json"
 
@@ -129,7 +133,9 @@ class Answer:
     def _envelope(self, kind: str, choices: list[Any]) -> dict[str, Any]:
         return {"id": "chatcmpl-1", "object": kind, "created": 1, "model": self.model, "choices": choices}
 
-    def _finish_reason(self) -> str:
+    def _finish_reason(self) -> str | None:
+        if not self.gives_reason:
+            return None
         return self.finish_reason or ("tool_calls" if self.calls else "stop")
 
     def _calls(self) -> list[dict[str, Any]]:
@@ -330,6 +336,10 @@ class OpenAIServer:
     async def _stream(self, asked: web.BaseRequest, request: Request, answer: Answer) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(asked)
+        if answer.stream is not None:
+            await response.write(answer.stream)
+            await response.write_eof()
+            return response
         half = len(answer.chunks) // 2
         for number, chunk in enumerate(answer.chunks):
             if answer.cut == "middle" and number == half:

@@ -410,12 +410,27 @@ _NOT_WHOLE: Final = (
 )
 _STATUSES: Final = {ToolOutcome.SUCCESS: SpanStatus.OK, ToolOutcome.DECLINED: SpanStatus.SKIPPED}
 
-# The words of OpenAI, Anthropic, Google, Mistral, Cohere and Ollama.
-_TOO_LONG: Final = {"length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded"}
-_FILTERED: Final = {
-    *("content_filter", "content_filtered", "refusal", "safety", "recitation", "blocklist", "prohibited_content"),
-    *("spii", "error_toxic", "guardrail_intervened"),
+# The letters of the words of OpenAI, Anthropic, Google, Mistral, Cohere, Amazon, Zhipu, and servers of open models.
+_WHOLE: Final = {
+    *("stop", "stopsequence", "endturn", "eos", "eostoken", "endoftext", "end", "complete", "completed", "finished"),
+    *("toolcall", "toolcalls", "tooluse", "functioncall", "functioncalls", "done", "normal", "success", "load"),
 }
+_TOO_LONG: Final = {
+    *("length", "maxtokens", "maxoutputtokens", "maxlength", "modellength", "errorlimit"),
+    "modelcontextwindowexceeded",
+}
+_FILTERED: Final = {
+    *("contentfilter", "contentfiltered", "refusal", "safety", "imagesafety", "sensitive", "recitation", "blocklist"),
+    *("prohibitedcontent", "promptblocked", "spii", "errortoxic", "guardrailintervened"),
+}
+_MALFORMED_CALL: Final = {"malformedfunctioncall", "malformedtooluse"}
+_NOT_LETTERS: Final = re.compile(r"[^a-z]")
+
+
+def _read_reason(reply: ModelReply) -> str:
+    """Read why a reply ended as a word of the tables; what stands behind a colon says more of it."""
+    word = (reply.finish_reason or "").partition(":")[0].casefold()
+    return _NOT_LETTERS.sub("", word).removeprefix("finishreason")
 
 
 def explain_cut(reply: ModelReply, port: ChatPort, budget_limit: int | None) -> str | None:
@@ -426,14 +441,19 @@ def explain_cut(reply: ModelReply, port: ChatPort, budget_limit: int | None) -> 
         port: the model.
         budget_limit: the tokens that the budget allowed it; None where it did not limit it.
     """
-    reason = (reply.finish_reason or "").strip().casefold()
+    reason = _read_reason(reply)
     if reason in _FILTERED:
         return (
             f"the content filter of {port.name} stopped it ({reply.finish_reason}). Word the task or its inputs "
             f"differently, or use another model."
         )
-    if reason not in _TOO_LONG:
+    if reason in _WHOLE or not reply.finish_reason:
         return None
+    if reason not in _TOO_LONG:
+        return (
+            f"{port.name} ended it for a reason that is no known good end ({reply.finish_reason}). Look up what the "
+            f"provider says of it, and run the task again."
+        )
     if budget_limit is not None:
         return (
             f"the budget left {budget_limit:,} tokens for it ({reply.finish_reason}). Raise the budget, or ask for a "

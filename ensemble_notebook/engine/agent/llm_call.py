@@ -203,6 +203,7 @@ class LlmCaller:
     ) -> ModelReply:
         span.emit(LlmAttemptStarted, attempt=attempt)
         usage, model = TokenUsage(), None
+        heard = 0 if tokens is None else tokens.count
         try:
             reply = await self._get_reply(conversation, tokens, admission.max_tokens)
             usage, model = reply.usage, reply.model
@@ -210,7 +211,8 @@ class LlmCaller:
             span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=usage, error=stopped)
             raise
         except Exception as error:
-            usage = self._classify(error).usage
+            if tokens is None or tokens.count == heard:  # else some of it was made, and may be charged for
+                usage = self._classify(error).usage
             span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.ERROR, usage=usage, error=error)
             raise
         finally:
@@ -273,11 +275,13 @@ class _TokenFeed:
         self._span = span
         self._asked_at = span.stream.offset_s()
         self.first_after_s: float | None = None
+        self.count = 0
 
     def put(self, text: str) -> None:
         """Emit one piece of the text."""
         if self.first_after_s is None:
             self.first_after_s = self._span.stream.offset_s() - self._asked_at
+        self.count += 1
         self._span.emit(LlmToken, text=text)
 
 

@@ -21,7 +21,7 @@ from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.domain.seams.chat_port import Fault
 from ensemble_notebook.domain.value_text import read_json
 from ensemble_notebook.errors import EnsembleError, read_http_status
-from ensemble_notebook.models.openai.reply_body import MalformedReplyError
+from ensemble_notebook.models.openai.reply_body import BrokenStreamError, MalformedReplyError
 
 _UNKNOWN: Final = TokenUsage()
 _LONGEST_QUOTE: Final = 120
@@ -39,6 +39,14 @@ _NEVER_SENT: Final = re.compile(
 _NO_CREDIT: Final = re.compile(r"insufficient_quota|billing|credit balance|payment required", re.IGNORECASE)
 _NO_CREDIT_ADVICE: Final = "The account has no credit left: see the provider's billing page."
 _BUSY: Final = re.compile(r"rate.?limit|overloaded|server_error|unavailable|timed? ?out", re.IGNORECASE)
+_STATUS_NAMES: Final = ("code", "status_code", "statusCode", "status", "http_code", "error_code", "type")
+_NAMED_STATUS: Final = re.compile(r"\W*(?:(?i:HTTP|error|code|status)\W*)*([45]\d\d)(?=\s*$|\s*[-:,({]|\s+[A-Z])")
+# What an error in the middle of a stream says where the same request would have it again.
+_FINAL: Final = re.compile(
+    r"invalid|unsupported|not.?(?:found|allowed)|permission|forbidden|unauthor|context.?(?:length|window)"
+    r"|too many tokens|content.?(?:filter|policy)|moderation|quota|billing|credit",
+    re.IGNORECASE,
+)
 _TOO_LONG: Final = re.compile(r"context.?(?:length|size|window)|too many tokens|prompt is too long", re.IGNORECASE)
 
 
@@ -62,22 +70,25 @@ def classify_error(
     status = _find_status(error)
     if status is not None and status >= 400:
         return _classify_refusal(error, status, key_variable, advice.get(status), now or datetime.now(UTC))
+    broken = next((each for each in _iterate_causes(error) if isinstance(each, BrokenStreamError)), None)
+    if body := _find_body(error):
+        code, is_busy = _find_code(body), _BUSY.search(str(body)) is not None
+        is_passing = is_busy or (broken is not None and not _FINAL.search(f"{code} {_find_server_words(error)}"))
+        reason = code or ("error" if broken is None else "connection")
+        now = now or datetime.now(UTC)
+        wait_s = _find_said_wait(error, now) if is_passing else None
+        told = _add_time(_quote_server("", error), wait_s, now)
+        return Fault(reason=reason, is_transient=is_passing, retry_after_s=wait_s, advice=told or None)
     names = [cls.__name__ for each in _iterate_causes(error) for cls in type(each).__mro__]
     usage = NO_USAGE if any(map(_NEVER_SENT.search, names)) else _UNKNOWN
     if any(map(_TIMEOUT.search, names)):
         return Fault(reason="timeout", is_transient=True, usage=usage, advice="The server did not answer in time.")
     if any(map(_CONNECTION.search, names)):
-        sent = "Is the server running, and its address right?" if usage is NO_USAGE else "The connection was cut."
-        return Fault(reason="connection", is_transient=True, usage=usage, advice=sent)
+        cut = "The connection was cut." if broken is None else str(broken)
+        sent = "Is the server running, and its address right?" if usage is NO_USAGE else cut
+        return Fault(reason="connection", is_transient=True, usage=usage, advice=_quote_server(sent, error))
     if (said := _find_malformed_reply(error)) is not None:
         return Fault(reason="malformed reply", is_transient=False, advice=_describe_malformed_reply(said))
-    if body := _find_body(error):
-        is_busy = _BUSY.search(str(body)) is not None
-        now = now or datetime.now(UTC)
-        wait_s = _find_said_wait(error, now) if is_busy else None
-        told = _add_time(_quote_server("", error), wait_s, now)
-        reason = _find_code(body) or "error"
-        return Fault(reason=reason, is_transient=is_busy, retry_after_s=wait_s, advice=told or None)
     return Fault(reason=type(error).__name__, is_transient=False)
 
 
@@ -133,8 +144,20 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _find_status(error: BaseException) -> int | None:
-    """Find the HTTP status behind an error."""
-    return next((status for each in _iterate_causes(error) if (status := read_http_status(each)) is not None), None)
+    """Find the HTTP status behind an error; under a good one, that which the server names in what it said."""
+    status = next((each for cause in _iterate_causes(error) if (each := read_http_status(cause)) is not None), None)
+    return _find_named_status(_find_body(error)) or status if status is None or status < 400 else status
+
+
+def _find_named_status(body: Mapping[str, Any]) -> int | None:
+    """Find the status of an error that came under a good one: a number or a text in one of its fields, or its words."""
+    for name in _STATUS_NAMES:
+        said = str(body.get(name)).strip()
+        if re.fullmatch(r"[45]\d\d", said):
+            return int(said)
+    words = body.get("message")
+    named = _NAMED_STATUS.match(words) if isinstance(words, str) else None
+    return int(named[1]) if named else None
 
 
 def _find_body(error: BaseException) -> Mapping[str, Any]:
@@ -142,7 +165,8 @@ def _find_body(error: BaseException) -> Mapping[str, Any]:
     for said in (getattr(error, "body", None), *error.args[:1]):
         if isinstance(said, Mapping):
             return _to_mapping(said.get("error")) or said
-    return {}
+    body = getattr(error, "body", None)
+    return {"message": body} if isinstance(body, str) and body else {}
 
 
 # --- What a server said beside its status, whatever form it gave that -------------------------------------------------

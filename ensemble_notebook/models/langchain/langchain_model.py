@@ -124,6 +124,22 @@ def has_tool_support(model: Any) -> bool:
     return not bind.__module__.startswith("langchain_core.language_models")
 
 
+# Whose models give the reason with the last piece of every stream; without it, the package has kept to itself that the
+# stream broke. (Relatives of ``ChatOpenAI`` are looked at where they receive.)
+_PACKAGES_WITH_REASONS: Final = (
+    "langchain_anthropic",
+    "langchain_google_genai",
+    "langchain_groq",
+    "langchain_mistralai",
+)
+
+
+def streams_reasons(runnable: Any) -> bool:
+    """Whether the model at the core says with each whole stream why it ended."""
+    classes = type(find_core_model(runnable)).__mro__
+    return any(cls.__module__.partition(".")[0] in _PACKAGES_WITH_REASONS for cls in classes)
+
+
 def describe_hidden_retries(runnable: Any) -> str | None:
     """Describe, as a warning, that a model tries again by itself, unseen by the trace; None where it does not."""
     for layer in iterate_layers(runnable):

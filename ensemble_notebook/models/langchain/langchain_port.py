@@ -23,6 +23,7 @@ from ensemble_notebook.models.langchain.langchain_model import (
     iterate_layers,
     limit_max_tokens,
     replace_core_model,
+    streams_reasons,
 )
 from ensemble_notebook.models.langchain.replies import (
     assign_call_ids,
@@ -31,7 +32,7 @@ from ensemble_notebook.models.langchain.replies import (
     to_message,
     to_model_reply,
 )
-from ensemble_notebook.models.openai.reply_body import collect_refused_usage
+from ensemble_notebook.models.openai.reply_body import WITHOUT_REASON, BrokenStreamError, collect_refused_usage
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackHandler
@@ -200,7 +201,16 @@ class LangChainPort:
 class LangChainConversation:
     """The messages of one task (a `Conversation`). Replies are kept as they came, so nothing in them is lost."""
 
-    __slots__ = ("_bounded_count", "_call_count", "_input_bound", "_is_scripted", "_messages", "_model", "_sent")
+    __slots__ = (
+        "_asks_whole",
+        "_bounded_count",
+        "_call_count",
+        "_input_bound",
+        "_is_scripted",
+        "_messages",
+        "_model",
+        "_sent",
+    )
 
     def __init__(self, model: Any, *, is_scripted: bool = False) -> None:
         self._model = model
@@ -208,6 +218,7 @@ class LangChainConversation:
         self._messages: list[BaseMessage] = []
         self._sent: list[dict[str, Any]] = []  # messages as they stand in requests, where we make these
         self._call_count = 0
+        self._asks_whole = False  # since nobody can tell whether the last stream was
         self._input_bound: int | None = None  # of as many messages as `_bounded_count`; nobody asks without a budget
         self._bounded_count = 0
 
@@ -257,18 +268,25 @@ class LangChainConversation:
     ) -> ModelReply:
         """Ask for the next reply, and append it."""
         model = self._model if max_tokens is None else limit_max_tokens(self._model, max_tokens)
+        on_piece = None if self._asks_whole else on_token
         with collect_refused_usage() as refused:
             try:
                 if has_listeners(model):
                     config = None if check_sending is None else make_send_config(check_sending)
-                    message, text = await self._ask(model, on_token, config)
+                    message, text = await self._ask(model, on_piece, config)
                 else:
-                    message, text = await self._ask_unheard(model, on_token)
+                    message, text = await self._ask_unheard(model, on_piece)
+                assign_call_ids(message, self._call_count)
+                reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
+                if text is not None and reply.finish_reason is None and streams_reasons(model):
+                    raise BrokenStreamError(WITHOUT_REASON, is_announced=True)
             except Exception as error:
+                self._asks_whole |= isinstance(error, BrokenStreamError) and error.is_announced
                 tell_server_words(error)
                 raise
-            assign_call_ids(message, self._call_count)
-            reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
+        if on_token is not None and on_piece is None and reply.text:
+            on_token(reply.text)
+        self._asks_whole = False
         if refused:
             # All of it is unknown then, also where a stream said it several times.
             reply = replace(reply, usage=TokenUsage(source=reply.usage.source), refused_usage=refused[0])
@@ -291,7 +309,10 @@ class LangChainConversation:
         self, model: Any, on_token: Callable[[str], None] | None, config: RunnableConfig | None
     ) -> tuple[Any, str | None]:
         if on_token is None:
-            return await model.ainvoke(self._messages, config), None
+            options = (
+                {"stream": False} if self._asks_whole and getattr(find_core_model(model), "streaming", False) else {}
+            )
+            return await model.ainvoke(self._messages, config, **options), None
         return await self._stream(model, on_token, config)
 
     async def _stream(self, model: Any, on_token: Callable[[str], None], config: Any) -> tuple[Any, str]:

@@ -6,8 +6,9 @@ Reads messages of any provider by their fields; imports no LangChain. What a pro
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
@@ -44,7 +45,7 @@ def to_model_reply(message: AIMessage, text: str | None = None, source: str = "p
     """
     facts = message.response_metadata
     calls = [*message.tool_calls, *message.invalid_tool_calls]
-    reason = facts.get("finish_reason") or facts.get("stop_reason") or facts.get("done_reason")
+    reason = _find_reason(facts)
     text = extract_text(message.content) if text is None else mend_text(text)
     if refusal := _find_refusal(message):
         text, reason = f"{text}{mend_text(refusal)}", REFUSED
@@ -58,6 +59,31 @@ def to_model_reply(message: AIMessage, text: str | None = None, source: str = "p
         model=facts.get("model_name") or facts.get("model"),
         finish_reason=reason,
     )
+
+
+# What providers call the reason why a reply ended, and a text that streaming has repeated.
+_REASONS: Final = ("finish_reason", "stop_reason", "done_reason", "stopReason")
+_REPEATED: Final = re.compile(r"(.+?)\1+")
+
+
+def _find_reason(facts: Mapping[str, Any]) -> str | None:
+    """Find why a reply ended, in the provider's word; also where it never began, or OpenAI's newer interface tells."""
+    said = next((facts[name] for name in _REASONS if facts.get(name)), None)
+    if said is None:
+        blocked = _look_up(facts, "prompt_feedback", "block_reason")
+        if blocked:
+            return f"prompt blocked: {getattr(blocked, 'name', blocked)}"
+        said = _look_up(facts, "incomplete_details", "reason")
+    if said is None:
+        return None
+    word = said if type(said) is str else str(getattr(said, "name", said))
+    repeated = _REPEATED.fullmatch(word)
+    return repeated[1] if repeated else word
+
+
+def _look_up(facts: Mapping[str, Any], name: str, field: str) -> Any:
+    inner = facts.get(name)
+    return inner.get(field) if isinstance(inner, Mapping) else None
 
 
 def _find_refusal(message: AIMessage) -> str:

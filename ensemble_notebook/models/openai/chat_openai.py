@@ -135,5 +135,5 @@ def copy_without_retries(model: BaseChatOpenAI, http_client: Any) -> BaseChatOpe
         }
     )
     replace_client(copy, client)
-    replace_completions(copy, TolerantCompletions(client.chat.completions))
+    replace_completions(copy, TolerantCompletions(client.chat.completions, str(client.base_url)))
     return copy

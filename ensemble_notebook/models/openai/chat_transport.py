@@ -16,7 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment, is_trusted_url, split_credentials
-from ensemble_notebook.models.openai.reply_body import parse_completion, to_chunks
+from ensemble_notebook.models.openai.reply_body import (
+    NO_PART,
+    BrokenStreamError,
+    find_told_error,
+    parse_completion,
+    to_chunks,
+)
 from ensemble_notebook.models.openai.streamed_reply import ChunkCorrector, is_event_stream, iterate_chunks
 
 if TYPE_CHECKING:
@@ -201,12 +207,16 @@ class ChatTransport:
     async def request_reply(self, payload: dict[str, Any]) -> UnstreamedReply:
         """Ask for a reply in one piece."""
         async with self._open_response(payload) as response:
-            return UnstreamedReply(response.headers, await response.read())
+            return UnstreamedReply(self._url, response.headers, await response.read())
 
     async def _iterate_chunks(self, payload: dict[str, Any]) -> AsyncIterator[Any]:
+        import aiohttp
+
         async with self._open_response(payload) as response:
-            async for chunk in iterate_chunks(response.content.iter_any()):
-                yield self._check_chunk(chunk)
+            pieces = response.content.iter_any()
+            async for chunk in iterate_chunks(pieces, self._url, lost=aiohttp.ClientError):
+                check_chunk(chunk, self._request)
+                yield chunk
             await _drain(response)
 
     @asynccontextmanager
@@ -242,18 +252,21 @@ class ChatTransport:
         response = httpx.Response(status, headers=kept, content=content, request=self._request)
         return make_status_error(self._client, response)
 
-    def _check_chunk(self, chunk: Any) -> Any:
-        """Give back a chunk of a stream.
 
-        Raises:
-            openai.APIError: it is an error, which a server that has begun to stream can tell in no other way.
-        """
-        import openai
+def check_chunk(chunk: Mapping[str, Any], request: Any) -> None:
+    """Check that a chunk of a stream is a part of a reply.
 
-        if error := chunk.get("error"):
-            message = error.get("message") if isinstance(error, dict) else None
-            raise openai.APIError(message or str(error), request=self._request, body=error)  # type: ignore[arg-type]
-        return chunk
+    Raises:
+        openai.APIError: it is an error, which a server that has begun to stream can tell in no other way.
+    """
+    told = find_told_error(chunk, is_chunk=True)
+    if told is None:
+        return
+    import openai
+
+    message = told.get("message")
+    error = openai.APIError(message if isinstance(message, str) else str(told), request=request, body=told)
+    raise error from BrokenStreamError(NO_PART)
 
 
 class _RawTransport:
@@ -274,12 +287,13 @@ class _RawTransport:
 class UnstreamedReply:
     """A reply as it came."""
 
+    url: str
     headers: Mapping[str, str]
     content: bytes
 
     def parse(self) -> Any:
         """Parse its JSON, and put it right where LangChain would raise."""
-        return parse_completion(self.content)
+        return parse_completion(self.content, self.url)
 
 
 def _public(name: str) -> str:
@@ -306,14 +320,22 @@ async def _drain(response: ClientResponse) -> None:
 
 
 _WHOLE_TYPE: Final = re.compile(r"json|html")
+_ANNOUNCED_END: Final = re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)
+_LONGEST_END: Final = 64
 
 
 class TolerantCompletions:
-    """Takes the place of ``AsyncOpenAI.chat.completions``; whatever is not defined here is the client's own."""
+    """Takes the place of ``AsyncOpenAI.chat.completions``; whatever is not defined here is the client's own.
 
-    def __init__(self, completions: Any) -> None:
+    Args:
+        completions: of the client.
+        base_url: that it asks.
+    """
+
+    def __init__(self, completions: Any, base_url: str) -> None:
         self._completions = completions
-        self.with_raw_response = _TolerantRawCompletions(completions.with_raw_response)
+        self._url, _ = find_completions_url(base_url)
+        self.with_raw_response = _TolerantRawCompletions(completions.with_raw_response, self._url)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._completions, name)
@@ -321,14 +343,15 @@ class TolerantCompletions:
     async def create(self, **payload: Any) -> Any:
         """Ask for a reply; streamed ones come from here."""
         reply = await self._completions.create(**_move_messages(payload))
-        return _TolerantStream(reply) if payload.get("stream") else reply
+        return _TolerantStream(reply, self._url) if payload.get("stream") else reply
 
 
 class _TolerantStream:
     """A stream of chunks, which may turn out to be a reply in one piece."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, url: str) -> None:
         self._stream = stream
+        self._url = url
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -345,36 +368,80 @@ class _TolerantStream:
         if response is not None and _WHOLE_TYPE.search(response.headers.get("content-type", "")):
             content = await response.aread()  # kept there, for the stream that it may still be
             if not is_event_stream(content):
-                for chunk in to_chunks(parse_completion(content)):
+                for chunk in to_chunks(parse_completion(content, self._url)):
                     yield chunk
                 return
-        corrector = ChunkCorrector()
-        # Not read from the bytes, as ours are: who listens to the client hears of its chunks.
-        async for chunk in self._stream:
-            # As LangChain does it, too, unless it is a dict.
-            yield corrector.take(chunk if isinstance(chunk, dict) else chunk.model_dump(warnings=False))
-        for chunk in corrector.finish():
+        end, corrector = _EndOfBytes(response), ChunkCorrector()
+        async for chunk in self._iterate_chunks(response, end, corrector):
             yield chunk
+        for chunk in corrector.finish(self._url, is_announced=end.is_announced):
+            yield chunk
+
+    async def _iterate_chunks(self, response: Any, end: _EndOfBytes, corrector: ChunkCorrector) -> AsyncIterator[Any]:
+        import openai
+
+        try:
+            # Not read from the bytes, as ours are: who listens to the client hears of its chunks.
+            async for each in self._stream:
+                # As LangChain does it, too, unless it is a dict.
+                chunk = each if isinstance(each, dict) else each.model_dump(warnings=False)
+                check_chunk(chunk, getattr(response, "request", None))
+                yield corrector.take(chunk)
+        except openai.APIConnectionError:
+            if not corrector.has_reason:
+                raise
+        except openai.APIError as error:
+            raise error from BrokenStreamError(NO_PART)
+        except json.JSONDecodeError as error:
+            if not (end.is_cut_off and corrector.has_reason):
+                raise (BrokenStreamError(NO_PART) if end.is_cut_off or corrector.has_chunk else error) from error
+
+
+class _EndOfBytes:
+    """The last bytes of a response that somebody else reads, and does not tell how they ended."""
+
+    def __init__(self, response: Any) -> None:
+        self._last = b""
+        self._read: Any = getattr(response, "aiter_bytes", None)
+        if self._read is not None:
+            response.aiter_bytes = self._watch
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether the server said that this is the end; so it is taken to be where nobody can look."""
+        return self._read is None or _ANNOUNCED_END.search(self._last) is not None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether they end inside an event."""
+        return self._last.rstrip(b"\r\n") == self._last
+
+    async def _watch(self, *args: Any) -> AsyncIterator[bytes]:
+        async for piece in self._read(*args):
+            self._last = (self._last + piece)[-_LONGEST_END:]
+            yield piece
 
 
 class _TolerantRawCompletions:
     """Unstreamed replies come from here."""
 
-    def __init__(self, completions: Any) -> None:
+    def __init__(self, completions: Any, url: str) -> None:
         self._completions = completions
+        self._url = url
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._completions, name)
 
     async def create(self, **payload: Any) -> _TolerantResponse:
-        return _TolerantResponse(await self._completions.create(**_move_messages(payload)))
+        return _TolerantResponse(await self._completions.create(**_move_messages(payload)), self._url)
 
 
 class _TolerantResponse:
     """A reply of the server, put right when it is parsed."""
 
-    def __init__(self, response: Any) -> None:
+    def __init__(self, response: Any, url: str) -> None:
         self._response = response
+        self._url = url
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._response, name)
@@ -383,7 +450,7 @@ class _TolerantResponse:
         """Parse it into what the client gives: relatives of ``ChatOpenAI`` look into fields that a dict has not."""
         from openai.types.chat import ChatCompletion
 
-        return ChatCompletion.construct(**parse_completion(self._response.content))
+        return ChatCompletion.construct(**parse_completion(self._response.content, self._url))
 
 
 def _move_messages(payload: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.seams.chat_port import REFUSED
 from ensemble_notebook.domain.value_text import read_json
+from ensemble_notebook.models.openai.known_servers import note_lack_of_reasons
 
 # --- Arguments of tool calls that are no JSON object, as a small model writes them: kept as text on their way ---------
 #
@@ -167,6 +168,50 @@ class MalformedReplyError(ValueError):
         return "The server's answer is no chat completion."
 
 
+WITHOUT_REASON: Final = "The connection was cut: the stream ended without a finish reason."
+NO_PART: Final = "The connection was cut: what came in the stream is no part of a reply."
+
+
+class BrokenStreamError(ConnectionError):
+    """A streamed reply ended before it was whole: a lost connection, whatever the server sent last.
+
+    Attributes:
+        is_announced: the server said that this is the end, and only the reason is missing. Servers that never give a
+            reason end so, too: a reply in one piece tells which it is.
+    """
+
+    def __init__(self, message: str, *, is_announced: bool = False) -> None:
+        super().__init__(message)
+        self.is_announced = is_announced
+
+
+# What servers put in place of the choices of a reply where something went wrong, and what they mark it by.
+_ERRORS: Final = ("errors", "detail", "error_msg", "error_message", "message", "msg")
+_MARKS: Final = ("object", "type", "status", "code", "status_code", "statusCode", "error_code")
+_GOOD: Final = (0, 200, "0", "200", "ok", "success")
+
+
+def find_told_error(said: Mapping[str, Any], *, is_chunk: bool) -> Mapping[str, Any] | None:
+    """Find the error that a reply, or a chunk of one, tells though its status is good; None where it tells none.
+
+    Without choices, words alone are an error in a stream; in place of a reply they may as well be another page's.
+    """
+    told = said.get("error")
+    choices = said.get("choices")
+    if choices:  # as in all chunks but a few
+        first = choices[0] if isinstance(choices, list) else None
+        told = told or (first.get("error") if isinstance(first, Mapping) else None)
+    elif not told and any(isinstance(said.get(name), str | list) and said[name] for name in _ERRORS):
+        marks = [said[name] for name in _MARKS if said.get(name) is not None]
+        if any(mark not in _GOOD for mark in marks) or (is_chunk and not marks):
+            told = said
+    if not told:
+        return None
+    if isinstance(told, Mapping):
+        return told
+    return {"message": told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)}
+
+
 def parse_json(text: str | bytes) -> Any:
     """Parse the JSON of a reply, numbers of any length included.
 
@@ -179,8 +224,12 @@ def parse_json(text: str | bytes) -> Any:
         raise MalformedReplyError(_to_text(text)) from error
 
 
-def parse_completion(content: bytes) -> dict[str, Any]:
+def parse_completion(content: bytes, url: str) -> dict[str, Any]:
     """Parse an unstreamed reply, and put it right where LangChain would raise.
+
+    Args:
+        content: of the reply.
+        url: where it came from.
 
     Raises:
         MalformedReplyError: it is no chat completion, and no error that LangChain would tell.
@@ -188,8 +237,8 @@ def parse_completion(content: bytes) -> dict[str, Any]:
     completion = parse_json(content)
     if not isinstance(completion, dict):
         raise MalformedReplyError(_to_text(content))
-    if completion.get("error"):
-        return completion
+    if (told := find_told_error(completion, is_chunk=False)) is not None:
+        return {"error": told}
     choices = completion.get("choices")
     if not isinstance(choices, list) or not all(map(_is_choice, choices)):
         raise MalformedReplyError(_to_text(content))
@@ -197,6 +246,8 @@ def parse_completion(content: bytes) -> dict[str, Any]:
         completion["usage"] = check_usage(completion["usage"])
     if not choices:
         completion["choices"] = [{"finish_reason": "stop", "message": {"role": "assistant", "content": ""}}]
+    if not all(choice.get("finish_reason") for choice in choices):
+        note_lack_of_reasons(url)
     for choice in choices:
         if choice["message"].get("refusal"):
             show_refusal(choice["message"])
@@ -216,7 +267,13 @@ def show_refusal(said: dict[str, Any]) -> None:
 
 
 def to_chunks(completion: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Convert an unstreamed reply to the chunks of a stream, for a server that takes no notice of ``stream``."""
+    """Convert an unstreamed reply to the chunks of a stream, for a server that takes no notice of ``stream``.
+
+    Raises:
+        ValueError: it is an error; as LangChain raises it of a reply that was asked for in one piece.
+    """
+    if "error" in completion:
+        raise ValueError(completion["error"])
     choices = completion["choices"]
     message = dict(choices[0]["message"])
     if message.get("tool_calls"):

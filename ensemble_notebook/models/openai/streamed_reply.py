@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ensemble_notebook.domain.seams.chat_port import REFUSED
+from ensemble_notebook.models.openai.known_servers import gives_no_reasons
 from ensemble_notebook.models.openai.reply_body import (
+    NO_PART,
+    WITHOUT_REASON,
+    BrokenStreamError,
     MalformedReplyError,
     check_usage,
     mark_malformed_arguments,
@@ -95,18 +99,30 @@ def _join_texts(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str
 # the clients for aiohttp connect and reconnect by themselves, and are not maintained; `sseclient-py` reads synchronous
 # streams only.
 #
-# Knows nothing of HTTP. Only ``data`` is kept of an event: ``id`` and ``retry`` are for those who connect again, and
-# what kind of event it is, servers of chat completions say in the data.
+# Knows nothing of HTTP. Only ``data`` is kept of an event, and whether it is an error: ``id`` and ``retry`` are for
+# those who connect again, and what else an event is, servers of chat completions say in the data.
 
 
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
+class ErrorData(str):
+    """The data of an event that is called an error, whatever form it has."""
+
+    __slots__ = ()
+
+
 class ServerSentEventDecoder:
-    """Makes events of the pieces of one stream, however it is cut. Takes time in proportion to what it is fed."""
+    """Makes events of the pieces of one stream, however it is cut. Takes time in proportion to what it is fed.
+
+    Attributes:
+        is_cut_off: the stream has ended inside an event.
+    """
 
     def __init__(self) -> None:
+        self.is_cut_off = False
+        self._is_error = False
         # Pieces of a line whose end has not come; joined once, since a line may come in thousands of them.
         self._unfinished: list[bytes] = []
         self._is_at_start = True
@@ -130,6 +146,7 @@ class ServerSentEventDecoder:
 
     def finish(self) -> list[str]:
         """Take in the end of the stream; give the data of the event that it cuts off, if there is one."""
+        self.is_cut_off = bool(self._unfinished or self._data)
         last = [self._take_line(b"".join(self._unfinished)), self._take_line(b"")]
         self._unfinished.clear()
         return [event for event in last if event is not None]
@@ -143,17 +160,25 @@ class ServerSentEventDecoder:
             name, _, value = line.partition(b":")
             if name == b"data":
                 self._data.append(value.removeprefix(b" "))
+            elif name == b"event":
+                self._is_error = value.strip() == b"error"
+            elif name == b"error":  # as llama.cpp sends it
+                self._is_error = True
+                self._data.append(value.removeprefix(b" "))
             return None
+        is_error, self._is_error = self._is_error, False
         if not self._data:
             return None
         event = b"\n".join(self._data).decode(errors="replace")
         self._data.clear()
-        return event
+        return ErrorData(event) if is_error else event
 
 
-async def iterate_event_groups(stream: AsyncIterable[bytes]) -> AsyncIterator[list[str]]:
+async def iterate_event_groups(
+    stream: AsyncIterable[bytes], decoder: ServerSentEventDecoder | None = None
+) -> AsyncIterator[list[str]]:
     """Iterate over the data of the events in a stream of bytes: together those that one piece completes."""
-    decoder = ServerSentEventDecoder()
+    decoder = decoder or ServerSentEventDecoder()
     async for piece in stream:
         if events := decoder.feed(piece):
             yield events
@@ -167,6 +192,10 @@ async def iterate_event_groups(stream: AsyncIterable[bytes]) -> AsyncIterator[li
 # which takes minutes for 400 KB that are no JSON. Nobody watches arguments as they come, so nothing is lost by waiting.
 
 
+# What some servers send for none, in every chunk but the last.
+_NO_REASONS: Final = ("null", "none")
+
+
 @dataclass(slots=True)
 class _Call:
     """One call, as far as it has come."""
@@ -178,15 +207,23 @@ class _Call:
 
 
 class ChunkCorrector:
-    """Puts the chunks of one reply right: usage is checked, tool calls are given whole at the end."""
+    """Puts the chunks of one reply right: usage is checked, tool calls are given whole at the end.
+
+    Attributes:
+        has_chunk: one has come.
+        has_reason: one has said why the reply ended, so that nothing of it is still to come.
+    """
 
     def __init__(self) -> None:
+        self.has_chunk = False
+        self.has_reason = False
         self._calls: list[_Call] = []
         self._is_refused = False
         self._last_chunk: dict[str, Any] = {}
 
     def take(self, chunk: dict[str, Any]) -> dict[str, Any]:
         """Take in a chunk; give it back without its pieces of calls."""
+        self.has_chunk = True
         if chunk.get("usage") is not None:  # all chunks but the last have none
             chunk["usage"] = check_usage(chunk["usage"])
         choices = chunk.get("choices") or [{}]
@@ -194,8 +231,12 @@ class ChunkCorrector:
         if delta.get("refusal"):
             show_refusal(delta)
             self._is_refused = True
-        if self._is_refused and choices[0].get("finish_reason"):
-            choices[0]["finish_reason"] = REFUSED
+        if reason := choices[0].get("finish_reason"):
+            if reason in _NO_REASONS:
+                choices[0]["finish_reason"] = None
+            else:
+                self.has_reason = True
+                choices[0]["finish_reason"] = REFUSED if self._is_refused else reason
         pieces = delta.get("tool_calls")
         if not pieces:
             return chunk
@@ -205,8 +246,18 @@ class ChunkCorrector:
         rest = {name: value for name, value in delta.items() if name != "tool_calls"}
         return {**chunk, "choices": [{**choices[0], "delta": rest}]}
 
-    def finish(self) -> list[dict[str, Any]]:
-        """Give the chunk that holds all calls, if there are any."""
+    def finish(self, url: str, *, is_announced: bool) -> list[dict[str, Any]]:
+        """Take in the end of the stream; give the chunk that holds all calls, if there are any.
+
+        Args:
+            url: where the reply comes from.
+            is_announced: the server said that it is the end.
+
+        Raises:
+            BrokenStreamError: the end came before that of the reply (E30).
+        """
+        if not self.has_reason and not (is_announced and gives_no_reasons(url)):
+            raise BrokenStreamError(WITHOUT_REASON, is_announced=is_announced)
         if not self._calls:
             return []
         arguments = mark_malformed_arguments(["".join(call.arguments) for call in self._calls])
@@ -240,36 +291,42 @@ class ChunkCorrector:
 
 _END_OF_STREAM: Final = "[DONE]"
 # What the lines of a stream of events begin with; JSON and HTML begin otherwise.
-_EVENT_LINE: Final = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?::|data|event|id|retry)")
+_EVENT_LINE: Final = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?::|data|event|id|retry|error:)")
 _LONGEST_START: Final = 2048
 
 
-async def iterate_chunks(stream: AsyncIterable[bytes]) -> AsyncIterator[Any]:
+async def iterate_chunks(stream: AsyncIterable[bytes], url: str, *, lost: type[Exception]) -> AsyncIterator[Any]:
     """Iterate over the chunks, each as soon as it is complete, until the end that the server announces.
 
     Those that came at once are joined.
 
+    Args:
+        stream: what the server sends.
+        url: where it comes from.
+        lost: what `stream` raises where the connection is lost.
+
     Raises:
+        BrokenStreamError: the stream ended before the reply did.
         MalformedReplyError: what came are no chunks, and no unstreamed reply either.
     """
     pieces = aiter(stream)
     start = await _read_start(pieces)
     if not is_event_stream(start):
         rest = [piece async for piece in pieces]
-        for chunk in to_chunks(parse_completion(b"".join([start, *rest]))):
+        for chunk in to_chunks(parse_completion(b"".join([start, *rest]), url)):
             yield chunk
         return
-    reading = _Reading()
-    async for events in iterate_event_groups(_prepend(start, pieces)):
-        for chunk in join_chunks(reading.take(events)):
-            yield chunk
-        if reading.error is not None:
-            raise reading.error
-        if reading.is_over:
-            break
-    if not reading.has_event:
-        raise MalformedReplyError(start.decode(errors="replace"))
-    for chunk in reading.corrector.finish():
+    reading = _Reading(start)
+    try:
+        async for events in iterate_event_groups(_prepend(start, pieces), reading.decoder):
+            for chunk in join_chunks(reading.take(events)):
+                yield chunk
+            if reading.is_over or reading.error is not None:
+                break
+    except lost:
+        if not reading.corrector.has_reason:
+            raise
+    for chunk in reading.finish(url):
         yield chunk
 
 
@@ -278,9 +335,12 @@ class _Reading:
     """How far a stream has been read, group of events by group of events.
 
     Attributes:
+        start: of what came.
         error: of an event that is no chunk; those before it are good.
     """
 
+    start: bytes
+    decoder: ServerSentEventDecoder = field(default_factory=ServerSentEventDecoder)
     corrector: ChunkCorrector = field(default_factory=ChunkCorrector)
     has_event: bool = False
     is_over: bool = False
@@ -295,11 +355,33 @@ class _Reading:
                 self.is_over = True
                 return
             try:
-                if text:  # some servers send empty ones to keep a connection open
+                if isinstance(event, ErrorData):
+                    yield _to_error(text)
+                elif text:  # some servers send empty ones to keep a connection open
                     yield self.corrector.take(_parse_chunk(text))
             except MalformedReplyError as error:
                 self.error = error
                 return
+
+    def finish(self, url: str) -> list[dict[str, Any]]:
+        """The last chunks, of a reply that is whole."""
+        is_cut_off, corrector = self.decoder.is_cut_off, self.corrector
+        if not self.has_event and not is_cut_off and not self.start.lstrip().startswith(b":"):
+            raise MalformedReplyError(self.start.decode(errors="replace"))
+        if self.error is not None and not (is_cut_off and corrector.has_reason):
+            if corrector.has_chunk or is_cut_off:
+                raise BrokenStreamError(NO_PART) from self.error
+            raise self.error
+        return corrector.finish(url, is_announced=self.is_over)
+
+
+def _to_error(text: str) -> dict[str, Any]:
+    """The chunk that tells an error, whose form need not be one of a chunk."""
+    try:
+        said = parse_json(text)
+    except MalformedReplyError:
+        said = text
+    return said if isinstance(said, dict) and said.get("error") else {"error": said or "The server says no more."}
 
 
 def is_event_stream(start: bytes) -> bool:
