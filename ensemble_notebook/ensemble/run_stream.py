@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from ensemble_notebook.domain.events import Event, LlmCallRetried, LlmCallStarted, LlmToken, TaskStarted, TurnStarted
+from ensemble_notebook.domain.reasoning import read_streamed_answer
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.errors import EnsembleError, SuggestsNames
@@ -94,7 +95,7 @@ class RunStream(SuggestsNames):
         async for event in self:
             if piece := words.read(event):
                 yield piece
-        if self.output is not None and (piece := words.read_reply(self.output.raw)):
+        if self.output is not None and (piece := words.tell(self.output.raw)):
             yield piece
 
     def __repr__(self) -> str:
@@ -130,12 +131,13 @@ class _Words:
             if isinstance(event, LlmCallRetried):
                 self._reply = ""
             elif isinstance(event, LlmToken):
-                return self.read_reply(self._reply + event.text)
+                self._reply += event.text
+                return self.tell(read_streamed_answer(self._reply))
         return ""
 
-    def read_reply(self, reply: str) -> str:
+    def tell(self, reply: str) -> str:
         """What a reply, as far as it is known, adds to the words."""
-        self._reply, told = reply, self._told
+        told = self._told
         if told.startswith(reply):
             return ""
         self._told = reply

@@ -80,7 +80,7 @@ class LlmToken(Event):
     """A piece of a streamed reply, in the span of the call.
 
     Attributes:
-        text: the piece; concatenated, the pieces are the reply.
+        text: the piece; concatenated, the pieces are the reply with the reasoning that its text begins with.
     """
 
     text: str
@@ -125,13 +125,14 @@ class LlmCallCompleted(Event):
     """A model has replied.
 
     Attributes:
-        text: of the reply.
+        text: of the reply, without the reasoning that it begins with.
         tool_calls: that it asks for.
         usage: tokens of the successful request; of a reused reply, as in the earlier run.
         model: its name, as the provider gave it; None if it gave none.
         finish_reason: as the provider gave it.
         time_to_first_token_s: seconds; None if the reply was not streamed.
         reused: whether the reply is from an earlier run, so that no request was made.
+        reasoning: what the model thought before it; of what stands in the text with its tags, which is the beginning.
     """
 
     text: str
@@ -141,6 +142,7 @@ class LlmCallCompleted(Event):
     finish_reason: str | None
     time_to_first_token_s: float | None
     reused: bool = False
+    reasoning: str = ""
 
 
 @event

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.reasoning import split_reasoning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -236,6 +237,8 @@ def _read_message(number: int, given: Any) -> ChatMessage:
     if calls and role != "assistant":
         raise ValueError(f"message {number} asks for tools, and is no reply, of role 'assistant'.")
     text = _read_content(number, "" if content is None and calls else content)
+    if role == "assistant":
+        text = split_reasoning(text)[1] or text
     return ChatMessage(role=role, text=text, tool_calls=calls, tool_call_id=call_id if role == "tool" else None)
 
 

@@ -112,6 +112,7 @@ class ModelReply(Record):
 
     Attributes:
         text: the text part, whatever content blocks it came in; empty when there is none.
+        reasoning: what the model thought before it, as far as the provider sends that.
         tool_calls: in the order of the request; malformed ones included, with their arguments as text.
         usage: as the provider counted.
         model, finish_reason: as the provider says, where it does; or `REFUSED`.
@@ -124,6 +125,7 @@ class ModelReply(Record):
     model: str | None = None
     finish_reason: str | None = None
     refused_usage: str | None = None
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

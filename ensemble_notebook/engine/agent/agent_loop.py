@@ -24,6 +24,7 @@ from ensemble_notebook.domain.seams.chat_port import (
 from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
+from ensemble_notebook.engine.agent.prompts import NO_TEXTS, ONLY_REASONING, Texts, write_correction_prompt
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.function_caller import FunctionCaller
@@ -44,12 +45,14 @@ class AgentLoop:
         toolbox: the tools.
         caller: calls them.
         schema: the JSON schema that the model is held to natively.
+        texts: of the ensemble in place of ours.
 
     Attributes:
         structured_results: the values that tools gave beside their texts, each with the name of the tool, in order.
         history: as above.
         exchanged: the replies by now that ask for tools, each with the results, as a later run goes on with them.
         cut: why the last reply was cut off, and what to do about it; None where it is whole.
+        is_only_reasoning: whether the last reply has reasoning, and neither text nor tool calls.
     """
 
     def __init__(
@@ -61,8 +64,12 @@ class AgentLoop:
         toolbox: Toolbox,
         caller: FunctionCaller,
         schema: Mapping[str, Any] | None = None,
+        texts: Texts = NO_TEXTS,
     ) -> None:
         self.history = history
+        self.is_only_reasoning = False
+        self._was_asked_for_answer = False
+        self._texts = texts
         self.cut: str | None = None
         self.exchanged: list[ChatMessage] = []
         self.structured_results: list[tuple[str, Any]] = []
@@ -125,9 +132,27 @@ class AgentLoop:
                 for call, answer in results:
                     conversation.add_tool_result(call, answer.text)
                 self._note_exchange(reply, results)
-            if not reply.tool_calls:
-                return self._read_final_text(reply, task)
             facts = {}
+            if not reply.tool_calls:
+                if not self._lacks_answer(reply, task):
+                    return self._read_final_text(reply, task)
+                prompt = write_correction_prompt(ONLY_REASONING, "", self._texts)
+                conversation.add_user_message(mend_text(prompt))
+                facts = {"prompt": prompt, "is_correction": True}
+
+    def _lacks_answer(self, reply: ModelReply, task: SpanEmitter) -> bool:
+        """Whether to ask once more, since a reply is nothing but reasoning; one that was cut off would be again."""
+        self.is_only_reasoning = bool(reply.reasoning) and not reply.text.strip()
+        if not self.is_only_reasoning:
+            return False
+        asks = self.cut is None and not self._was_asked_for_answer
+        self._was_asked_for_answer = self._was_asked_for_answer or asks
+        message = (
+            f"Agent {self._agent.role!r} replied with nothing but reasoning for task {task.task!r}"
+            f"{', and is asked once more' if asks else ': its reply is empty'}."
+        )
+        task.emit(Warned, message=message)
+        return asks
 
     def _note_exchange(self, reply: ModelReply, results: list[tuple[ToolCall, ToolAnswer]]) -> None:
         if not results:
@@ -217,6 +242,8 @@ class AgentLoop:
             ) from error
 
     def _read_final_text(self, reply: ModelReply, task: SpanEmitter) -> str:
+        if self.is_only_reasoning:
+            return ""
         if reply.text.strip():
             if self._toolbox.specs and (mark := _WRITTEN_CALL.search(reply.text)) is not None:
                 message = (

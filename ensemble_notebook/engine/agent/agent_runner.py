@@ -26,6 +26,7 @@ from ensemble_notebook.engine.agent.prepared_models import PreparedModels
 from ensemble_notebook.engine.agent.prepared_tools import PreparedTools
 from ensemble_notebook.engine.agent.prompts import (
     NO_TEXTS,
+    ONLY_REASONING,
     SUM_UP,
     Texts,
     write_correction_prompt,
@@ -73,7 +74,7 @@ class AgentRunner:
         self._caller = caller
         self._streams = streams
         self._draw = draw
-        self._uncounted_models: set[str] = set()
+        self._told: set[tuple[str, str]] = set()
         self._toolboxes: dict[tuple[object, ...], Toolbox] = {}
 
     async def run(
@@ -176,7 +177,7 @@ class AgentRunner:
             max_retry_wait_s=request.max_retry_wait_s,
             limits=limits,
             rates=request.rates,
-            uncounted_models=self._uncounted_models,
+            told=self._told,
         )
 
     def _make_loop(
@@ -189,7 +190,7 @@ class AgentRunner:
     ) -> AgentLoop:
         llm = self._make_llm(request, port)
         toolbox = self._get_toolbox(tools, request.agent.role).with_engine_tools(request.engine_tools)
-        return AgentLoop(request, history, port, llm, toolbox, self._caller, schema)
+        return AgentLoop(request, history, port, llm, toolbox, self._caller, schema, self._texts)
 
     async def _remind(self, reminder: str | None, text: str, loop: AgentLoop, task: SpanEmitter) -> str:
         """The final text once the agent was told what is missing; its first one where nothing is.
@@ -267,6 +268,8 @@ class ReplyCorrector:
         Raises:
             ValueError: there is none.
         """
+        if self._loop.is_only_reasoning:
+            raise ValueError(ONLY_REASONING)
         read = self._output_format.read if self._loop.cut is None else self._output_format.read_whole
         if len(text) <= LONG_REPLY:
             return read(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from typing import Final
 
@@ -19,9 +20,11 @@ from ensemble_notebook.domain.events import (
     LlmCallRetried,
     LlmCallStarted,
     LlmToken,
+    Noted,
     Warned,
 )
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
+from ensemble_notebook.domain.reasoning import describe_place, split_reasoning
 from ensemble_notebook.domain.seams.chat_port import REFUSED, ChatPort, Conversation, Fault, ModelReply
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.function_caller import call_safely
@@ -53,8 +56,8 @@ class LlmCaller:
         max_retry_wait_s: the longest wait before a request is sent again.
         limits: of requests; without, a request is never held up.
         rates: what the model costs; None: by the public price list.
-        uncounted_models: the names of the models whose usage could not be read, which is warned of once. Shared
-            by all callers of a run.
+        told: what was said of models once and is not said again, each with the name of the model. Shared by all
+            callers of a run.
 
     Attributes:
         output_limit: the tokens that the budget allowed the last reply; None where it did not limit it.
@@ -72,7 +75,7 @@ class LlmCaller:
         max_retry_wait_s: float = USUAL_RETRY_WAIT_S,
         limits: RequestLimits | None = None,
         rates: CostConfiguration | None = None,
-        uncounted_models: set[str] | None = None,
+        told: set[tuple[str, str]] | None = None,
     ) -> None:
         self._agent = agent
         self._task_description = task_description
@@ -84,7 +87,7 @@ class LlmCaller:
         self._limits = limits or RequestLimits()
         self._rates = rates
         self.output_limit: int | None = None
-        self._uncounted_models = set() if uncounted_models is None else uncounted_models
+        self._told = set() if told is None else told
         self._wait = ""
 
     @property
@@ -112,6 +115,7 @@ class LlmCaller:
         )
         self._limits.check_sending()
         if (kept := conversation.take_kept_reply()) is not None:
+            kept = self._set_reasoning_apart(kept, turn)
             self._emit_completed(kept, span, reused=True)
             return self._check_answer(kept)
         tokens = _TokenFeed(span) if self._streams else None
@@ -130,8 +134,22 @@ class LlmCaller:
             span.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
             raise
         self._warn_of_refused_usage(reply, turn)
+        reply = self._set_reasoning_apart(reply, turn)
         self._emit_completed(reply, span, None if tokens is None else tokens.first_after_s)
         return self._check_answer(reply)
+
+    def _set_reasoning_apart(self, reply: ModelReply, turn: SpanEmitter) -> ModelReply:
+        """The reply without the reasoning that its text begins with: the conversation has it as it came."""
+        reasoning, text = split_reasoning(reply.text)
+        if not reasoning:
+            return reply
+        if self._is_news("reasoning"):
+            message = (
+                f"What {self._port.name} writes {describe_place(reasoning)} at the beginning of a reply is taken for "
+                f"its reasoning: it is shown folded, and is no part of the reply."
+            )
+            turn.emit(Noted, message=message)
+        return replace(reply, text=text, reasoning="\n\n".join(filter(None, [reply.reasoning, reasoning])))
 
     def _check_answer(self, reply: ModelReply) -> ModelReply:
         if reply.finish_reason != REFUSED:
@@ -157,15 +175,22 @@ class LlmCaller:
             finish_reason=reply.finish_reason,
             time_to_first_token_s=first_after_s,
             reused=reused,
+            reasoning=reply.reasoning,
         )
 
     def _warn_of_refused_usage(self, reply: ModelReply, turn: SpanEmitter) -> None:
-        name = self._port.name
-        if reply.refused_usage is None or name in self._uncounted_models:
+        if reply.refused_usage is None or not self._is_news("usage"):
             return
-        self._uncounted_models.add(name)
+        name = self._port.name
         message = f"What {name} says that a reply took can't be counted, and is unknown: {reply.refused_usage}"
         turn.emit(Warned, message=message)
+
+    def _is_news(self, subject: str) -> bool:
+        """Whether this was not said yet of the model in this run; it is from now on."""
+        key = (self._port.name, subject)
+        is_known = key in self._told
+        self._told.add(key)
+        return not is_known
 
     async def _try_until_it_answers(
         self, conversation: Conversation, span: SpanEmitter, tokens: _TokenFeed | None

@@ -162,14 +162,18 @@ def _write_format(output_format: str) -> str:
     return f"## Output Format\n{output_format}"
 
 
+ONLY_REASONING: Final = "it holds only reasoning, and no answer."
+"""What is wrong with a reply in which nothing is behind its reasoning."""
+
+
 def write_correction_prompt(error: str, output_format: str, texts: Texts = NO_TEXTS) -> str:
-    """The second chance of a reply that is not of its output type; the reply stands before it."""
+    """The second chance of a reply that is not of its output type, or no answer; the reply stands before it."""
     if (own := texts.get("correction")) is not None:
         return own.write(lambda name, _: error if name == "error" else output_format)
-    return (
-        f"Your previous reply could not be read: {error}\n\n"
-        f"## Output Format\n{output_format}\n\nReply again, with the corrected value and nothing else."
-    )
+    fault = f"Your previous reply could not be read: {error}"
+    if not output_format:
+        return f"{fault}\n\nReply again, with the answer."
+    return f"{fault}\n\n{_write_format(output_format)}\n\nReply again, with the corrected value and nothing else."
 
 
 SUM_UP: Final = "Sum up what we have said so far."

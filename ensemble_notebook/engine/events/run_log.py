@@ -363,7 +363,7 @@ LINES: Final[dict[type[Event], Callable[[Any], Line]]] = {
     PhaseSkipped: lambda e: (logging.INFO, "Phase %s skipped: %s", e.phase, e.reason),
     TaskStarted: _describe_task_start,
     TaskInputPrepared: lambda e: (TALK, "Prompts of %s:\n%s\n\n%s", e.task, e.system_prompt, e.user_prompt),
-    LlmCallCompleted: lambda e: (TALK, "Reply in %s:\n%s", e.task, e.text),
+    LlmCallCompleted: lambda e: (TALK, "Reply in %s:\n%s", e.task, "\n\n".join(filter(None, [e.reasoning, e.text]))),
     TaskRetried: _describe_task_retry,
     TaskFellBack: _describe_fallback,
     TaskCompleted: _describe_task_completion,

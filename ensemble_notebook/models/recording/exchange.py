@@ -312,6 +312,8 @@ def _reply_to_document(reply: ModelReply, pieces: Sequence[str], form: Form) -> 
         document["model"] = reply.model
     if reply.finish_reason is not None:
         document["finish_reason"] = reply.finish_reason
+    if reply.reasoning:
+        document["reasoning"] = form.mask(reply.reasoning)
     if lengths is not None:
         document["pieces"] = lengths
     if reply.refused_usage is not None:
@@ -359,6 +361,7 @@ def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple
         model=_read_optional_text(document, "model"),
         finish_reason=_read_optional_text(document, "finish_reason"),
         refused_usage=document.get("refused_usage"),
+        reasoning=_read_optional_text(document, "reasoning") or "",
     )
     return reply, _split_pieces(text, document.get("pieces", ()))
 

@@ -48,6 +48,7 @@ class ConversationLog:
         is_earlier: bool = False,
         is_left_out: bool = False,
         answered: tuple[str | None, str | None] = (None, None),
+        reasoning: str = "",
     ) -> str:
         """Note a message that arose in a span; gives its text as it may be shown."""
         safe = self.clean(text)
@@ -64,6 +65,7 @@ class ConversationLog:
             is_left_out=is_left_out,
             earlier_tool=answered[0],
             earlier_call_id=answered[1],
+            reasoning=clean_text(reasoning) if reasoning else None,
         )
         self._count += 1
         self.messages.setdefault(span.task_id or span.span_id, []).append(message)
@@ -260,7 +262,7 @@ class CallFold:
             self._set_served_model(attempt, event.model, event.usage)
         self._rates.pop(span.span_id, None)
         calls = tuple(map(to_requested_call, event.tool_calls))
-        span.output = self._log.add(event, span, "assistant", event.text, calls)
+        span.output = self._log.add(event, span, "assistant", event.text, calls, reasoning=event.reasoning)
 
     def _on_llm_failed(self, event: ev.LlmCallFailed) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:

@@ -148,7 +148,8 @@ def _interaction_to_dict(interaction: LlmInteraction, place: int) -> dict[str, A
 
 def _message_to_dict(message: Message) -> dict[str, Any]:
     calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
-    return {"role": message.role, "content": message.text, "toolCalls": calls, "toolName": message.name}
+    reasoning = {"reasoning": message.reasoning} if message.reasoning else {}
+    return {"role": message.role, "content": message.text, **reasoning, "toolCalls": calls, "toolName": message.name}
 
 
 def _tool_call_to_dict(call: ToolCallTrace) -> dict[str, Any]:

@@ -443,6 +443,7 @@ class Message(SuggestsNames):
         is_left_out: whether it is one of those, and is not sent.
         earlier_tool: of a tool's result of an earlier run, the name of the tool.
         earlier_call_id: likewise, the id of the call.
+        reasoning: what the model thought before a reply; None where nothing is known of it.
     """
 
     number: int
@@ -456,6 +457,7 @@ class Message(SuggestsNames):
     is_left_out: bool = False
     earlier_tool: str | None = None
     earlier_call_id: str | None = None
+    reasoning: str | None = None
 
     @property
     def is_prompt(self) -> bool:

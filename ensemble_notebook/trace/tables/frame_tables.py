@@ -306,6 +306,7 @@ MESSAGES: Final = Table(
             Column("name", "category", "of the tool, for a tool's result"),
             Column("text", "string", "secrets masked", is_nullable=False),
             Column("characters", "Int64", "length of the text", lambda message: len(message.text), is_nullable=False),
+            Column("reasoning", "string", "what the model thought before a reply, secrets masked"),
             Column("tool_calls", "string", "what a reply asks for, as name(arguments)", _format_arguments),
             Column("tool_call_id", "string", "which request a tool's result answers"),
         ),

@@ -105,7 +105,10 @@ class TextTable:
 
     def share_texts_of(self, details: dict[str, Any]) -> dict[str, Any]:
         """The details with numbers in place of their longer texts."""
-        messages = [{**each, "text": self.share(each["text"])} for each in details["messages"]]
+        messages = [
+            {name: self.share(value) if name in ("text", "reasoning") else value for name, value in each.items()}
+            for each in details["messages"]
+        ]
         shared = {name: self.share(details[name]) for name in ("input", "output")}
         return {**details, **shared, "messages": messages}
 

@@ -114,6 +114,8 @@ def _find_text(fold: TraceFold, span: Span, field: str) -> str | None:
     for message in _select_messages(fold, span):
         if field == _name_message(message):
             return message.text
+        if field == f"{_name_message(message)}.reasoning":
+            return message.reasoning
         for place, call in enumerate(message.tool_calls):
             if field == f"{_name_message(message)}.{place}":
                 return call.arguments
@@ -194,6 +196,8 @@ def _to_chat_message(message: Message, texts: _Texts) -> dict[str, Any]:
     chat_message: dict[str, Any] = {"field": field, "role": message.role, "text": texts.begin_of(field, message.text)}
     if name := ", ".join(filter(None, [message.name, "not sent" if message.is_left_out else None])):
         chat_message["name"] = name
+    if message.reasoning:
+        chat_message["reasoning"] = texts.begin_of(f"{field}.reasoning", message.reasoning)
     if message.tool_calls:
         chat_message["tool_calls"] = [
             {"id": call.id, "name": call.name, "arguments": texts.begin_of(f"{field}.{place}", call.arguments)}

@@ -87,3 +87,5 @@ def _list_texts(fold: TraceFold) -> Iterator[tuple[str, str]]:
             # What a model has said and a tool has given is the output of their spans.
             if message.role in ("system", "user") or message.is_earlier:
                 yield task_id, message.text
+            if message.reasoning:
+                yield message.span.span_id, message.reasoning

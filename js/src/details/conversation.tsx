@@ -19,6 +19,7 @@ export function Conversation({ messages, texts, live, isWhole }: {
   // While a reply is written, the details have only what led to it, and all of that was sent for it.
   const start = isWhole ? 0 : newFrom(messages, live !== "");
   const first = hasEarlier ? 0 : start;
+  const [reasoning, reply] = splitReasoning(live);
   return (
     <div class="et-chat">
       {start > 0 && (
@@ -27,7 +28,7 @@ export function Conversation({ messages, texts, live, isWhole }: {
         </button>
       )}
       {messages.slice(first).map((message, k) => <Bubble key={first + k} message={message} texts={texts} />)}
-      {live && <Bubble key={messages.length} message={{ role: "assistant", text: live }} texts={texts} isGrowing />}
+      {live && <Bubble key={messages.length} message={{ role: "assistant", reasoning, text: reply }} texts={texts} isGrowing />}
     </div>
   );
 }
@@ -39,15 +40,28 @@ export function newFrom(messages: readonly ChatMessage[], isWriting = false): nu
   return 0;
 }
 
+/** The reasoning that a reply begins with, as far as it is written, and what is behind it. */
+export function splitReasoning(live: string): [reasoning: string, reply: string] {
+  const reasoning = /^\s*<(think|thinking|reasoning)>[^]*?(?:<\/\1>\s*|$)/.exec(live)?.[0] ?? "";
+  return [reasoning, live.slice(reasoning.length)];
+}
+
 function Bubble({ message, texts, isGrowing = false }: { message: ChatMessage; texts: SpanTexts; isGrowing?: boolean }): VNode {
   const isNote = message.name === "left_out";
   if (isNote) return <p class="et-none et-left-out">{message.text.replace(/^\[|\]$/g, "")}</p>;
   const role = ROLES[message.role] ?? message.role;
+  const thought = message.reasoning && texts.of(message.field ? `${message.field}.reasoning` : null, message.reasoning);
   const words = texts.of(message.field, message.text);
   const kind = message.role === "tool" ? "code" : "prose";
   return (
     <article class="et-bubble" data-role={message.role} aria-label={role}>
       <Head title={message.name ? `${role} · ${message.name}` : role} name={message.text !== "" && (COPIES[message.role] ?? "message")} text={words.load} />
+      {thought && (
+        <details class="et-request">
+          <summary class="et-role">Reasoning</summary>
+          <Words words={thought} kind="prose" isGrowing={isGrowing} />
+        </details>
+      )}
       {message.text && <Words words={words} kind={kind} isGrowing={isGrowing} />}
       {message.tool_calls?.map((call, k) => {
         const asked = typeof call.arguments === "string" ? call.arguments : (JSON.stringify(call.arguments) ?? "");

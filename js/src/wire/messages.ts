@@ -12,6 +12,8 @@ export interface ToolRequest {
 export interface ChatMessage {
   role: string;
   text: string;
+  /** What the model thought before a reply. */
+  reasoning?: string | null;
   /** The name of its text where more of it is asked for. */
   field?: string | null;
   name?: string | null;

@@ -42,15 +42,15 @@ it.each([
 it("takes only texts as texts in details", () => {
   const read = readMessage({
     kind: "details", span_id: "l", input: { deep: 1 }, output: "ok", error: { type: "E" }, lengths: { output: 30_000, input: "long" },
-    messages: [{ role: "user", text: 5, field: "message.3" }, "odd", { role: "assistant", text: "hi", tool_calls: [{ name: "f", arguments: { a: 1 } }, 3] }],
+    messages: [{ role: "user", text: 5, field: "message.3" }, "odd", { role: "assistant", text: "hi", reasoning: "hm", tool_calls: [{ name: "f", arguments: { a: 1 } }, 3] }],
   });
   expect(read).toEqual({
     kind: "details",
     details: {
       span_id: "l", input: null, output: "ok", error: { type: "E", message: "" }, lengths: { output: 30_000 }, handovers: [],
       messages: [
-        { role: "user", text: "", field: "message.3", name: null, tool_calls: null },
-        { role: "assistant", text: "hi", field: null, name: null, tool_calls: [{ id: null, name: "f", arguments: { a: 1 } }] },
+        { role: "user", text: "", reasoning: null, field: "message.3", name: null, tool_calls: null },
+        { role: "assistant", text: "hi", reasoning: "hm", field: null, name: null, tool_calls: [{ id: null, name: "f", arguments: { a: 1 } }] },
       ],
     },
   });

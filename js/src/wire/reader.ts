@@ -232,6 +232,7 @@ function readDetails(span_id: string, value: JsonObject, texts: readonly string[
     messages: messages.map((message) => ({
       role: textOr(message.role, "user"),
       text: textAt(message.text, ""),
+      reasoning: textAt(message.reasoning, null),
       field: textOr(message.field, null),
       name: textOr(message.name, null),
       tool_calls: Array.isArray(message.tool_calls)

@@ -242,6 +242,7 @@ const isSameMessage = (a: Json, b: Json): boolean => a.role === b.role && a.cont
 const toMessage = (message: Json): Json => ({
   role: message.role,
   text: message.content,
+  reasoning: message.reasoning,
   name: message.toolName,
   tool_calls: objectsOf(message.toolCalls).length ? message.toolCalls : null,
 });
