@@ -92,7 +92,7 @@ class Cell:
 
         problems = [*find_price_problems(self.definition, self.graph)]
         if self.scorers is not None:
-            from ensemble_notebook.ensemble.many_runs.map_run import MapSettings
+            from ensemble_notebook.ensemble.many_runs.map_settings import MapSettings
 
             scorers = MapSettings(score=self.scorers.score).scorers
             problems += find_judge_price_problems(self.definition, scorers)

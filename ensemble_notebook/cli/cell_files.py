@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cell.language.options import RUN_OPTIONS, Options
+from ensemble_notebook.cell.language.options import OVERRIDES, Options
 from ensemble_notebook.cell.language.remedies import in_cell_words
 from ensemble_notebook.domain.definitions.amounts import AmountError, read_budget
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
@@ -198,16 +198,7 @@ def _run(ensemble: Ensemble, cell: Cell, options: Options, arguments: Namespace)
     from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
 
     with InterruptGuard() as guard:
-        handle = ensemble.start(
-            cell.inputs,
-            timeout=options.timeout,
-            record=options.record,
-            replay=options.replay,
-            replay_tools=options.replay_tools,
-            pace=options.pace,
-            reuse=options.reuse,
-            only=options.only,
-        )
+        handle = ensemble.start(cell.inputs, **options.run_settings)
         arguments.has_begun = True
         guard.call(handle.cancel)
         try:
@@ -229,8 +220,7 @@ def validate_file(arguments: Namespace) -> None:
     from ensemble_notebook.models.recording.replayer import ReplaySource
 
     cell, options = read_command(arguments, needs_inputs=False, is_dry_run=True)
-    names = ("timeout", "record", "replay", "replay_tools", "pace", "reuse")
-    RunSettings(**{name: getattr(options, name) for name in names})
+    RunSettings(**options.run_settings)
     if options.record is not None:
         check_path(options.record)
     if options.replay is not None:
@@ -262,7 +252,7 @@ def read_command(arguments: Namespace, *, needs_inputs: bool, is_dry_run: bool =
         raise ValidationError(f"--map {kept.options.map} names a variable of a notebook, and there is none here.")
     if kept.options.repeat is not None:
         raise ValidationError(f"--repeat {kept.options.repeat} makes many runs, and this command makes one.")
-    given = {name: getattr(arguments, name, None) for name in RUN_OPTIONS}
+    given = {name: getattr(arguments, name, None) for name in (*OVERRIDES, *kept.options.run_settings)}
     options = replace(
         kept.options,
         inputs={**kept.options.inputs, **(arguments.inputs or {})},

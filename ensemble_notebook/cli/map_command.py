@@ -259,23 +259,13 @@ def _run(
         EnsembleError, RunInterrupted: there is a mistake, or somebody stopped it; what is done is printed first.
     """
     from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
-    from ensemble_notebook.ensemble.many_runs.map_run import make_settings, start_map
+    from ensemble_notebook.ensemble.many_runs.map_run import start_map
+    from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments, MapSettings
+    from ensemble_notebook.ensemble.run_settings import RunSettings
 
-    settings, map_settings = make_settings(
-        None,
-        score=scorers,
-        expected=arguments.expected,
-        id=arguments.id,
-        repeat=arguments.repeat,
-        timeout=options.timeout,
-        record=options.record,
-        replay=options.replay,
-        replay_tools=options.replay_tools,
-        pace=options.pace,
-        reuse=options.reuse,
-        only=options.only,
-    )
-    handle = start_map(cell.build({}), rows, settings, map_settings, cell.inputs)
+    map_settings = MapSettings(score=scorers, expected=arguments.expected, id=arguments.id, repeat=arguments.repeat)
+    given = MapArguments(rows, RunSettings(**options.run_settings), map_settings)
+    handle = start_map(cell.build({}), given, cell.inputs)
     progress = _Progress(handle)
     with InterruptGuard() as guard:
         handle.begin()

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from ensemble_notebook.domain.definitions.limits import AnyBudget
-from ensemble_notebook.domain.definitions.review import ReviewHandler
-from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_first_texts
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, check_inner_variables
@@ -22,37 +19,32 @@ from ensemble_notebook.domain.planning.ensemble_texts import find_lacking, list_
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlanPreview, list_tools, make_plan
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.planning.known_items import KnownItems, list_known_items
-from ensemble_notebook.domain.seams.event import Listener
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.ensemble_tool import make_tool
+from ensemble_notebook.ensemble.many_runs.map_settings import read_map, read_repeated
 from ensemble_notebook.ensemble.run_checks import check_runnable
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import ask_person_here, list_gate_warnings, make_run_spec, make_source
 from ensemble_notebook.ensemble.run_settings import (
-    Continuable,
     Inputs,
-    Pace,
-    PathLike,
-    ReplayTools,
-    Resumable,
+    RunArguments,
     RunSettings,
-    join_inputs,
     merge_inputs,
+    read_run,
+    takes,
     write_inputs,
 )
 from ensemble_notebook.ensemble.run_stream import RunStream
 from ensemble_notebook.errors import EnsembleError, Problem, ValidationError
-from ensemble_notebook.trace.store.run_facts import RunOrigin
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
-    from ensemble_notebook.ensemble.many_runs.map_run import OnError
     from ensemble_notebook.ensemble.many_runs.variants import Variants
     from ensemble_notebook.evaluation.scorer import AnyScorers
 
@@ -140,27 +132,10 @@ class Ensemble(RunnableEnsemble):
         **settings_and_variables: Any,
     ) -> MapResult: ...
     @overload
-    def run(
-        self,
-        /,
-        inputs: Inputs = None,
-        *,
-        timeout: float | None = None,
-        record: PathLike | None = None,
-        replay: PathLike | None = None,
-        replay_tools: ReplayTools = None,
-        pace: Pace = None,
-        reuse: bool = False,
-        only: Task | str | None = None,
-        resume: Resumable = None,
-        redo: Sequence[str] = (),
-        anyway: bool = False,
-        continue_from: Continuable = None,
-        history: str | None = None,
-        deps: object = None,
-        **variables: Any,
-    ) -> EnsembleOutput: ...
-    def run(
+    @takes(read_run)
+    def run(self, /, inputs: Inputs = None, **given: Any) -> EnsembleOutput: ...
+    @takes(read_run)
+    def run(  # noqa: D417 - what is given are the settings that are described here
         self,
         /,
         inputs: Inputs = None,
@@ -168,20 +143,7 @@ class Ensemble(RunnableEnsemble):
         repeat: int | None = None,
         score: AnyScorers | None = None,
         expected: str | None = None,
-        timeout: float | None = None,
-        record: PathLike | None = None,
-        replay: PathLike | None = None,
-        replay_tools: ReplayTools = None,
-        pace: Pace = None,
-        reuse: bool = False,
-        only: Task | str | None = None,
-        resume: Resumable = None,
-        redo: Sequence[str] = (),
-        anyway: bool = False,
-        continue_from: Continuable = None,
-        history: str | None = None,
-        deps: object = None,
-        **variables: Any,
+        **given: Any,
     ) -> EnsembleOutput | MapResult:
         """Run to the end and return the output.
 
@@ -216,6 +178,8 @@ class Ensemble(RunnableEnsemble):
                 summarised"``; None: all.
             deps: any object for tools, handlers and other functions that take a `RunContext`, as its ``deps``; None:
                 those of the ensemble.
+            listeners: of this run, beside the ensemble's own.
+            review_handler: is asked if the ensemble has none.
             **variables: more values of template variables, as keywords.
 
         Raises:
@@ -228,98 +192,28 @@ class Ensemble(RunnableEnsemble):
         if loop_thread().is_current():
             raise EnsembleError("run() would block the loop that it needs; use `await ensemble.arun()` in async tools.")
         if repeat is not None:
-            if continue_from is not None:
-                raise ValidationError("continue_from goes on with one run, and repeat makes many: leave out one.")
-            owner = self if deps is None else self.replace(deps=deps)
-            return owner._repeat(
-                join_inputs(inputs, variables),
-                resume,
-                repeat=repeat,
-                score=score,
-                expected=expected,
-                timeout=timeout,
-                record=record,
-                replay=replay,
-                replay_tools=replay_tools,
-                pace=pace,
-                reuse=reuse,
-                only=only,
-                redo=redo,
-                anyway=anyway,
-            )
+            from ensemble_notebook.ensemble.many_runs.map_run import start_map
+
+            of_map = read_repeated(inputs, given, repeat=repeat, score=score, expected=expected)
+            return start_map(self, of_map).run_to_end()
         if score is not None and not isinstance(score, str | int | float):
             raise ValidationError("score goes with repeat=N here. Of one run, score its output: output.score(...).")
         words = {"score": score, "expected": expected}  # which may be template variables, too
-        variables |= {name: each for name, each in words.items() if each is not None}
-        settings = RunSettings(
-            timeout=timeout,
-            record=record,
-            replay=replay,
-            replay_tools=replay_tools,
-            pace=pace,
-            reuse=reuse,
-            only=only,
-            resume=resume,
-            redo=redo,
-            anyway=anyway,
-            continue_from=continue_from,
-            history=history,
-            deps=deps,
-        )
-        handle = self._handle(inputs, variables, settings)
+        given |= {name: each for name, each in words.items() if each is not None}
+        handle = _prepare_run(self, read_run(inputs, **given))
         try:
             handle.begin()
             return handle.result()
         except KeyboardInterrupt:
             return handle.interrupted()
 
-    def _repeat(self, inputs: Mapping[str, Any], resume: Any, **settings: Any) -> MapResult:
-        """Run several times with these inputs."""
-        from ensemble_notebook.ensemble.many_runs.map_run import make_settings, start_map
-        from ensemble_notebook.ensemble.many_runs.rows import make_only_row
-
-        return start_map(self, make_only_row(inputs), *make_settings(resume, **settings)).run_to_end()
-
-    async def arun(
-        self,
-        /,
-        inputs: Inputs = None,
-        *,
-        timeout: float | None = None,  # noqa: ASYNC109 - the same word in all four ways to run
-        record: PathLike | None = None,
-        replay: PathLike | None = None,
-        replay_tools: ReplayTools = None,
-        pace: Pace = None,
-        reuse: bool = False,
-        only: Task | str | None = None,
-        resume: Resumable = None,
-        redo: Sequence[str] = (),
-        anyway: bool = False,
-        continue_from: Continuable = None,
-        history: str | None = None,
-        deps: object = None,
-        **variables: Any,
-    ) -> EnsembleOutput:
+    @takes(read_run)
+    async def arun(self, /, inputs: Inputs = None, **given: Any) -> EnsembleOutput:
         """Run on the caller's event loop; arguments and errors as for `run`.
 
         Cancelling the call stops the run. The `CancelledError` has the partial result as ``output``.
         """
-        settings = RunSettings(
-            timeout=timeout,
-            record=record,
-            replay=replay,
-            replay_tools=replay_tools,
-            pace=pace,
-            reuse=reuse,
-            only=only,
-            resume=resume,
-            redo=redo,
-            anyway=anyway,
-            continue_from=continue_from,
-            history=history,
-            deps=deps,
-        )
-        handle = self._handle(inputs, variables, settings)
+        handle = _prepare_run(self, read_run(inputs, **given))
         try:
             await handle.drive()
         except asyncio.CancelledError as stopped:
@@ -327,77 +221,16 @@ class Ensemble(RunnableEnsemble):
             raise
         return await handle
 
-    def start(
-        self,
-        /,
-        inputs: Inputs = None,
-        *,
-        timeout: float | None = None,
-        record: PathLike | None = None,
-        replay: PathLike | None = None,
-        replay_tools: ReplayTools = None,
-        pace: Pace = None,
-        reuse: bool = False,
-        only: Task | str | None = None,
-        resume: Resumable = None,
-        redo: Sequence[str] = (),
-        anyway: bool = False,
-        continue_from: Continuable = None,
-        history: str | None = None,
-        deps: object = None,
-        listeners: Sequence[Listener] = (),
-        review_handler: ReviewHandler | None = None,
-        origin: RunOrigin | None = None,
-        **variables: Any,
-    ) -> RunHandle:
+    @takes(read_run)
+    def start(self, /, inputs: Inputs = None, **given: Any) -> RunHandle:
         """Start a run in the background and return its handle at once.
 
-        Mistakes raise here, as in `run`; failures of the run raise from the handle. Arguments are as for `run`, and
-        three more: `listeners` are added to the ensemble's for this run, `review_handler` is asked if the ensemble has
-        none, and `origin`, for notebooks, is the cell that is stored with the run.
+        Arguments are as for `run`. Mistakes raise here; failures of the run raise from the handle.
         """
-        settings = RunSettings(
-            timeout=timeout,
-            record=record,
-            replay=replay,
-            replay_tools=replay_tools,
-            pace=pace,
-            reuse=reuse,
-            only=only,
-            resume=resume,
-            redo=redo,
-            anyway=anyway,
-            continue_from=continue_from,
-            history=history,
-            deps=deps,
-            listeners=listeners,
-            review_handler=review_handler,
-            origin=origin,
-        )
-        handle = self._handle(inputs, variables, settings)
-        handle.begin()
-        return handle
+        return start_run(self, read_run(inputs, **given))
 
-    def stream(
-        self,
-        /,
-        inputs: Inputs = None,
-        *,
-        timeout: float | None = None,
-        record: PathLike | None = None,
-        replay: PathLike | None = None,
-        replay_tools: ReplayTools = None,
-        pace: Pace = None,
-        reuse: bool = False,
-        only: Task | str | None = None,
-        resume: Resumable = None,
-        redo: Sequence[str] = (),
-        anyway: bool = False,
-        continue_from: Continuable = None,
-        history: str | None = None,
-        deps: object = None,
-        **variables: Any,
-    ) -> RunStream:
+    @takes(read_run)
+    def stream(self, /, inputs: Inputs = None, **given: Any) -> RunStream:
         """Make a run whose events are read as they come, and whose output is there after the last one.
 
         ::
@@ -411,93 +244,21 @@ class Ensemble(RunnableEnsemble):
         is entered, and leaving the block early stops it. Errors of the run raise at the end of the block, after
         `RunStream.output` is set.
         """
-        settings = RunSettings(
-            timeout=timeout,
-            record=record,
-            replay=replay,
-            replay_tools=replay_tools,
-            pace=pace,
-            reuse=reuse,
-            only=only,
-            resume=resume,
-            redo=redo,
-            anyway=anyway,
-            continue_from=continue_from,
-            history=history,
-            deps=deps,
-            streams=True,
-        )
-        return RunStream(self._handle(inputs, variables, settings))
+        return RunStream(_prepare_run(self, read_run(inputs, **given), streams=True))
 
-    async def astream(
-        self,
-        /,
-        inputs: Inputs = None,
-        *,
-        timeout: float | None = None,  # noqa: ASYNC109 - as in `arun`
-        record: PathLike | None = None,
-        replay: PathLike | None = None,
-        replay_tools: ReplayTools = None,
-        pace: Pace = None,
-        reuse: bool = False,
-        only: Task | str | None = None,
-        resume: Resumable = None,
-        redo: Sequence[str] = (),
-        anyway: bool = False,
-        continue_from: Continuable = None,
-        history: str | None = None,
-        deps: object = None,
-        **variables: Any,
-    ) -> AsyncIterator[Event]:
+    @takes(read_run)
+    async def astream(self, /, inputs: Inputs = None, **given: Any) -> AsyncIterator[Event]:
         """Run on the caller's event loop and yield the events as they happen, including pieces of streamed replies.
 
         Arguments are as for `run`. Leaving the loop early stops the run. After the last event, errors raise as in
         `run`.
         """
-        run = self.stream(
-            inputs,
-            timeout=timeout,
-            record=record,
-            replay=replay,
-            replay_tools=replay_tools,
-            pace=pace,
-            reuse=reuse,
-            only=only,
-            resume=resume,
-            redo=redo,
-            anyway=anyway,
-            continue_from=continue_from,
-            history=history,
-            deps=deps,
-            **variables,
-        )
-        async with run:
+        async with self.stream(inputs, **given) as run:
             async for event in run:
                 yield event
 
-    def map(
-        self,
-        rows: Any,
-        *,
-        repeat: int | None = None,
-        score: AnyScorers | None = None,
-        expected: str | None = None,
-        id: str | None = None,  # noqa: A002 - the usual name of such a column
-        on_error: OnError = "keep",
-        concurrency: int | None = None,
-        executor: Any = None,
-        resume: MapResult | Resumable = None,
-        redo: Sequence[str] = (),
-        anyway: bool = False,
-        budget: AnyBudget | None = None,
-        timeout: float | None = None,
-        record: PathLike | None = None,
-        replay: PathLike | None = None,
-        replay_tools: ReplayTools = None,
-        pace: Pace = None,
-        reuse: bool = False,
-        only: Task | str | None = None,
-    ) -> MapResult:
+    @takes(read_map)
+    def map(self, rows: Any, **given: Any) -> MapResult:  # noqa: D417 - as of `run`
         """Run once per row, concurrently; the columns are the template variables.
 
         The map is a single run, with a task for each row, in the trace, the timeline and the store. All rows share one
@@ -537,6 +298,9 @@ class Ensemble(RunnableEnsemble):
             pace: as in `run`.
             reuse: as in `run`, in each row.
             only: as in `run`, in each row.
+            deps: as in `run`.
+            listeners: as in `run`.
+            review_handler: as in `run`.
 
         Raises:
             ValidationError, PromptTemplateError: there is a mistake, such as missing columns; nothing was called.
@@ -545,29 +309,9 @@ class Ensemble(RunnableEnsemble):
             RunInterrupted: the map was interrupted. This and the two above have the partial `MapResult` as ``output``.
             ScoringError: a scorer failed for each row; has the whole result as ``result``.
         """
-        from ensemble_notebook.ensemble.many_runs.map_run import make_settings, start_map
+        from ensemble_notebook.ensemble.many_runs.map_run import start_map
 
-        settings, map_settings = make_settings(
-            resume,
-            repeat=repeat,
-            on_error=on_error,
-            concurrency=concurrency,
-            executor=executor,
-            score=score,
-            expected=expected,
-            id=id,
-            timeout=timeout,
-            record=record,
-            replay=replay,
-            replay_tools=replay_tools,
-            pace=pace,
-            reuse=reuse,
-            only=only,
-            redo=redo,
-            anyway=anyway,
-        )
-        ensemble = self if budget is None else self.replace(budget=budget)
-        return start_map(ensemble, rows, settings, map_settings).run_to_end()
+        return start_map(self, read_map(rows, **given)).run_to_end()
 
     def variants(self, changes: Mapping[str, Mapping[str, Any]], *, score: AnyScorers | None = None) -> Variants:
         """Make variants of this ensemble, to run or map them side by side and compare the results.
@@ -650,7 +394,8 @@ class Ensemble(RunnableEnsemble):
         graph, _ = check_runnable(self, make_source(RunSettings()))
         values = merge_inputs(self, inputs, variables)
         if rows is not None or repeat is not None:
-            from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, estimate_runs
+            from ensemble_notebook.ensemble.many_runs.map_run import estimate_runs
+            from ensemble_notebook.ensemble.many_runs.map_settings import MapSettings
             from ensemble_notebook.ensemble.many_runs.rows import make_only_row, read_rows
 
             settings = MapSettings(repeat=repeat, score=score, expected=expected)
@@ -722,23 +467,40 @@ class Ensemble(RunnableEnsemble):
     def _write_inputs(self, values: Mapping[str, Any]) -> Mapping[str, str]:
         return write_inputs(find_first_texts(list_texts(self)), values)[0]
 
-    def _handle(self, inputs: Inputs, variables: Mapping[str, Any], settings: RunSettings) -> RunHandle:
-        """Everything that can be refused is refused here."""
-        settings = ask_person_here(settings)
-        source, resumed, resumed_from = make_source(settings), None, None
-        if settings.resume is not None:
-            from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
 
-            resumed = load_resumed_run(settings.resume)
-            inputs, resumed_from = resumed.merge_inputs(inputs, variables), resumed.run.run_id
-            resumed.check_deps(self.deps if settings.deps is None else settings.deps)
-            continued = resumed.find_continued(settings.continue_from)
-            settings = replace(settings, resume=resumed_from, continue_from=continued)
-        if settings.continue_from is not None:
-            from ensemble_notebook.ensemble.earlier_runs.resuming import find_continued
+def start_run(ensemble: Ensemble, given: RunArguments) -> RunHandle:
+    """Prepare a run and begin it. Errors as of `_prepare_run`."""
+    handle = _prepare_run(ensemble, given)
+    handle.begin()
+    return handle
 
-            settings = replace(settings, continue_from=find_continued(settings.continue_from))
-        order = make_run_spec(self, inputs, variables, settings, source, resumed_from)
-        if resumed is not None:
-            order = replace(order, earlier=resumed.trace.metrics.total)
-        return RunHandle(self, order, source, SystemClock(), uuid.uuid4().hex[:12], settings, resumed)
+
+def _prepare_run(ensemble: Ensemble, given: RunArguments, *, streams: bool = False) -> RunHandle:
+    """Prepare a run; `RunHandle.begin` begins it. Everything that can be refused is refused here.
+
+    Args:
+        ensemble: what runs.
+        given: what its door was called with.
+        streams: whether replies are streamed in any case.
+
+    Raises:
+        ValidationError, PromptTemplateError: there is a mistake; nothing was called.
+    """
+    inputs, settings = given.inputs, replace(ask_person_here(given.settings), streams=streams)
+    source, resumed, resumed_from = make_source(settings), None, None
+    if settings.resume is not None:
+        from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
+
+        resumed = load_resumed_run(settings.resume)
+        inputs, resumed_from = resumed.merge_inputs(inputs, given.variables), resumed.run.run_id
+        resumed.check_deps(ensemble.deps if settings.deps is None else settings.deps)
+        continued = resumed.find_continued(settings.continue_from)
+        settings = replace(settings, resume=resumed_from, continue_from=continued)
+    if settings.continue_from is not None:
+        from ensemble_notebook.ensemble.earlier_runs.resuming import find_continued
+
+        settings = replace(settings, continue_from=find_continued(settings.continue_from))
+    spec = make_run_spec(ensemble, inputs, given.variables, settings, source, resumed_from)
+    if resumed is not None:
+        spec = replace(spec, earlier=resumed.trace.metrics.total)
+    return RunHandle(ensemble, spec, source, SystemClock(), uuid.uuid4().hex[:12], settings, resumed)

@@ -27,7 +27,7 @@ from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.engine.run.run_result import RunResult
-from ensemble_notebook.ensemble.run_settings import Continuable, Inputs, Pace, PathLike, ReplayTools, Resumable
+from ensemble_notebook.ensemble.run_settings import Inputs, PathLike, read_run, takes
 from ensemble_notebook.errors import (
     ConstraintViolationError,
     DeadlineExceededError,
@@ -74,24 +74,8 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
         return super().replace(**changes)
 
     @abstractmethod
-    def run(
-        self,
-        /,
-        inputs: Inputs = None,
-        *,
-        timeout: float | None = None,
-        record: PathLike | None = None,
-        replay: PathLike | None = None,
-        replay_tools: ReplayTools = None,
-        pace: Pace = None,
-        reuse: bool = False,
-        only: Task | str | None = None,
-        resume: Resumable = None,
-        continue_from: Continuable = None,
-        history: str | None = None,
-        deps: object = None,
-        **variables: Any,
-    ) -> EnsembleOutput:
+    @takes(read_run)
+    def run(self, /, inputs: Inputs = None, **given: Any) -> EnsembleOutput:
         """Run to the end."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.amounts import AmountError, read_history
@@ -247,12 +247,102 @@ class RunSettings:
             raise ValidationError(f"What a resumed run has done is not asked again: leave out {other} or resume.")
 
 
-SETTING_NAMES: Final = (
-    "inputs",
-    *(each.name for each in dataclasses.fields(RunSettings) if each.name not in ("streams", "is_row")),
-    "repeat",
-)
+# --- The doors of a run: those of an ensemble take the same arguments -------------------------------------------------
+
+
+class RunArguments(NamedTuple):
+    """What somebody has called a door of a run with.
+
+    Attributes:
+        inputs: values of template variables.
+        variables: more of them, given as keywords.
+        settings: of the run.
+    """
+
+    inputs: Inputs
+    variables: dict[str, Any]
+    settings: RunSettings
+
+
+def read_run(
+    inputs: Inputs = None,
+    *,
+    timeout: float | None = None,
+    record: PathLike | None = None,
+    replay: PathLike | None = None,
+    replay_tools: ReplayTools = None,
+    pace: Pace = None,
+    reuse: bool = False,
+    only: Task | str | None = None,
+    resume: Resumable = None,
+    redo: Sequence[str] = (),
+    anyway: bool = False,
+    continue_from: Continuable = None,
+    history: str | None = None,
+    deps: object = None,
+    listeners: Sequence[Listener] = (),
+    review_handler: ReviewHandler | None = None,
+    **variables: Any,
+) -> RunArguments:
+    """Read the arguments of a door. What they are, `RunSettings` says.
+
+    Raises:
+        ValidationError: a setting has a wrong value.
+    """
+    settings = RunSettings(
+        timeout=timeout,
+        record=record,
+        replay=replay,
+        replay_tools=replay_tools,
+        pace=pace,
+        reuse=reuse,
+        only=only,
+        resume=resume,
+        redo=redo,
+        anyway=anyway,
+        continue_from=continue_from,
+        history=history,
+        deps=deps,
+        listeners=listeners,
+        review_handler=review_handler,
+    )
+    return RunArguments(inputs, variables, settings)
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def takes(read: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[Concatenate[Any, P], R]]:
+    """Make a decorator of a method that hands its keywords on to `read`: people and type checkers see them as its own.
+
+    A typed dictionary of keywords (``Unpack``) would not do: template variables are keywords of any name, too.
+    """
+
+    def decorate(method: Callable[..., R]) -> Callable[Concatenate[Any, P], R]:
+        own, given = inspect.signature(method).parameters.values(), inspect.signature(read).parameters
+        is_more = {each.name: each.kind is each.KEYWORD_ONLY and each.name not in given for each in own}
+        parameters = [
+            next(iter(own)).replace(kind=inspect.Parameter.POSITIONAL_ONLY),
+            *given.values(),
+            *(each for each in own if is_more[each.name]),
+        ]
+        parameters.sort(key=lambda each: each.kind)
+        signature = inspect.signature(method).replace(parameters=parameters)
+        method.__signature__ = signature  # type: ignore[attr-defined]
+        return method
+
+    return decorate
+
+
+SETTING_NAMES: Final = (*[name for name in inspect.signature(read_run).parameters if name != "variables"], "repeat")
 """What the ways to run take as keywords of their own, so that no template variable can be given by such a keyword."""
+
+
+def split_settings(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split keywords into the settings of a run, and the values of template variables."""
+    settings = {name: value for name, value in given.items() if name in SETTING_NAMES}
+    return settings, {name: value for name, value in given.items() if name not in settings}
 
 
 # --- The inputs of a run as its texts have them -----------------------------------------------------------------------

@@ -31,10 +31,10 @@ from ensemble_notebook import (
     ValidationError,
     load_traces,
 )
-from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
+from ensemble_notebook.ensemble.many_runs.map_run import start_map
+from ensemble_notebook.ensemble.many_runs.map_settings import read_map
 from ensemble_notebook.ensemble.many_runs.rows import read_rows
 from ensemble_notebook.ensemble.many_runs.same_rows import list_remaining
-from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_table import make_run_table
@@ -308,7 +308,7 @@ def test_e72_an_interrupt_raises_with_what_is_done() -> None:
             await asyncio.sleep(60)
         return "done"
 
-    handle = start_map(make(wait), [{"topic": each} for each in "abc"], RunSettings(), MapSettings(concurrency=1))
+    handle = start_map(make(wait), read_map([{"topic": each} for each in "abc"], concurrency=1))
     handle.begin()
     with pytest.raises(RunInterrupted, match="1 of 3 rows are done and kept") as caught:
         handle.result()

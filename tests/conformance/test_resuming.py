@@ -46,8 +46,8 @@ from ensemble_notebook import (
     human_input,
 )
 from ensemble_notebook.ensemble.many_runs.loaded_map import load_map
-from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
-from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.ensemble.many_runs.map_run import start_map
+from ensemble_notebook.ensemble.many_runs.map_settings import read_map
 from ensemble_notebook.models.recording.resumer import KeptAnswers
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.store.run_facts import describe_owner
@@ -623,7 +623,7 @@ def till_map(llm: str, till: Till | None, **fields: Any) -> Ensemble:
 
 def stop_map_while_charging(ensemble: Ensemble, till: Till, rows: Any) -> MapResult:
     """The second row charges when the map is stopped; the first one is done by then."""
-    handle = start_map(ensemble, rows, RunSettings(), MapSettings(concurrency=1))
+    handle = start_map(ensemble, read_map(rows, concurrency=1))
     handle.begin()
     assert till.begun.wait(60)
     handle.cancel()

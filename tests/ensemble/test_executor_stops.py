@@ -23,8 +23,8 @@ from ensemble_notebook.domain.definitions.limits import Spending
 from ensemble_notebook.domain.events import TaskCompleted
 from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
-from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
-from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.ensemble.many_runs.map_run import start_map
+from ensemble_notebook.ensemble.many_runs.map_settings import read_map
 from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
@@ -74,7 +74,7 @@ def make(server: OpenAIServer, budget: Budget) -> Ensemble:
 
 def start(ensemble: Ensemble, words: str, executor: Any) -> MapHandle:
     rows = [{"word": each} for each in words.split()]
-    handle = start_map(ensemble, rows, RunSettings(), MapSettings(executor=executor))
+    handle = start_map(ensemble, read_map(rows, executor=executor))
     handle.begin()
     return handle
 

@@ -28,8 +28,8 @@ from ensemble_notebook import (
     ValidationError,
 )
 from ensemble_notebook.domain.events import TaskCompleted
-from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
-from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.ensemble.many_runs.map_run import start_map
+from ensemble_notebook.ensemble.many_runs.map_settings import read_map
 from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -174,7 +174,7 @@ def test_interrupt_keeps_the_rows_that_are_home(threads: ThreadPoolExecutor, tmp
         return "done"
 
     rows = [{"word": each, "release": str(release)} for each in ("quick", "slow", "later")]
-    handle = start_map(make(work), rows, RunSettings(), MapSettings(executor=threads, concurrency=1))
+    handle = start_map(make(work), read_map(rows, executor=threads, concurrency=1))
     handle.begin()
     while not any(isinstance(each, TaskCompleted) and each.task == "row 0" for each in handle.events):
         time.sleep(0.01)

@@ -24,6 +24,7 @@ from ensemble_notebook import (
 )
 from ensemble_notebook.cell.language.options import format_option_help
 from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.ensemble import ensemble
 from ensemble_notebook.errors import RunInterrupted, TaskExecutionError, ValidationError
 from ensemble_notebook.notebook.live.run_display import NotebookDisplay
 from ensemble_notebook.notebook.live.run_feed import find_feed
@@ -313,13 +314,13 @@ def test_interrupt_stops_the_run_and_binds_what_was_done(kitchen, capsys):
 
 
 def test_interrupt_before_the_run_has_begun_is_not_lost(kitchen, monkeypatch):
-    start = Ensemble.start
+    start = ensemble.start_run
 
-    def interrupted_start(*arguments, **options):
+    def interrupted_start(*arguments):
         signal.raise_signal(signal.SIGINT)
-        return start(*arguments, **options)
+        return start(*arguments)
 
-    monkeypatch.setattr(Ensemble, "start", interrupted_start)
+    monkeypatch.setattr(ensemble, "start_run", interrupted_start)
     kitchen.names["cook"] = kitchen.names["slow"]
     assert isinstance(kitchen.error(f"%%ensemble -o report{CHAIN}"), RunInterrupted)
     assert kitchen.names["report"].status is RunStatus.INTERRUPTED

@@ -11,7 +11,7 @@ import functools
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from keyword import iskeyword
 from pathlib import Path
@@ -23,28 +23,15 @@ from ensemble_notebook.domain.definitions.amounts import AmountError, is_amount,
 from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
 from ensemble_notebook.domain.definitions.templates import is_variable_name
 from ensemble_notebook.domain.planning.map_design import MOST_REPEATS
+from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import ValidationError, did_you_mean, find_nearest
 from ensemble_notebook.models.model_kinds import list_forms
 from ensemble_notebook.trace.row_files import ROW_FILES, is_row_file
 
 MAGIC: Final = "%%ensemble"
 DEFAULT_OUT: Final = "_ensemble"
-RUN_OPTIONS: Final = (
-    "llm",
-    "workflow",
-    "capture",
-    "budget",
-    "name",
-    "timeout",
-    "record",
-    "replay",
-    "replay_tools",
-    "pace",
-    "reuse",
-    "only",
-)
-"""Those of `add_run_options` that are a single value, by their names in `Options`."""
-
+OVERRIDES: Final = ("llm", "workflow", "capture", "budget", "name")
+"""What stands in place of the cell's own, by the names of `Options`."""
 _RUN_ID: Final = re.compile(r"-[1-9]\d{0,5}|(?=.*\d)[0-9a-f]{4,12}")
 # What shells and other magics fill in.
 _VARIABLE: Final = re.compile(r"\$([A-Za-z_]\w*|\{[A-Za-z_]\w*\})", re.ASCII)
@@ -141,16 +128,16 @@ class Options:
     wants_help: bool = False
 
     @property
+    def run_settings(self) -> dict[str, Any]:
+        """The settings of a run among them, by the names of `RunSettings`; which run is continued, a reader finds."""
+        names = (each.name for each in fields(RunSettings) if each.name != "continue_from")
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    @property
     def overrides(self) -> dict[str, Any]:
         """What stands in place of the cell's own, by the ensemble's field; ``inputs`` come before the cell's."""
-        given = {
-            "llm": self.llm,
-            "workflow": self.workflow,
-            "capture_mode": self.capture,
-            "budget": self.budget,
-            "name": self.name,
-            "inputs": self.inputs or None,
-        }
+        given = {name: getattr(self, name) for name in OVERRIDES} | {"inputs": self.inputs or None}
+        given["capture_mode"] = given.pop("capture")
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -175,25 +162,15 @@ def check_definition(options: Options) -> Options:
     Raises:
         ValidationError: the cell is to be defined, and not run.
     """
-    about_runs = {
-        "--map": options.map,
-        "--vary": options.vary,
-        "--repeat": options.repeat,
-        "--score": options.score,
-        "--expected": options.expected,
-        "--id": options.id,
-        "--record": options.record,
-        "--replay": options.replay,
-        "--reuse": options.reuse,
-        "--only": options.only,
-        "--timeout": options.timeout,
-        "--continue": options.continue_from,
-        "--history": options.history,
-    }
-    given = next((name for name, value in about_runs.items() if value), None)
+    names = ("map", "vary", "repeat", "score", "expected", "id", *options.run_settings, "continue_from")
+    given = next((_name_option(name) for name in names if getattr(options, name)), None)
     if options.is_definition and given is not None:
         raise ValidationError(f"{MAGIC}: --define runs nothing: leave out {given} or --define.")
     return options
+
+
+def _name_option(field: str) -> str:
+    return f"--{field.removesuffix('_from').replace('_', '-')}"
 
 
 def check_together(options: Options) -> Options:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import chain, islice
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, TaskNoun
@@ -27,7 +27,7 @@ from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers, list_texts
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, MapDesign, PlannedRow
+from ensemble_notebook.domain.planning.map_design import MapDesign, PlannedRow
 from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.wording import pluralize
@@ -40,6 +40,7 @@ from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableE
 from ensemble_notebook.ensemble.many_runs.executor_rows import Pool, find_pool
 from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
+from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments, MapSettings
 from ensemble_notebook.ensemble.many_runs.row_runs import (
     LocalRows,
     RowOutcome,
@@ -78,16 +79,14 @@ from ensemble_notebook.ensemble.many_runs.variant import Variant
 from ensemble_notebook.ensemble.run_checks import find_judge_price_problems
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, ask_person_here, make_source
-from ensemble_notebook.ensemble.run_settings import Resumable, RunSettings, write_inputs
+from ensemble_notebook.ensemble.run_settings import RunSettings, write_inputs
 from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.evaluation.judge import EXPECTED, OUTPUT
-from ensemble_notebook.evaluation.scorer import AnyScorers, Scorer, find_expected_column, read_scorers
+from ensemble_notebook.evaluation.scorer import AnyScorers, Scorer, find_expected_column
 from ensemble_notebook.evaluation.scoring import Scoring, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
 _log = logging.getLogger("ensemble_notebook.run")
-
-OnError = Literal["keep", "raise"]
 
 DEFAULT_CONCURRENCY: Final = 10
 _ROWS_FOR_A_SLOT: Final = 2
@@ -98,98 +97,9 @@ _ROW: Final = "A row."
 _ROW_ROLE: Final = "What came of this row."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapSettings:
-    """How the rows are run.
-
-    Attributes:
-        repeat: how often each row runs, 1 to 1,000; None: once, and the result does not number it.
-        on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
-        concurrency: the most rows at the same time; None: 10, or twice the slots of the executor.
-        resume: an earlier result whose completed rows are taken over; None: none.
-        redo, anyway: as of `RunSettings`, with that result.
-        score: what scores each completed row: a scorer, a list of them, or a dict of them by name; None: nothing.
-        expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
-        id: the column that tells rows apart, here and in other maps; None: ``id``, where there is one.
-        executor: a `concurrent.futures` executor or a Dask client; None: this process.
-
-    Raises:
-        ValidationError: a field has a wrong value.
-    """
-
-    repeat: int | None = None
-    on_error: OnError = "keep"
-    concurrency: int | None = None
-    resume: MapResult | None = None
-    redo: Sequence[str] = ()
-    anyway: bool = False
-    score: AnyScorers | None = None
-    expected: str | None = None
-    id: str | None = None
-    executor: Any = None
-    scorers: tuple[Scorer, ...] = field(init=False, default=())
-
-    def __post_init__(self) -> None:
-        """Check what a person may have got wrong."""
-        if self.on_error not in ("keep", "raise"):
-            raise ValidationError(f"on_error must be 'keep' or 'raise', got {self.on_error!r}.")
-        if self.concurrency is not None and not (_is_whole(self.concurrency) and self.concurrency >= 1):
-            raise ValidationError(f"concurrency must be a whole number >= 1 or None, got {self.concurrency!r}.")
-        if self.repeat is not None and not (_is_whole(self.repeat) and 1 <= self.repeat <= MOST_REPEATS):
-            raise ValidationError(f"repeat must be a whole number from 1 to {MOST_REPEATS:,}, got {self.repeat!r}.")
-        for name in ("expected", "id"):
-            if not isinstance(given := getattr(self, name), str | None):
-                raise ValidationError(f"{name} must be the name of a column or None, got {given!r}.")
-        object.__setattr__(self, "scorers", read_scorers(self.score))
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def make_settings(
-    resume: MapResult | Resumable,
-    *,
-    repeat: int | None = None,
-    on_error: OnError = "keep",
-    concurrency: int | None = None,
-    executor: Any = None,
-    score: AnyScorers | None = None,
-    expected: str | None = None,
-    id: str | None = None,  # noqa: A002 - the word of `Ensemble.map`
-    **fields: Any,
-) -> tuple[RunSettings, MapSettings]:
-    """Split the arguments of a map into the settings of its run and those of its rows.
-
-    `resume` is either a result, whose rows are taken over, or an earlier run, as in `RunSettings`.
-
-    Raises:
-        ValidationError: an argument has a wrong value.
-    """
-    earlier, run = (resume, None) if isinstance(resume, MapResult) else (None, resume)
-    more: dict[str, Any] = {}
-    if earlier is not None:
-        more = {name: fields.pop(name) for name in ("redo", "anyway") if name in fields}
-        RunSettings(resume=earlier.run_id or "", **more)  # checks them
-    map_settings = MapSettings(
-        repeat=repeat,
-        on_error=on_error,
-        concurrency=concurrency,
-        resume=earlier,
-        score=score,
-        expected=expected,
-        id=id,
-        executor=executor,
-        **more,
-    )
-    return RunSettings(resume=run, **fields), map_settings
-
-
 def start_map(
     ensemble: RunnableEnsemble,
-    rows: Any,
-    settings: RunSettings,
-    map_settings: MapSettings,
+    given: MapArguments,
     inputs: Mapping[str, Any] | None = None,
     variants: Sequence[Variant] = (),
 ) -> MapHandle:
@@ -197,16 +107,19 @@ def start_map(
 
     Args:
         ensemble: what runs for each row.
-        rows: a DataFrame, or mappings.
-        settings: of the map as a whole; `only` and `reuse` apply in each row.
-        map_settings: how the rows are run.
+        given: the rows, and how they are run; `only` and `reuse` apply in each row.
         inputs: inputs of all rows. They override the ensemble's, and a row's own values override them.
         variants: each row runs under each of these; none: under the ensemble as it is.
 
     Raises:
         ValidationError, PromptTemplateError: there is a mistake; nothing was called.
     """
-    return _MapRun(ensemble, rows, settings, map_settings, inputs or {}, variants).make_handle()
+    own = {"budget": given.map_settings.budget, "deps": given.settings.deps}
+    changes: Any = {name: value for name, value in own.items() if value is not None}
+    if changes:
+        ensemble = ensemble.replace(**changes)
+        variants = [replace(each, ensemble=each.ensemble.replace(**changes)) for each in variants]
+    return _MapRun(ensemble, given, inputs or {}, variants).make_handle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,12 +198,11 @@ class _MapRun:
     def __init__(
         self,
         ensemble: RunnableEnsemble,
-        rows: Any,
-        settings: RunSettings,
-        map_settings: MapSettings,
+        given: MapArguments,
         inputs: Mapping[str, Any],
         variants: Sequence[Variant],
     ) -> None:
+        rows, settings, map_settings = given
         settings = ask_person_here(settings)
         self._ensemble = ensemble
         self._settings = settings

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from ensemble_notebook.notebook.magics.map_cell import ManyRuns
     from ensemble_notebook.trace.store.run_facts import RunOrigin
 
-_SETTINGS: Final = ("timeout", "record", "replay", "replay_tools", "pace", "reuse", "only", "history")
 _FILE: Final = re.compile(r"\s*(-.*\s)?--file[\s=]")
 """The line of ``%ensemble`` that runs a cell in a file."""
 
@@ -324,8 +323,9 @@ class EnsembleMagics(Magics):
         origin: RunOrigin,
         resuming: Mapping[str, Any] | None = None,
     ) -> None:
+        from ensemble_notebook.ensemble.ensemble import start_run
         from ensemble_notebook.ensemble.person import Person
-        from ensemble_notebook.ensemble.run_settings import RunSettings
+        from ensemble_notebook.ensemble.run_settings import RunArguments, RunSettings
         from ensemble_notebook.notebook.live.display_mode import can_answer, choose_display_mode
         from ensemble_notebook.notebook.live.run_display import make_run_display
 
@@ -344,8 +344,8 @@ class EnsembleMagics(Magics):
         reviewer = Person(
             has_timeline=run_display.has_buttons, has_console=has_console, is_asked=ensemble.review_handler is None
         )
-        setting = {
-            **{name: getattr(options, name) for name in _SETTINGS},
+        fields = {
+            **options.run_settings,
             **(resuming or {}),
             "continue_from": read.continued,
             "listeners": (*run_display.listeners, reviewer),
@@ -353,11 +353,12 @@ class EnsembleMagics(Magics):
             # A run that goes on with one of a variable keeps its name, under which the two are found together.
             "origin": origin if options.out == DEFAULT_OUT else dataclasses.replace(origin, variable=options.out),
         }
+        settings = RunSettings(**fields)
         start: Callable[[], RunHandle | MapHandle]
         if many is None:
-            start = partial(ensemble.start, inputs, **setting)
+            start = partial(start_run, ensemble, RunArguments(inputs, {}, settings))
         else:
-            start = partial(many.start, ensemble, inputs, RunSettings(**setting), read.scorers)
+            start = partial(many.start, ensemble, inputs, settings, read.scorers)
         if options.is_background:
             handle = start()
             self._names[options.out] = handle

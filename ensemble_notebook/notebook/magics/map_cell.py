@@ -13,7 +13,8 @@ from ensemble_notebook.cell.language.options import DEFAULT_OUT
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.wording import format_money, pluralize
-from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, estimate_runs, start_map
+from ensemble_notebook.ensemble.many_runs.map_run import estimate_runs, start_map
+from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments, MapSettings
 from ensemble_notebook.ensemble.many_runs.rows import Rows, find_id_column, make_only_row, read_rows
 from ensemble_notebook.ensemble.many_runs.same_rows import list_remaining
 from ensemble_notebook.ensemble.many_runs.variant import combine, make_variants
@@ -160,7 +161,8 @@ class ManyRuns:
             ValidationError, PromptTemplateError: they can't run like this; nothing was called.
         """
         variants = make_variants(ensemble, self._changes) if self._changes else ()
-        handle = start_map(ensemble, self._given, settings, self._make_settings(scorers), inputs, variants)
+        given = MapArguments(self._given, settings, self._make_settings(scorers))
+        handle = start_map(ensemble, given, inputs, variants)
         handle.begin()
         return handle
 

@@ -47,8 +47,8 @@ team = Ensemble(tasks=[Task.of("Write about {topic}", name="draft")])
 output = team.run({"topic": "tides"}, timeout=5, record="run.yaml", count=3)
 assert_type(output, EnsembleOutput)
 team.run(topic="tides", replay=Path("run.yaml"))
-team.run(timeout="5")  # error: run
-team.run(["topic"])  # error: run
+team.run(timeout=[5])  # error: list[int]
+team.run(["topic"])  # error: list[str]
 team.run(record=3)  # error: run
 team.ran()  # error: ran
 

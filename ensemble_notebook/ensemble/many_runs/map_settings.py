@@ -1,0 +1,184 @@
+"""What a map is told: its rows, its settings as one run, and how the rows are run (E52, E72).
+
+Light to import, since `Ensemble` shows these arguments as its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ensemble_notebook.domain.definitions.limits import AnyBudget
+from ensemble_notebook.domain.definitions.review import ReviewHandler
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.planning.map_design import MOST_REPEATS
+from ensemble_notebook.domain.seams.event import Listener
+from ensemble_notebook.ensemble.run_settings import (
+    Inputs,
+    Pace,
+    PathLike,
+    ReplayTools,
+    Resumable,
+    RunSettings,
+    join_inputs,
+    split_settings,
+)
+from ensemble_notebook.errors import ValidationError
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.evaluation.scorer import AnyScorers, Scorer
+
+OnError = Literal["keep", "raise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapSettings:
+    """How the rows are run.
+
+    Attributes:
+        repeat: how often each row runs, 1 to 1,000; None: once, and the result does not number it.
+        on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
+        concurrency: the most rows at the same time; None: 10, or twice the slots of the executor.
+        resume: an earlier result whose completed rows are taken over; None: none.
+        redo, anyway: as of `RunSettings`, with that result.
+        score: what scores each completed row: a scorer, a list of them, or a dict of them by name; None: nothing.
+        expected: the column of what a row should come to; None: ``expected``, ``target`` or ``expected_output``.
+        id: the column that tells rows apart, here and in other maps; None: ``id``, where there is one.
+        executor: a `concurrent.futures` executor or a Dask client; None: this process.
+        budget: in place of the ensemble's; None: that.
+
+    Raises:
+        ValidationError: a field has a wrong value.
+    """
+
+    repeat: int | None = None
+    on_error: OnError = "keep"
+    concurrency: int | None = None
+    resume: MapResult | None = None
+    redo: Sequence[str] = ()
+    anyway: bool = False
+    score: AnyScorers | None = None
+    expected: str | None = None
+    id: str | None = None
+    executor: Any = None
+    budget: AnyBudget | None = None
+    scorers: tuple[Scorer, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        """Check what a person may have got wrong."""
+        from ensemble_notebook.evaluation.scorer import read_scorers
+
+        if self.on_error not in ("keep", "raise"):
+            raise ValidationError(f"on_error must be 'keep' or 'raise', got {self.on_error!r}.")
+        if self.concurrency is not None and not (_is_whole(self.concurrency) and self.concurrency >= 1):
+            raise ValidationError(f"concurrency must be a whole number >= 1 or None, got {self.concurrency!r}.")
+        if self.repeat is not None and not (_is_whole(self.repeat) and 1 <= self.repeat <= MOST_REPEATS):
+            raise ValidationError(f"repeat must be a whole number from 1 to {MOST_REPEATS:,}, got {self.repeat!r}.")
+        for name in ("expected", "id"):
+            if not isinstance(given := getattr(self, name), str | None):
+                raise ValidationError(f"{name} must be the name of a column or None, got {given!r}.")
+        object.__setattr__(self, "scorers", read_scorers(self.score))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+class MapArguments(NamedTuple):
+    """What somebody has called a door of a map with.
+
+    Attributes:
+        rows: a DataFrame, or mappings.
+        settings: of the map as one run.
+        map_settings: how the rows are run.
+    """
+
+    rows: Any
+    settings: RunSettings
+    map_settings: MapSettings
+
+
+def read_map(
+    rows: Any,
+    *,
+    repeat: int | None = None,
+    score: AnyScorers | None = None,
+    expected: str | None = None,
+    id: str | None = None,  # noqa: A002 - the usual name of such a column
+    on_error: OnError = "keep",
+    concurrency: int | None = None,
+    executor: Any = None,
+    resume: MapResult | Resumable = None,
+    redo: Sequence[str] = (),
+    anyway: bool = False,
+    budget: AnyBudget | None = None,
+    timeout: float | None = None,
+    record: PathLike | None = None,
+    replay: PathLike | None = None,
+    replay_tools: ReplayTools = None,
+    pace: Pace = None,
+    reuse: bool = False,
+    only: Task | str | None = None,
+    deps: object = None,
+    listeners: Sequence[Listener] = (),
+    review_handler: ReviewHandler | None = None,
+) -> MapArguments:
+    """Read the arguments of a map. `resume` is a result, whose rows are taken over, or an earlier run.
+
+    Raises:
+        ValidationError: an argument has a wrong value.
+    """
+    from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+
+    again: dict[str, Any] = {"redo": redo, "anyway": anyway}
+    earlier = resume if isinstance(resume, MapResult) else None
+    if earlier is not None:
+        RunSettings(resume=earlier.run_id or "", **again)  # checks them
+    map_settings = MapSettings(
+        repeat=repeat,
+        on_error=on_error,
+        concurrency=concurrency,
+        resume=earlier,
+        score=score,
+        expected=expected,
+        id=id,
+        executor=executor,
+        budget=budget,
+        **(again if earlier is not None else {}),
+    )
+    settings = RunSettings(
+        timeout=timeout,
+        record=record,
+        replay=replay,
+        replay_tools=replay_tools,
+        pace=pace,
+        reuse=reuse,
+        only=only,
+        deps=deps,
+        listeners=listeners,
+        review_handler=review_handler,
+        **({"resume": resume, **again} if earlier is None else {}),
+    )
+    return MapArguments(rows, settings, map_settings)
+
+
+def read_repeated(inputs: Inputs, given: Mapping[str, Any], **of_map: Any) -> MapArguments:
+    """Read the arguments of a door of one run that is made many times.
+
+    Args:
+        inputs: of each of them.
+        given: what else a run takes: settings and template variables.
+        **of_map: what a map takes beside them.
+
+    Raises:
+        ValidationError: an argument has a wrong value, or is for one run.
+    """
+    from ensemble_notebook.ensemble.many_runs.rows import make_only_row
+
+    settings, variables = split_settings(given)
+    for name in ("continue_from", "history"):
+        if settings.pop(name, None) is not None:
+            raise ValidationError(f"{name} goes on with one run, and this makes many: leave it out.")
+    return read_map(make_only_row(join_inputs(inputs, variables)), **of_map, **settings)
