@@ -72,7 +72,7 @@ def test_a_run_and_a_map_take_listeners_a_reviewer_and_deps() -> None:
 
     def approve(_: ReviewRequest) -> ReviewDecision:
         seen.append("asked")
-        return ReviewDecision.proceed()
+        return ReviewDecision.approve()
 
     def hear(event: Event) -> None:
         if isinstance(event, RunStarted):
@@ -94,8 +94,8 @@ def test_a_run_and_a_map_take_listeners_a_reviewer_and_deps() -> None:
         lambda: ensemble.start(x=1, **keywords).result().raw,
         lambda: asyncio.run(ensemble.arun(x=1, **keywords)).raw,
         lambda: asyncio.run(stream()),
-        lambda: ensemble.run(x=1, repeat=1, **keywords).frame["raw"][0],
-        lambda: ensemble.map([{"x": 1}], **keywords).frame["raw"][0],
+        lambda: ensemble.run(x=1, repeat=1, **keywords).frame["raw"].iloc[0],
+        lambda: ensemble.map([{"x": 1}], **keywords).frame["raw"].iloc[0],
         lambda: variants.run(**keywords).frame["raw"].iloc[0],
         lambda: variants.map([{}], **keywords).frame["raw"].iloc[0],
     ]
