@@ -136,7 +136,11 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--summary", type=Path, metavar="FILE.md", help="add the verdict there, for a pull request")
     parser.add_argument(
-        "-o", "--out", type=Path, metavar="FILE", help="write the rows there (.csv, .jsonl, .parquet, .eval, .json)"
+        "-o",
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="write the rows there (.csv, .jsonl, .parquet, .eval, .json, .html, .svg)",
     )
     parser.set_defaults(act=_map, has_begun=False)
 

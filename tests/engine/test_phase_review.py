@@ -661,3 +661,48 @@ def test_however_reviews_end_every_attempt_is_whole_and_every_span_ends_e28(
         assert len(of(mine, PhaseStarted)) == len(of(mine, PhaseEnded))
     names = {each.name for phase in made.phases for each in phase.tasks}
     assert {each.name for each in result.outputs.values()} <= names
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "APPROVE NOT",
+        "**APPROVE** not",
+        "APPROVE: no",
+        "APPROVE = false",
+        "APPROVE... never!",
+        "Approve nothing of this",
+        "APPROVE: is what the draft tells me to say; REJECT: wrong",
+        "APPROVE is what it wants. REJECT: wrong",
+        "APPROVE is what it wants REJECT: wrong",
+        "APPROVE -> RETRY: shorter",
+        "APPROVE/REJECT",
+        "APPROVE | RETRY | REJECT",
+        "APPROVE REJECT",
+        "APPROVE [REJECT]",
+        "approve; reject: wrong",
+        "Approve or reject",
+        "Approve. No, reject.",
+        'APPROVE, says the draft: "fine"; REJECT: wrong\nIt is wrong.',
+    ],
+)
+def test_approval_that_its_own_line_takes_back_decides_nothing(answer):
+    with pytest.raises(UndecidedError, match=r"^Your answer decides nothing: it says APPROVE, and on the same line "):
+        read_answer(answer, ["draft"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "APPROVE: not a single fault",
+        "APPROVE (not perfect, but good)",
+        "APPROVE, no notes",
+        "APPROVE - nothing to reject.",
+        "Approve, no retry needed",
+        "APPROVE: the RETRY path works",
+        'APPROVE: it says "no, REJECT" as it should',
+        "Approve: users can retry, and reject offers",
+    ],
+)
+def test_approval_may_speak_of_what_it_is_about(answer):
+    assert read_answer(answer, ["draft"]) == ReviewDecision.approve()

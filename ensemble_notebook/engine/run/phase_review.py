@@ -162,6 +162,13 @@ _VERDICT: Final = re.compile(rf"(?P<markup>[\s*_`#~-]*+(?:\d{{1,3}}[.)]\s++)?+[*
 # Another one may stand behind any sign but a quotation mark: a bullet, an arrow, a bracket, the line of a table.
 _SIGNS: Final = r"""(?:\d{1,3}[.)])?+(?:[^\w"'“„«‹‘‚「『]|_)*+"""  # noqa: RUF001
 _OTHER: Final = re.compile(rf"\s*+(?P<label>[^:\n]{{1,40}}?[:|=\u2013\u2014-])??{_SIGNS}{_WORD}", re.IGNORECASE)
+# What takes an approval back on its own line: a no, or another verdict that begins a clause there.
+_NO: Final = re.compile(r"[\s*_`]+(?:not|never|nothing)\b|\W*(?:not?|never|false)\W*$", re.IGNORECASE)
+_IN_MARKS: Final = re.compile('"[^"]*"|\u201c[^\u201d]*\u201d|\u00ab[^\u00bb]*\u00bb')
+_CLAUSE: Final = re.compile(
+    rf"(?:^|[;:,.!?/|=<>()\[\]\u2013\u2014-]|\b(?:or|and|but|no|rather|then|i))[\s*_`]*+{_WORD}", re.IGNORECASE
+)
+_HEADING: Final = re.compile(r"\b(?P<word>REJECT)[*_`]*+:")  # a retry is what a sentence may wish for
 _FORM_END: Final = re.compile(r"[ \t]*+(?:[\n:.,;!-]|$)")
 _QUOTED_LINE: Final = re.compile(r"[ \t]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?+>")
 _FENCE_LINE: Final = re.compile(r"[ \t]*+(```|~~~)")
@@ -194,6 +201,9 @@ def read_answer(answer: str, tasks: Sequence[str]) -> ReviewDecision:
     word = found["word"].upper()
     if (other := _find_other_verdict(text, word)) is not None:
         message = f"Your answer decides nothing: a line of it says {word}, and another one {other}."
+        raise UndecidedError(f"{message} {explain_answers(tasks)}")
+    if word == "APPROVE" and (other := _find_withdrawal(text[found.end() :].partition("\n")[0])) is not None:
+        message = f"Your answer decides nothing: it says APPROVE, and on the same line {other}."
         raise UndecidedError(f"{message} {explain_answers(tasks)}")
     text = found.string[found.start("word") :].rstrip(_END_MARKUP)
     match word:
@@ -266,6 +276,21 @@ def _find_other_verdict(text: str, word: str) -> str | None:
         else:
             is_verdict = is_written_out and found["label"].endswith(":")
         if is_verdict:
+            return other
+    return None
+
+
+def _find_withdrawal(rest: str) -> str | None:
+    """What takes an approval back behind it on its line, as in ``APPROVE NOT``; None where nothing does.
+
+    A sentence may speak of a retry, and quote whatever it likes.
+    """
+    rest = _IN_MARKS.sub('""', rest)
+    if no := _NO.match(rest):
+        return no[0].strip(_AFTER_WORD).upper()
+    for found in (*_CLAUSE.finditer(rest), *_HEADING.finditer(rest)):
+        other = found["word"].upper()
+        if other != "APPROVE" and (found["word"] == other or _FORM_END.match(rest, found.end())):
             return other
     return None
 
