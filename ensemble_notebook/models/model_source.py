@@ -28,6 +28,7 @@ from ensemble_notebook.models.langchain.langchain_model import (
     replace_core_model,
 )
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort
+from ensemble_notebook.models.langchain.provider_clients import ProviderClients, has_known_clients
 from ensemble_notebook.models.model_kinds import parse_spec
 from ensemble_notebook.models.model_spec import ModelParameters, Notice, ServedModel, read_parameters
 from ensemble_notebook.models.openai.connections import ConnectionHandle, ConnectionsByLoop, make_http_client
@@ -120,10 +121,39 @@ class ModelSource:
     async def open_object(
         self, llm: Any, *, key_variable: str | None = None, provider: str | None = None
     ) -> LangChainPort:
-        """Take in a model object as it is, but for the retries that nobody would see."""
+        """Take in a model object as it is, but for the retries that nobody would see, and the loop of its clients."""
         core = find_core_model(llm)
+        handle = None
+        if has_known_clients(core):
+            handle = await self._open_for(core, lambda: ProviderClients(core, is_ours=False))
+            llm = replace_core_model(llm, lambda _: handle.connections.runnable)
+        return await self._make_port(llm, core, handle, key_variable, provider)
+
+    async def open_made(
+        self, key: Hashable, make: Callable[[], Any], *, key_variable: str | None = None, provider: str | None = None
+    ) -> LangChainPort:
+        """Make a model and its port; runs on one loop share it for as long as there are any."""
+        handle = self._connections.find(key)
+        if handle is None:
+            model = await asyncio.to_thread(make)
+            handle = await self._connections.get(key, lambda: ProviderClients(model, is_ours=True))
+        llm = handle.connections.runnable
+        return await self._make_port(llm, find_core_model(llm), handle, key_variable, provider)
+
+    async def _make_port(
+        self, llm: Any, core: Any, handle: ConnectionHandle[Any] | None, key_variable: str | None, provider: str | None
+    ) -> LangChainPort:
+        """Make the port of a model.
+
+        Args:
+            llm: the model that is asked.
+            core: the one that it was made from, whose client is replaced where it speaks OpenAI's protocol.
+            handle: what keeps its clients open, where they are known.
+            key_variable: where its key came from.
+            provider: who serves it.
+        """
         protect_secrets(core)
-        handle, has_schema_support, is_script = None, False, is_scripted(core)
+        has_schema_support, is_script = False, is_scripted(core)
         if not is_script:
             from ensemble_notebook.models.openai import chat_openai, chat_transport
 
@@ -131,7 +161,8 @@ class ModelSource:
             if chat_transport.has_replaceable_completions(core):
                 http_client = chat_openai.find_own_http_client(core)
                 if http_client is None:
-                    handle = await self._open_http_client(core)
+                    base_url, proxy = core.openai_api_base, core.openai_proxy
+                    handle = await self._open_for(core, lambda: make_http_client(base_url, proxy))
                     http_client = handle.connections
                 llm = replace_core_model(llm, lambda model: chat_openai.copy_without_retries(model, http_client))
         return LangChainPort(
@@ -147,17 +178,16 @@ class ModelSource:
             key_variable=key_variable,
         )
 
-    async def _open_http_client(self, model: Any) -> ConnectionHandle[Any]:
-        """Open an HTTP client for a model object, for as long as the object lives."""
+    async def _open_for(self, model: Any, make_connections: Callable[[], Any]) -> ConnectionHandle[Any]:
+        """Open connections for a model object, for as long as the object lives."""
         key = ("object", id(model))
-        base_url, proxy = model.openai_api_base, model.openai_proxy
 
         def make() -> Any:
             # Dropped with the model, before its `id` can come again for another object.
             if key not in self._watched:
                 self._watched[key] = weakref.finalize(model, self._forget_object, key)
                 self._watched[key].atexit = False
-            return make_http_client(base_url, proxy)
+            return make_connections()
 
         return await self._connections.get(key, make)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
@@ -96,6 +96,18 @@ class Opener(Protocol):
         Args:
             llm: the model.
             key_variable: where its key came from, for advice.
+            provider: who serves it; None for what the model says.
+        """
+
+    async def open_made(
+        self, key: Hashable, make: Callable[[], Any], *, key_variable: str | None = None, provider: str | None = None
+    ) -> ChatPort:
+        """Make the port of a chat model of LangChain that is made here: one for each key and event loop.
+
+        Args:
+            key: tells it from others.
+            make: makes it, without retries of its own; called on a thread, since it imports packages.
+            key_variable: where its key comes from, for advice.
             provider: who serves it; None for what the model says.
         """
 

@@ -6,7 +6,6 @@ that installs it.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 from ensemble_notebook.domain.definitions.agent import MAX_RETRY_WAIT
 from ensemble_notebook.domain.outputs.secrets import protect
 from ensemble_notebook.domain.seams.chat_port import ChatPort
+from ensemble_notebook.models.langchain.provider_clients import find_single_try
 from ensemble_notebook.models.model_spec import (
     ModelIdentity,
     ModelParameters,
@@ -34,12 +34,10 @@ class Provider(NamedTuple):
     Attributes:
         package: of LangChain, as it is installed.
         key: the environment variable that its class reads; None where there are several ways to sign in.
-        single_try: the `max_retries` with which a request is sent once.
     """
 
     package: str
     key: str | None = None
-    single_try: int = 0
 
 
 # `openai` and `ollama` are specs of ours (C4), so they are not among them.
@@ -57,8 +55,8 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
     "deepseek": Provider("langchain-deepseek", "DEEPSEEK_API_KEY"),
     "fireworks": Provider("langchain-fireworks", "FIREWORKS_API_KEY"),
     "google_anthropic_vertex": Provider("langchain-google-vertexai"),
-    "google_genai": Provider("langchain-google-genai", "GOOGLE_API_KEY", single_try=1),
-    "google_vertexai": Provider("langchain-google-vertexai", single_try=1),
+    "google_genai": Provider("langchain-google-genai", "GOOGLE_API_KEY"),
+    "google_vertexai": Provider("langchain-google-vertexai"),
     "groq": Provider("langchain-groq", "GROQ_API_KEY"),
     "huggingface": Provider("langchain-huggingface"),
     "ibm": Provider("langchain-ibm"),
@@ -163,13 +161,18 @@ class ProviderSpec(ModelSpec):
         """Have LangChain make the model, without retries of its own, which nobody would see."""
         self.check()
         notice(f"Loading {PROVIDERS[self.provider].package} for {self.name} ...")
-        model = await asyncio.to_thread(self._make, parameters.settings)
-        return await opener.open_object(model, key_variable=self.key_variable, provider=self.provider)
+        key = os.environ.get(self.key_variable) if self.key_variable else None
+        return await opener.open_made(
+            (self, repr(sorted(parameters.settings.items())), key),
+            lambda: self._make(parameters.settings),
+            key_variable=self.key_variable,
+            provider=self.provider,
+        )
 
     def _make(self, settings: Mapping[str, Any]) -> Any:
         from langchain.chat_models import init_chat_model
 
-        given = {"max_retries": PROVIDERS[self.provider].single_try, **settings}
+        given = {"max_retries": find_single_try(PROVIDERS[self.provider].package), **settings}
         if self.api_key_env is not None:
             given["api_key"] = os.environ[self.api_key_env]
             protect(given["api_key"])

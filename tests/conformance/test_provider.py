@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from langchain.chat_models import base
+from langchain_anthropic import ChatAnthropic
+from langchain_core.callbacks import BaseCallbackHandler
 
 from ensemble_notebook import Agent, Ensemble, LlmToken, Task, TaskExecutionError, ValidationError
 from ensemble_notebook.models.provider_spec import PROVIDERS
@@ -99,6 +105,98 @@ def test_e82_the_engine_tries_again_and_not_the_client(server: AnthropicServer) 
     assert output.raw == "Soup."
     assert output.frames.attempts.status.tolist() == ["error", "ok"]
     assert len(server.requests) == 2
+
+
+@pytest.fixture(params=["spec", "object"])
+def llm(request: pytest.FixtureRequest, server: AnthropicServer) -> Any:
+    """The same model, by a spec and by an object that is used again and again."""
+    return SPEC if request.param == "spec" else ChatAnthropic(model=NAME)
+
+
+def ask_once(llm: Any) -> Ensemble:
+    """A request that fails if its first attempt does."""
+    return Ensemble(tasks=[Task.of("Cook", max_retries=0)], llm=llm)
+
+
+def test_e82_a_model_is_asked_on_one_loop_after_the_other(server: AnthropicServer, llm: Any) -> None:
+    assert ask_once(llm).run().raw == "Soup."
+    for _ in range(3):
+        assert asyncio.run(ask_once(llm).arun()).raw == "Soup."
+        assert ask_once(llm).start(listeners=[lambda _: None]).result(30).raw == "Soup."
+    assert len(server.requests) == 7
+
+
+def test_e82_a_model_is_asked_on_two_loops_at_once(server: AnthropicServer, llm: Any) -> None:
+    server.default = Answer("Soup.", model=NAME, delay=0.05)
+
+    async def run_eight() -> list[str]:
+        return [each.raw for each in await asyncio.gather(*(ask_once(llm).arun() for _ in range(8)))]
+
+    with ThreadPoolExecutor(9) as threads:
+        there = threads.submit(asyncio.run, run_eight())
+        here = [threads.submit(ask_once(llm).run) for _ in range(8)]
+        assert there.result(60) == [each.result(60).raw for each in here] == ["Soup."] * 8
+    assert len(server.requests) == 16
+
+
+def test_e30_an_object_is_copied_without_its_own_retries(server: AnthropicServer) -> None:
+    heard: list[str] = []
+
+    class Hears(BaseCallbackHandler):
+        def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+            heard.append("asked")
+
+    model = ChatAnthropic(model=NAME, max_retries=2, callbacks=[Hears()], max_tokens=77)
+    server.script(Answer.status(529, code="overloaded_error"), Answer("Soup.", model=NAME))
+    output = cook(model).run()
+    assert output.frames.attempts.status.tolist() == ["error", "ok"]
+    assert output.warnings == ()
+    assert [each.body["max_tokens"] for each in server.requests] == [77, 77]
+    assert heard == ["asked", "asked"]
+    assert model.max_retries == 2
+    assert "_async_client" not in vars(model)
+
+
+def test_e30_an_object_of_a_class_of_ones_own_is_left_alone_with_a_warning(server: AnthropicServer) -> None:
+    class Mine(ChatAnthropic):
+        pass
+
+    output = cook(Mine(model=NAME)).run()
+    (warning,) = output.warnings
+    assert "Mine tries failed requests again by itself (max_retries=2)" in warning
+    assert len(server.requests) == 1
+
+
+def count_usage(server: AnthropicServer, usage: dict[str, Any] | None, *, streamed: bool) -> Any:
+    """The row of the call whose server counts so; None is a server whose stream says nothing of the input."""
+    odd = None if usage is None else json.dumps(usage)
+    server.script(Answer("Soup.", model=NAME, usage=(1000, 100), odd_usage=odd))
+    run = cook().start(listeners=[lambda _: None]) if streamed else cook().start()
+    return run.result(30).frames.llm_calls.iloc[0]
+
+
+@pytest.mark.parametrize("seconds", ["5m", "1h"])
+def test_e82_what_is_written_to_a_cache_is_counted_whole_and_streamed(server: AnthropicServer, seconds: str) -> None:
+    written = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0, f"ephemeral_{seconds}_input_tokens": 900}
+    usage = {
+        "input_tokens": 100,
+        "output_tokens": 100,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": 900,
+        "cache_creation": written,
+    }
+    whole, streamed = (count_usage(server, usage, streamed=each) for each in (False, True))
+    assert [each.is_streamed for each in server.requests] == [False, True]
+    assert whole.cache_write_tokens == streamed.cache_write_tokens == 900
+    assert whole.input_tokens == streamed.input_tokens == 1000
+    assert whole.cost == streamed.cost > 0
+
+
+def test_e82_input_that_a_stream_does_not_count_is_unknown(server: AnthropicServer) -> None:
+    call = count_usage(server, None, streamed=True)
+    assert server.requests[0].is_streamed
+    assert (pd.isna(call.input_tokens), call.output_tokens) == (True, 100)
+    assert count_usage(server, None, streamed=False).input_tokens == 1000
 
 
 def test_e82_a_refusal_names_the_variable_of_the_key(server: AnthropicServer, monkeypatch: pytest.MonkeyPatch) -> None:

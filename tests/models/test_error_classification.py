@@ -266,3 +266,17 @@ def test_an_error_of_ours_inside_a_foreign_one_is_no_fault_of_a_server_e30() -> 
     assert not classify_error(wrapped).is_transient
     wrapped.__cause__ = TimeoutError()
     assert classify_error(wrapped).is_transient
+
+
+@pytest.mark.parametrize("status, is_transient", [(503, True), (429, True), (401, False), (404, False)])
+def test_refusal_that_is_told_in_words_alone_has_its_status(status, is_transient):
+    """As the package of NVIDIA's models raises all of them."""
+    fault = classify_error(Exception(f"[{status}] scripted\n{{'status': {status}}}"))
+    assert (fault.reason, fault.is_transient) == (str(status), is_transient)
+
+
+@pytest.mark.parametrize(
+    "error", [Exception("[503]"), Exception("no [503] "), ValueError("[503] x"), Exception("[200] x")]
+)
+def test_words_that_begin_otherwise_have_no_status(error):
+    assert classify_error(error).reason == type(error).__name__

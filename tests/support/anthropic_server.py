@@ -48,7 +48,9 @@ def _find_stop_reason(answer: Answer) -> str:
 
 def _make_message(answer: Answer, content: list[Any], stop_reason: str | None) -> dict[str, Any]:
     read, written = answer.usage or (0, 0)
-    usage = {"input_tokens": read, "output_tokens": written}
+    usage = (
+        {"input_tokens": read, "output_tokens": written} if answer.odd_usage is None else json.loads(answer.odd_usage)
+    )
     facts = {"content": content, "stop_reason": stop_reason, "stop_sequence": None, "usage": usage}
     return {"id": "msg_1", "type": "message", "role": "assistant", "model": answer.model, **facts}
 
@@ -72,6 +74,8 @@ def _make_events(answer: Answer) -> Iterator[dict[str, Any]]:
             yield {"type": "content_block_delta", "index": index, "delta": piece}
         yield {"type": "content_block_stop", "index": index}
     usage = {"output_tokens": (answer.usage or (0, 0))[1]}
+    if answer.odd_usage is not None:  # all but how long a cache is kept, which its end of a stream has no field for
+        usage = {name: count for name, count in json.loads(answer.odd_usage).items() if name != "cache_creation"}
     delta = {"stop_reason": _find_stop_reason(answer), "stop_sequence": None}
     yield {"type": "message_delta", "delta": delta, "usage": usage}
     yield {"type": "message_stop"}

@@ -36,6 +36,8 @@ _CONNECTION: Final = re.compile(
 _NEVER_SENT: Final = re.compile(
     r"ConnectError|ConnectTimeout|PoolTimeout|ConnectionRefused|gaierror|ClientConnectorError"
 )
+# All that the package of NVIDIA's models tells of a refusal.
+_BARE_STATUS: Final = re.compile(r"\[([45]\d\d)\] ")
 _NO_CREDIT: Final = re.compile(r"insufficient_quota|billing|credit balance|payment required", re.IGNORECASE)
 _NO_CREDIT_ADVICE: Final = "The account has no credit left: see the provider's billing page."
 _BUSY: Final = re.compile(r"rate.?limit|overloaded|server_error|unavailable|timed? ?out", re.IGNORECASE)
@@ -146,6 +148,8 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
 def _find_status(error: BaseException) -> int | None:
     """Find the HTTP status behind an error; under a good one, that which the server names in what it said."""
     status = next((each for cause in _iterate_causes(error) if (each := read_http_status(cause)) is not None), None)
+    if status is None and type(error) is Exception and (said := _BARE_STATUS.match(str(error))):
+        return int(said[1])
     return _find_named_status(_find_body(error)) or status if status is None or status < 400 else status
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ensemble_notebook.domain.outputs.secrets import is_secret_name, protect
+from ensemble_notebook.models.langchain.provider_clients import find_package, find_single_try
 from ensemble_notebook.models.openai.endpoint import name_provider
 
 # How deep settings of a model are looked through, and what of its headers is no secret.
@@ -143,7 +144,7 @@ def streams_reasons(runnable: Any) -> bool:
 def describe_hidden_retries(runnable: Any) -> str | None:
     """Describe, as a warning, that a model tries again by itself, unseen by the trace; None where it does not."""
     for layer in iterate_layers(runnable):
-        for attribute, single_try in (("max_retries", 0), ("max_attempt_number", 1)):
+        for attribute, single_try in (("max_retries", find_single_try(find_package(layer))), ("max_attempt_number", 1)):
             tries = getattr(layer, attribute, None)
             if isinstance(tries, int) and tries > single_try:
                 return (

@@ -128,7 +128,7 @@ def to_token_usage(counted: Any, source: str = "provider") -> TokenUsage:
     if isinstance(counted, Mapping):
         read, written = (counted.get(f"{name}_token_details") or {} for name in ("input", "output"))
         if isinstance(read, Mapping) and isinstance(written, Mapping):
-            parts = (read.get("cache_read"), read.get("cache_creation"))
+            parts = (read.get("cache_read"), _find_cache_writes(read))
             reasoning = written.get("reasoning")
             counts = fit_counts(
                 counted.get("input_tokens"),
@@ -139,7 +139,8 @@ def to_token_usage(counted: Any, source: str = "provider") -> TokenUsage:
             )
             if counts is not None:
                 return TokenUsage(
-                    input_tokens=counts[0],
+                    # No request is empty: a provider that counts none has not said it, as in Anthropic's streams.
+                    input_tokens=(counts[0] or None) if source == "provider" else counts[0],
                     output_tokens=counts[1],
                     cache_read_tokens=parts[0],
                     cache_write_tokens=parts[1],
@@ -148,6 +149,15 @@ def to_token_usage(counted: Any, source: str = "provider") -> TokenUsage:
                 )
     refuse_usage(counted)
     return TokenUsage(source=source)
+
+
+def _find_cache_writes(read: Mapping[str, Any]) -> Any:
+    """Find what was written to a cache; Anthropic's whole replies have it by how long it stays there."""
+    by_time = [read.get(f"ephemeral_{time}_input_tokens") for time in ("5m", "1h")]
+    known = [each for each in by_time if each is not None]
+    if read.get("cache_creation") or not all(type(each) is int for each in known):
+        return read.get("cache_creation")
+    return sum(known) if known else read.get("cache_creation")
 
 
 def assign_call_ids(message: AIMessage, call_count: int) -> None:

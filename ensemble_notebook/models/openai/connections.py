@@ -200,6 +200,10 @@ class ConnectionsByLoop(Generic[C]):
         self._lock = threading.RLock()  # a finalizer may call `drop` in the middle of anything
         self._users = 0
 
+    def find(self, key: Hashable) -> ConnectionHandle[C] | None:
+        """Find the handle on what was made for this key on the running loop; None where nothing was."""
+        return self._connections_of_running_loop().handles.get(key)
+
     async def get(self, key: Hashable, make: Callable[[], C]) -> ConnectionHandle[C]:
         """Get the handle on what `make` made for this key on the running loop, now or before."""
         kept = self._connections_of_running_loop()
