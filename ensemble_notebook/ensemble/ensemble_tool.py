@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.definitions.nested_ensemble import NestedEnsemble, find_final_output
 from ensemble_notebook.domain.definitions.tool import TOOL_NAME
-from ensemble_notebook.engine.task.handler_runner import leave_with
+from ensemble_notebook.engine.events.nested_events import find_calling_span
+from ensemble_notebook.engine.task.handler_runner import leave_with, tell_warnings
 from ensemble_notebook.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def make_tool(ensemble: NestedEnsemble, name: str, description: str, lacking: Se
 async def _run(ensemble: NestedEnsemble, tool: str, /, **inputs: str) -> str:
     output = await ensemble.arun(inputs)
     leave_with(output)
+    if (place := find_calling_span()) is not None:
+        tell_warnings(output, f"The tool {tool!r}", place.span)
     return find_final_output(output, f"The tool {tool!r}").raw
 
 

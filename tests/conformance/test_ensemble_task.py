@@ -243,6 +243,20 @@ def test_e54_as_tool_has_a_parameter_for_each_input_that_it_lacks() -> None:
             make_research().as_tool(name, text)
 
 
+def test_e54_what_it_warns_of_is_told_around_it() -> None:
+    brief = ScriptedChatModel(replies=["High water is at four"] * 2, max_tokens=3, model_name="brief")
+    tell = Ensemble(tasks=[Task.of("Tell of tides", name="tides", llm=brief)], name="telling")
+    user = Agent(
+        role="A", goal="Ask", llm=scripted(ToolUse("tell", {}), "Told."), tools=[tell.as_tool("tell", "Tells")]
+    )
+    output = run(Task.of("Say", name="say", ensemble=tell), Task.of("Ask", name="ask", agent=user))
+    by_task, by_tool = output.warnings
+    cut = "warns: A reply of agent 'Writer' for task 'tides' was cut off: the max_tokens of brief is 3"
+    assert by_task.startswith(f"The ensemble of task 'say' {cut}")
+    assert by_tool.startswith(f"The tool 'tell' {cut}")
+    assert output.status is RunStatus.COMPLETED
+
+
 def test_e54_a_cell_names_such_a_tool() -> None:
     names = {"find": make_research(inputs={"tone": "dry"}).as_tool("find", "Find facts"), "model": None}
     names["model"] = scripted(ToolUse("find", {"topic": "tides"}), "Told.")

@@ -121,6 +121,12 @@ def leave_with(output: NestedOutput) -> None:
         raise TaskAbandoned(f"not done: {words}")
 
 
+def tell_warnings(output: NestedOutput, whose: str, span: SpanEmitter) -> None:
+    """Tell what a run that did a task or a tool call warned of: whoever began it never sees its output."""
+    for each in output.warnings:
+        span.emit(Warned, message=f"{whose} warns: {each}")
+
+
 class EnsembleRunner:
     """Runs the ensembles of the tasks of one run.
 
@@ -152,6 +158,7 @@ class EnsembleRunner:
         final = find_final_output(output, f"The ensemble of task {node.name!r}")
         if output.status is RunStatus.COMPLETED_WITH_WARNINGS:
             work.span.emit(Warned, message=f"The ensemble of task {node.name!r} has completed with warnings.")
+        tell_warnings(output, f"The ensemble of task {node.name!r}", work.span)
         self._left[node.name] = final.raw, {each.name: each.raw for each in output.task_outputs}
         return WorkResult(text=final.raw, role=node.role, value=final.parsed_output)
 
