@@ -58,6 +58,7 @@ def to_model_reply(message: AIMessage, text: str | None = None, source: str = "p
         usage=to_token_usage(message.usage_metadata, source),
         model=facts.get("model_name") or facts.get("model"),
         finish_reason=reason,
+        reasoning=_find_reasoning(message),
     )
 
 
@@ -91,6 +92,33 @@ def _find_refusal(message: AIMessage) -> str:
     blocks = message.content if isinstance(message.content, list) else ()
     said = [block.get("refusal") for block in blocks if isinstance(block, Mapping) and block.get("type") == "refusal"]
     return "".join(map(str, filter(None, said))) or str(message.additional_kwargs.get("refusal") or "")
+
+
+# What stands beside the text in messages of DeepSeek, Groq, Ollama, OpenRouter and OpenAI's Responses, and the types of
+# blocks of Anthropic, Google, Mistral, OpenAI and Bedrock.
+_REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details")
+_REASONING_BLOCKS: Final = frozenset({"thinking", "reasoning", "reasoning_content"})
+_WORDS: Final = ("thinking", "reasoning_content", "reasoning", "text", "summary", "content")
+
+
+def _find_reasoning(message: AIMessage) -> str:
+    """Find the words of a model's reasoning that are not in its text; where a server sends them twice, once."""
+    beside, content = message.additional_kwargs, message.content
+    for name in _REASONING_FIELDS:
+        if words := _join_words(beside.get(name)):
+            return words
+    if not isinstance(content, list):
+        return ""
+    blocks = [each for each in content if isinstance(each, Mapping) and each.get("type") in _REASONING_BLOCKS]
+    return _join_words(blocks)
+
+
+def _join_words(said: Any) -> str:
+    if isinstance(said, str):
+        return mend_text(said)
+    if isinstance(said, Mapping):
+        return next(filter(None, (_join_words(said.get(name)) for name in _WORDS)), "")
+    return "".join(map(_join_words, said)) if isinstance(said, list) else ""
 
 
 def to_message(reply: ModelReply) -> AIMessage:
