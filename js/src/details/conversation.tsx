@@ -58,7 +58,7 @@ function Bubble({ message, texts, isGrowing = false }: { message: ChatMessage; t
       <Head title={message.name ? `${role} · ${message.name}` : role} name={message.text !== "" && (COPIES[message.role] ?? "message")} text={words.load} />
       {thought && (
         <details class="et-request">
-          <summary class="et-role">Reasoning</summary>
+          <summary class="et-role">Reasoning, no part of the reply</summary>
           <Words words={thought} kind="prose" isGrowing={isGrowing} />
         </details>
       )}

@@ -102,3 +102,19 @@ it("tells no tokens of a handler, which asks no model", async () => {
   expect(page.place.querySelector(".et-drawer")?.textContent).not.toMatch(/Tokens|Cost/);
   expect(page.place.querySelector(".et-tokens")).toBeNull();
 });
+
+it("folds the reasoning before a reply, and shows it as it is", async () => {
+  const messages = [{ role: "user", text: "Add" }, { role: "assistant", text: "It is 7.", reasoning: "<think>6? **no**</think>" }];
+  const rows = [row({ span_id: "t", kind: "task", name: "add", start_ms: 0, end_ms: 900 }), row({ span_id: "c", kind: "llm", parent_id: "t", model: "m", start_ms: 0, end_ms: 900 })];
+  page.kernel.snapshot = wire(snapshot({ run: run({}), phases: [], rows }));
+  page.show();
+  await page.nextFrame();
+  page.place.querySelector<HTMLElement>(".et-row")?.click();
+  await page.nextFrame();
+  page.kernel.post({ kind: "details", span_id: "t", messages });
+  await page.nextFrame();
+  page.button("Messages")?.click();
+  await page.nextFrame();
+  const folded = page.place.querySelector("details");
+  expect([folded?.open, folded?.textContent]).toEqual([false, "Reasoning, no part of the reply<think>6? no</think>"]);
+});
