@@ -1,4 +1,5 @@
-# Everything a person runs here. Each target makes what it needs, in .venv, .venv-other and js/node_modules alone.
+# Everything a person runs here. Each target makes what it needs, in .venv, .venv-other, .venv-others
+# and js/node_modules alone.
 
 PYTHON ?= python3
 BIN    := .venv/bin
@@ -16,7 +17,7 @@ SHARING := kernel or weights or build
 # Hundreds of kernels and child processes import the package: without compiled files, each takes a second longer.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages fix clean lint types pytest vitest weights
+.PHONY: help demo test test-others quick quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -46,6 +47,11 @@ check: ## What CI runs: formatting, lint, architecture, types, every test
 	$(MAKE) quick-other
 	$(MAKE) pytest
 
+# Not among the tests of `check`: it fetches the newest versions of what others make, and takes minutes.
+FILES ?= tests/others
+test-others: $(INSTALLED) $(BUNDLE) ## Run us with hosts, frameworks and packages of others, and write docs/others.md
+	$(BIN)/python -m pytest $(FILES) --write-document
+
 bench: weights ## Measure what the engine and the magic cost
 	$(BIN)/python -m benchmarks
 
@@ -71,7 +77,7 @@ fix: $(INSTALLED) ## Repair formatting and lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-clean: ## Remove what was built and what tests left (.venv and js/node_modules stay)
+clean: ## Remove what was built and what tests left (.venv, .venv-others and js/node_modules stay)
 	rm -rf build dist ensemble_notebook/static tests/artefacts
 	rm -rf .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find ensemble_notebook tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

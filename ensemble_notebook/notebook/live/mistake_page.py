@@ -12,7 +12,7 @@ from typing import Any, Final
 from IPython.display import display as untyped_display
 
 from ensemble_notebook.cell.text.mistakes import CellError, Mistake, SourceFrame
-from ensemble_notebook.notebook.picture.html_table import Html, tag
+from ensemble_notebook.notebook.picture.html_table import Html, make_bundle, tag
 
 _display: Any = untyped_display
 
@@ -37,7 +37,7 @@ _REPLACEMENT: Final = re.compile(r"(?<=Did you mean )'(.+?)'(?=\?)")
 def display_mistakes(error: CellError) -> None:
     """Show the mistakes of a cell on its page; the error itself is then shown as one line."""
     plain = "\n".join(error.draw()[1:])
-    _display({"text/html": make_html(error), "text/plain": plain}, raw=True)
+    _display(make_bundle(plain, make_html(error)), raw=True)
     error.is_displayed = True
 
 

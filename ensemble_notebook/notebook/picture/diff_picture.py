@@ -59,16 +59,14 @@ _HISTORY: Final = (
 
 def make_diff_bundle(diff: RunDiff) -> html.Bundle:
     """A comparison as plain text and as HTML."""
-    return {"text/plain": repr(diff), "text/html": render_diff_html(diff)}
+    return html.make_bundle(repr(diff), render_diff_html(diff))
 
 
 def make_changes_bundle(changes: TextChanges) -> html.Bundle:
     """Changed texts as plain text and as HTML."""
     parts = [_render_change(change, is_open=True) for change in changes.changes]
-    return {
-        "text/plain": str(changes) or "(nothing changed)",
-        "text/html": html.wrap(*parts or [html.tag("div", "Nothing changed.")]),
-    }
+    page = html.wrap(*parts or [html.tag("div", "Nothing changed.")])
+    return html.make_bundle(str(changes) or "(nothing changed)", page)
 
 
 def make_history_bundle(history: RunHistory) -> html.Bundle:
@@ -76,7 +74,7 @@ def make_history_bundle(history: RunHistory) -> html.Bundle:
     shown = (
         html.write_table(_HISTORY, map(_render_run, history.runs)) if history.runs else html.tag("div", repr(history))
     )
-    return {"text/plain": repr(history), "text/html": html.wrap(shown)}
+    return html.make_bundle(repr(history), html.wrap(shown))
 
 
 def render_diff_html(diff: RunDiff) -> html.Html:

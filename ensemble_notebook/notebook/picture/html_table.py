@@ -77,6 +77,11 @@ def wrap(*parts: str) -> Html:
     return tag("div", *parts, style="font-size:13px;line-height:1.5;overflow-x:auto")
 
 
+def make_bundle(plain: str, page: Html) -> Bundle:
+    """A picture as plain text and as HTML, each a `str` by its type: marimo shows nothing of a bundle with another."""
+    return {"text/plain": str(plain), "text/html": str(page)}
+
+
 def fold(title: str, *parts: str, is_open: bool = False) -> Html:
     """Parts below a title that opens and closes them."""
     opened = {"open": ""} if is_open else {}

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain.outputs.secrets import mask, mask_start
 from ensemble_notebook.domain.wording import format_duration, format_money, pluralize
 from ensemble_notebook.errors import add_origin, remove_control_characters, summarize_error
-from ensemble_notebook.notebook.picture.html_table import BREAKS, FAINT, Column, Html, Line, tag, wrap, write_table
+from ensemble_notebook.notebook.picture.html_table import (
+    BREAKS,
+    FAINT,
+    Column,
+    Html,
+    Line,
+    make_bundle,
+    tag,
+    wrap,
+    write_table,
+)
 from ensemble_notebook.notebook.picture.static_picture import find_variable
 from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowRecord, make_row_frame, sum_spending
 
@@ -116,7 +126,7 @@ def _make_bundle(said: str, notes: Iterable[str], frame: pd.DataFrame, more: str
         _write_html(frame),
         tag("div", more, style=FAINT),
     )
-    return {"text/plain": mask(remove_control_characters(plain)), "text/html": html}
+    return make_bundle(mask(remove_control_characters(plain)), html)
 
 
 def _list_texts(frame: pd.DataFrame) -> list[str]:

@@ -25,7 +25,16 @@ from ensemble_notebook.domain.wording import (
     pluralize,
 )
 from ensemble_notebook.errors import make_readable
-from ensemble_notebook.notebook.picture.html_table import FAINT, Bundle, Column, Line, tag, wrap, write_table
+from ensemble_notebook.notebook.picture.html_table import (
+    FAINT,
+    Bundle,
+    Column,
+    Line,
+    make_bundle,
+    tag,
+    wrap,
+    write_table,
+)
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.joined_frames import TABLES, JoinedFrames
 from ensemble_notebook.trace.spans.shared_words import name_status
@@ -232,4 +241,4 @@ def make_frames_bundle(frames: JoinedFrames) -> Bundle:
         for name, count, table in [*rows, ("timeseries(dt)", None, TIMESERIES)]
     ]
     said = tag("div", tag("strong", frames.describe()))
-    return {"text/plain": repr(frames), "text/html": wrap(said, write_table(columns, lines))}
+    return make_bundle(repr(frames), wrap(said, write_table(columns, lines)))

@@ -150,7 +150,7 @@ def make_interim_bundle(messages: TimelineMessages) -> html.Bundle:
 
 
 def _make_chart_bundle(chart: Chart, outputs: Mapping[str, str], whole_text: str) -> html.Bundle:
-    return {"text/plain": render_chart_text(chart), "text/html": render_chart_html(chart, outputs, whole_text)}
+    return html.make_bundle(render_chart_text(chart), render_chart_html(chart, outputs, whole_text))
 
 
 def make_messages(output: EnsembleOutput, cell: str | None = None, variable: str | None = None) -> TimelineMessages:
@@ -184,13 +184,13 @@ def make_plan_bundle(plan: ExecutionPlan) -> html.Bundle:
     from ensemble_notebook.notebook.picture.plan_picture import draw_plan
 
     chart = make_plan_chart(plan)
-    return {"text/plain": render_chart_text(chart), "text/html": render_chart_html(chart, picture=draw_plan(plan))}
+    return html.make_bundle(render_chart_text(chart), render_chart_html(chart, picture=draw_plan(plan)))
 
 
 def make_first_bundle(plan: ExecutionPlan) -> html.Bundle:
     """A run that is starting: what it is going to do."""
     chart = make_plan_chart(plan, "starting")
-    return {"text/plain": render_chart_text(chart), "text/html": render_chart_html(chart)}
+    return html.make_bundle(render_chart_text(chart), render_chart_html(chart))
 
 
 def render_chart_text(chart: Chart) -> str:

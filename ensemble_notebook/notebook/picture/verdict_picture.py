@@ -21,6 +21,7 @@ from ensemble_notebook.notebook.picture.html_table import (
     Column,
     Html,
     Line,
+    make_bundle,
     tag,
     wrap,
     write_table,
@@ -61,7 +62,7 @@ def make_comparison_bundle(comparison: Comparison) -> Bundle:
         "div", *_draw(comparison), style="display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start;margin-top:6px"
     )
     html = wrap(*said, write_table(_HEADS, _list_lines(comparison, pairs)), pictures)
-    return {"text/plain": repr(comparison), "text/html": html}
+    return make_bundle(repr(comparison), html)
 
 
 def _list_lines(comparison: Comparison, pairs: Sequence[Pair]) -> Iterator[Line]:
@@ -213,7 +214,7 @@ def draw_quality(comparison: Comparison) -> Html:
 def make_history_bundle(history: ScoreHistory) -> Bundle:
     """A score over maps as plain text, and as HTML with a drawing above the lines."""
     lines = [tag("div", history.describe_point(each)) for each in history.points]
-    return {"text/plain": repr(history), "text/html": wrap(draw_history(history), *lines)}
+    return make_bundle(repr(history), wrap(draw_history(history), *lines))
 
 
 def draw_history(history: ScoreHistory) -> Html:
