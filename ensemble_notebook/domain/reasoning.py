@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_TAGS: Final = ("<think>", "<thinking>", "<reasoning>")
 _LONE_END: Final = "</think>"
+_FIRST: Final = ("<think>", "<thinking>", "<reasoning>", _LONE_END)
 _OPENED: Final = re.compile(r"\s*+<(?P<tag>think|thinking|reasoning)>")
 # A template that opens the reasoning itself leaves a reply with the end alone, before which no other tag stands. Types
 # such as `List[int]` are written `List<int>` in some languages, and are no tags.
@@ -49,7 +49,7 @@ def read_streamed_answer(text: str) -> str:
     """What is behind the reasoning in the beginning of a reply, by now; what may become a tag is held back."""
     answer = split_reasoning(text)[1]
     begun = answer.lstrip()
-    return "" if begun.startswith(_TAGS) or any(tag.startswith(begun) for tag in _TAGS) else answer
+    return "" if begun.startswith(_FIRST) or any(tag.startswith(begun) for tag in _FIRST) else answer
 
 
 def _split_at(text: str, end: int) -> tuple[str, str]:

@@ -199,6 +199,9 @@ def test_e80_the_words_of_a_stream_are_those_of_the_answer(server: OpenAIServer,
     told = "".join(pieces)
     assert (told.startswith("hm, 6?"), told.endswith(f"\n\n{raw}"), raw) == (True, True, "It is 7")
 
+    server.default = Answer("\n</think>\n\nIt is 7", pause=0.01)  # of a template that has closed it, too
+    assert "".join(asyncio.run(read())[0]) == "It is 7"
+
     server.default = Answer("<thi", pause=0.01)
     assert asyncio.run(read()) == (["<thi"], "<thi")
 

@@ -238,7 +238,8 @@ def _read_message(number: int, given: Any) -> ChatMessage:
         raise ValueError(f"message {number} asks for tools, and is no reply, of role 'assistant'.")
     text = _read_content(number, "" if content is None and calls else content)
     if role == "assistant":
-        text = split_reasoning(text)[1] or text
+        answer = split_reasoning(text)[1]
+        text = answer if answer or calls else text
     return ChatMessage(role=role, text=text, tool_calls=calls, tool_call_id=call_id if role == "tool" else None)
 
 
