@@ -108,3 +108,16 @@ def test_tab_completes_sub_commands_and_their_options(shell, line, word):
 def test_unloading_takes_the_completion_out(shell):
     shell.ip.run_line_magic("unload_ext", "ensemble_notebook")
     assert "runs" not in complete(shell, "%ensemble ru")
+
+
+class BareKernel:
+    """A kernel as xeus-python's: it answers Shift-Tab by itself, and takes no attributes."""
+
+    __slots__ = ()
+
+
+def test_what_a_kernel_lacks_is_left_out(ip):
+    ip.kernel = BareKernel()
+    for command in ("load_ext", "reload_ext", "unload_ext"):
+        ip.run_line_magic(command, "ensemble_notebook")
+    assert "ensemble" not in ip.magics_manager.magics["cell"]

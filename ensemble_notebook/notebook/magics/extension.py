@@ -136,7 +136,7 @@ def begin_help(shell: InteractiveShell) -> None:
     """Let IPython's completer and the kernel ask us about our cells."""
     shell.Completer.custom_matchers.append(context_matcher(identifier=_IDENTIFIER)(complete_cell))
     kernel: Any = getattr(shell, "kernel", None)
-    if kernel is not None:
+    if hasattr(kernel, "do_inspect"):  # that of xeus-python answers Shift-Tab by itself
         kernel.do_inspect = _make_inspect(kernel.do_inspect)
 
 
@@ -145,7 +145,7 @@ def end_help(shell: InteractiveShell) -> None:
     matchers = shell.Completer.custom_matchers
     matchers[:] = [each for each in matchers if getattr(each, "matcher_identifier", "") != _IDENTIFIER]
     kernel: Any = getattr(shell, "kernel", None)
-    if kernel is not None:
+    if hasattr(kernel, "do_inspect"):
         vars(kernel).pop("do_inspect", None)
 
 

@@ -129,11 +129,11 @@ class ShownTable(pd.DataFrame):
             html: str | None = pd.DataFrame(self)._repr_html_()  # type: ignore[operator]
             return html
         if self.empty:
-            return wrap(tag("div", self.nothing))
+            return str(wrap(tag("div", self.nothing)))
         table = write_table(
             [each.column for each in self.shown], (Line(cells=each) for each in self._read_cells(is_page=True))
         )
-        return wrap(table, *(tag("div", line, style=FAINT) for line in self._say_rest()))
+        return str(wrap(table, *(tag("div", line, style=FAINT) for line in self._say_rest())))
 
     @property
     def _is_as_made(self) -> bool:
