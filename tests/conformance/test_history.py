@@ -114,6 +114,15 @@ def test_e78_what_is_left_out_is_summed_up_once_by_the_same_model() -> None:
     assert "ask 1" not in str(model.calls[2].messages[0].content)
 
 
+@pytest.mark.parametrize("reply", ["", "<think>They asked and said.</think>"])
+def test_e78_a_summary_without_a_text_is_a_warning(reply: str) -> None:
+    guide = Agent(role="Guide", goal="Answer", llm=scripted(reply, "said"))
+    task = Task(prompt="new", agent=guide, history="1 turn, summarised")
+    output = Ensemble(tasks=[task]).run(continue_from=FOUR)
+    assert output.raw == "said"
+    assert output.warnings == ("What is left out of the conversation was not summed up: the reply has no text.",)
+
+
 def test_e78_a_summary_that_fails_is_a_warning() -> None:
     model = scripted(Fail("boom"), "end")
     guide = Agent(role="Guide", goal="Guide", system_prompt="", llm=model, max_retries=0)

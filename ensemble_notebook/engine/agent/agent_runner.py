@@ -162,7 +162,10 @@ class AgentRunner:
             raise
         finally:
             turn.emit(TurnEnded, status=status)
-        return reply.text.strip() or None
+        text = reply.text.strip()
+        if not text:
+            task.emit(Warned, message="What is left out of the conversation was not summed up: the reply has no text.")
+        return text or None
 
     def _make_llm(self, request: AgentRequest, port: ChatPort) -> LlmCaller:
         agent = request.agent
