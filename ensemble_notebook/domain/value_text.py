@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Self
 
@@ -154,7 +155,7 @@ def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
     if isinstance(value, JudgedText):
         return ValueText(mend_text(mark_text(value)))
     if isinstance(value, str):
-        return ValueText(mend_text(value))
+        return ValueText(mend_text(str.__str__(value)))  # no class of its own, such as numpy's
     if value is None:
         return ValueText("")
     if type(value) in (int, float, bool):
@@ -163,7 +164,11 @@ def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
         raise UnwritableValueError(f"it {fault}")
     if is_table(value):
         return _write_table(value, max_table_chars)
-    if isinstance(value, Mapping | list | tuple) or is_record(value) or _is_array(value):
+    if isinstance(value, timedelta):
+        return ValueText(str(timedelta(microseconds=value // _MICROSECOND)))  # pandas has other words for it
+    if is_array(value) and value.shape == ():
+        return write_value(read_array(value))
+    if isinstance(value, Mapping | list | tuple | set | frozenset) or is_record(value) or is_array(value):
         return _write_json(value)
     return ValueText(mend_text(str(value)))
 
@@ -203,15 +208,17 @@ def _to_json(value: Any, place: str, above: tuple[Any, ...]) -> Any:
     if fault := _find_json_fault(value, place, above):
         raise UnwritableValueError(f"it {fault}")
     inside = (*above, value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | set | frozenset):
         return [_to_json(each, f"{place}[{number}]", inside) for number, each in enumerate(value)]
     if isinstance(value, Mapping):
         return {name: _to_json(each, f"{place}.{name}".lstrip("."), inside) for name, each in value.items()}
     if is_record(value):
         fields = value.model_dump() if hasattr(value, "model_dump") else _read_fields(value)
         return _to_json(fields, place, inside)
-    if _is_array(value):
-        return _to_json(value.tolist(), place, inside)
+    if is_array(value):
+        return _to_json(read_array(value), place, inside)
+    if isinstance(value, timedelta):
+        return write_duration(value)
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
@@ -219,7 +226,7 @@ def _find_json_fault(value: Any, place: str, above: tuple[Any, ...]) -> str | No
     """Find out why JSON has no form for a value, as a sentence without its subject; None where it has one."""
     where = f" at {place}" if place else ""
     if fault := find_value_fault(value):
-        return fault
+        return f"has, at {place}, {fault.removeprefix('is ')}" if place else fault
     if any(each is value for each in above):
         return f"holds itself{where}, without an end."
     if is_table(value):
@@ -229,6 +236,23 @@ def _find_json_fault(value: Any, place: str, above: tuple[Any, ...]) -> str | No
         if not isinstance(key, _KEYS):
             return f"has the key {key!r}{where}, and keys in JSON are texts. Make it one: str(key)."
     return None
+
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def write_duration(duration: timedelta) -> str:
+    """Write a duration as ISO 8601 has it, ``PT1H2M3.4S``: hours as many as it takes, no parts that are zero."""
+    microseconds = duration // _MICROSECOND
+    sign, microseconds = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
+    minutes, microseconds = divmod(microseconds, 60_000_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds, fraction = divmod(microseconds, 1_000_000)
+    text = f"{hours}H" if hours else ""
+    text += f"{minutes}M" if minutes else ""
+    if seconds or fraction or not text:
+        text += f"{seconds}.{fraction:06}".rstrip("0").rstrip(".") + "S"
+    return f"{sign}PT{text}"
 
 
 def _read_fields(value: Any) -> dict[str, Any]:
@@ -280,14 +304,24 @@ def to_plain(value: Any) -> Any:
 
 
 def _to_plain(value: Any) -> Any:
-    if _is_array(value):
-        return value.tolist()
+    if is_array(value):
+        return read_array(value)
     if type(value) is dict:
         return {_to_plain(key): _to_plain(each) for key, each in value.items()}
     return type(value)(map(_to_plain, value)) if type(value) in (list, tuple) else value
 
 
-def _is_array(value: Any) -> bool:
+_FINE_TIME: Final = re.compile(r"[mM]8\[\d*[npfa]s\]$")
+
+
+def read_array(value: Any) -> Any:
+    """Read the values of an array, or of a number of numpy's, as Python's own."""
+    if _FINE_TIME.search(getattr(value.dtype, "str", "")):
+        value = value.astype(f"{value.dtype.kind}8[us]")  # numpy makes whole numbers of what is finer
+    return value.tolist()
+
+
+def is_array(value: Any) -> bool:
     """True for what numpy and its like have, numbers that are not Python's included where they stand in other data."""
     return hasattr(value, "dtype") and hasattr(value, "shape") and callable(getattr(value, "tolist", None))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
@@ -45,6 +46,9 @@ _HUMAN_INPUT: Final = ToolSpec(
         "required": ["question"],
     },
 )
+
+
+_is_mending_forbidden: Final[ContextVar[bool]] = ContextVar("ensemble_is_mending_forbidden", default=False)
 
 
 class TaskGates:
@@ -116,7 +120,12 @@ class TaskGates:
     def may_mend_calls(self, node: TaskNode) -> bool:
         """Whether calls of its tools may be mended: not where they have side effects, or a person decides (E13)."""
         asks = bool(node.task.review) or self._policy is not ReviewPolicy.NEVER
-        return node.task.reuse is not ReuseMode.NEVER and not asks
+        return node.task.reuse is not ReuseMode.NEVER and not asks and not _is_mending_forbidden.get()
+
+    def forbid_mending(self, node: TaskNode) -> None:
+        """Have no call mended from here on in this context, of runs inside too, where none of this task may be."""
+        if not self.may_mend_calls(node):
+            _is_mending_forbidden.set(True)
 
     def make_tool_gate(self, node: TaskNode, agent: Agent) -> ToolGate | None:
         """What looks at each tool call of a task; None where nobody wants to."""

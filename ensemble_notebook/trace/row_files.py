@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ensemble_notebook.domain.value_text import is_missing, read_json
+from ensemble_notebook.domain.value_text import WrittenFloat, is_missing, read_float, read_json
 from ensemble_notebook.errors import MissingPackageError, ValidationError, did_you_mean
 from ensemble_notebook.trace.codec.event_codec import to_plain
 
@@ -27,6 +27,9 @@ ROW_FILES: Final = (".csv", ".jsonl", ".parquet")
 """How the names of such files end."""
 _CODE: Final = re.compile(r"^[+-]?0\d|^\+\d|^(?i:true|false)$")
 """What looks like a number or a truth value, and would not be written so again."""
+_DIGITS: Final = 15
+"""So many digits of a number any float has."""
+_NUMBER: Final = r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*"
 _WHOLE: Final = r"\s*-?(?:0|[1-9]\d*)\s*"
 _FORMULA: Final = re.compile(r"(?![+-]?[\d.]+(?:[eE][+-]?\d+)?$)'*[=+\-@\t\r]")
 """What a spreadsheet evaluates, a number left out; and what would be read as such a text that is written for one."""
@@ -96,7 +99,11 @@ def _read_csv(path: Path) -> pd.DataFrame:
         texts = read(str)
         coded = [name for name in texts if texts[name].str.contains(_CODE, na=False).any()]
         whole = [name for name in texts if _has_gaps_in_whole_numbers(texts[name])]
-        rows = read(dict.fromkeys([*coded, *whole], str))
+        long = [name for name in texts if name not in [*coded, *whole] and _has_long_numbers(texts[name])]
+        rows = read(dict.fromkeys([*coded, *whole, *long], str))
+        for name in long:
+            numbers = [None if is_missing(each) else _read_number(each) for each in rows[name]]
+            rows[name] = pd.Series(numbers, dtype=object)
         for name in whole:
             numbers = [None if is_missing(each) else int(each) for each in rows[name]]
             rows[name] = pd.Series(numbers, dtype=object)
@@ -110,6 +117,18 @@ def _read_csv(path: Path) -> pd.DataFrame:
 def _has_gaps_in_whole_numbers(texts: pd.Series[Any]) -> bool:
     known = texts.dropna()
     return 0 < len(known) < len(texts) and bool(known.str.fullmatch(_WHOLE).all())
+
+
+def _has_long_numbers(texts: pd.Series[Any]) -> bool:
+    """Whether all are numbers, and one has more digits than a float."""
+    known = texts.dropna()
+    if not len(known) or known.str.len().max() <= _DIGITS or not known.str.fullmatch(_NUMBER).all():
+        return False
+    return any(isinstance(_read_number(each), WrittenFloat) for each in known)
+
+
+def _read_number(text: str) -> int | float:
+    return int(text) if re.fullmatch(_WHOLE, text) else read_float(text.strip())
 
 
 def _read_jsonl(path: Path) -> pd.DataFrame:
@@ -126,7 +145,7 @@ def _read_jsonl(path: Path) -> pd.DataFrame:
             if not line.strip():
                 continue
             try:
-                row = read_json(line.strip(), object_pairs_hook=_make_object)
+                row = read_json(line.strip(), object_pairs_hook=_make_object, parse_float=read_float)
             except ValueError as error:
                 raise ValueError(f"line {number}: {str(error).partition(': line 1')[0]}") from error
             if not isinstance(row, dict):

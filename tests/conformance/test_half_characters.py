@@ -11,7 +11,17 @@ import pandas as pd
 import pytest
 from langchain_openai import ChatOpenAI
 
-from ensemble_notebook import Agent, Ensemble, EnsembleOutput, ScriptedChatModel, Task, TaskInput, load_traces
+from ensemble_notebook import (
+    Agent,
+    Ensemble,
+    EnsembleOutput,
+    Phase,
+    ScriptedChatModel,
+    Task,
+    TaskInput,
+    ValidationError,
+    load_traces,
+)
 from ensemble_notebook.domain.value_text import mend_text, mend_value, read_json
 from ensemble_notebook.trace.row_files import read_row_file
 from tests.support.openai_server import Answer, OpenAIServer
@@ -149,3 +159,42 @@ def test_e47_pairs_make_a_character_and_all_else_stays() -> None:
     assert mend_value({HALF: [HALF, 1, None, {"k": 2.5}]}) == {WHOLE: [WHOLE, 1, None, {"k": 2.5}]}
     assert read_json('"\\ud83d\\ude00 \\uD83d \\\\ud800"') == "\U0001f600 \ufffd \\ud800"
     assert mend_text(text := "grün 😀") is text
+
+
+@pytest.mark.parametrize(
+    "make, field",
+    [
+        (lambda: Task.of("Say", name=HALF), "Task name"),
+        (lambda: Task.of("Say", memory=["notes", HALF]), "Task memory"),
+        (lambda: Phase.of(HALF, Task.of("Say")), "Phase name"),
+        (lambda: Ensemble(tasks=[Task.of("Say")], name=HALF), "Ensemble name"),
+    ],
+)
+def test_e47_a_name_is_refused(make: Any, field: str) -> None:
+    with pytest.raises(ValidationError, match=rf"{field} holds half of a character \(a lone surrogate\)\. Write the"):
+        make()
+
+
+def test_e47_tools_are_described_and_inputs_named_with_whole_characters(server: OpenAIServer, tmp_path: Path) -> None:
+    def look(query: str) -> str:
+        return query
+
+    look.__doc__ = f"Look.\n\nArgs:\n    query: {HALF}"
+    output = ask_server(server)
+    agent = Agent(role="Teller", goal="Tell", tools=[look, Told()], llm=output.tasks[0].agent.llm)
+    server.default = Answer("done")
+    run = Ensemble(tasks=[Task.of("Say", agent=agent)]).run({HALF: 1})
+    sent = json.dumps(server.requests[-1].body["tools"], ensure_ascii=False)
+    assert sent.count(WHOLE) == 2
+    assert HALF not in sent
+    kept = json.loads(run.export(tmp_path / "run.trace.json").read_text())
+    assert kept["inputs"] == {WHOLE: "1"}
+
+
+class Told:
+    name = "told"
+    description = HALF
+
+    def execute(self, text: str) -> str:
+        """Tell."""
+        return text

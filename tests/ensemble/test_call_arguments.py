@@ -144,6 +144,32 @@ def test_nor_by_whoever_does_a_part_of_such_a_task(server: OpenAIServer, llm: st
     assert database.asked == []
 
 
+def by_task(inner: Ensemble, **fields: Any) -> Ensemble:
+    return Ensemble(tasks=[Task.of("All", name="all", ensemble=inner, inputs={"what": "orders"}, **fields)])
+
+
+def by_handler(inner: Ensemble, **fields: Any) -> Ensemble:
+    return Ensemble(tasks=[Task.of("All", name="all", handler=lambda _: inner.run({"what": "x"}).raw, **fields)])
+
+
+def by_nested_task(inner: Ensemble, **fields: Any) -> Ensemble:
+    return Ensemble(tasks=[Task.of("Whole", name="whole", ensemble=by_handler(inner), **fields)])
+
+
+@pytest.mark.parametrize("around", [by_task, by_handler, by_nested_task])
+@pytest.mark.parametrize("fields", [{"reuse": "never"}, {"review": Review("after")}, {}])
+def test_nor_by_a_run_inside_of_such_a_task(
+    server: OpenAIServer, llm: str, database: Database, around: Any, fields: dict[str, Any]
+) -> None:
+    server.script(Answer(calls=[("execute", MENDABLE)]), "Done.", Answer(calls=[("execute", MENDABLE)]), "Done.")
+    ensemble = around(team(llm, database), **fields)
+    beside = Task.of("Beside", name="beside", ensemble=team(llm, database), inputs={"what": "rest"}, context=["all"])
+    name = ensemble.tasks[0].name
+    tasks = [*ensemble.tasks, beside.replace(context=[name])]
+    ensemble.replace(tasks=tasks, review_handler=lambda _: ReviewDecision.approve()).run()
+    assert database.asked == ["select 1"] * (1 if fields else 2)
+
+
 def test_a_text_that_a_task_said_is_a_value_for_a_tool_that_handles_one(database: Database) -> None:
     tasks = [
         Task.of("Write", name="write", handler=lambda _: CUT),
@@ -172,6 +198,14 @@ def test_a_call_that_is_written_as_text_is_a_warning(
     assert door(team(llm, database)).raw == text
     assert "wrote a call of a tool as text" in caplog.text
     assert len(server.requests) == 1
+
+
+def test_an_answer_with_such_keys_about_something_else_is_one(
+    server: OpenAIServer, llm: str, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.default = Answer('{"name": "Ada", "parameters": {"age": 36}}')
+    run_whole(team(llm, database))
+    assert "as text" not in caplog.text
 
 
 def test_without_tools_it_is_a_text(server: OpenAIServer, llm: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -62,3 +62,9 @@ def test_a_value_that_holds_itself_is_refused_as_before() -> None:
     ring["n"] = ring
     with pytest.raises(TaskExecutionError):
         run(ring, output_type={"n": "int"})
+
+
+@pytest.mark.parametrize("text", ["tides", "T\u00fcr"])
+def test_a_text_of_numpy_is_a_text(text: str) -> None:
+    output = Ensemble(tasks=[Task.of("Give", name="give", handler=lambda _: np.str_(text))]).run()
+    assert (type(output.raw), output.raw, output["give"].parsed_output) == (str, text, None)

@@ -107,3 +107,26 @@ def test_v15_what_is_exported_has_every_digit_and_is_read_back(tmp_path: Path) -
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert list(lines[0]) == list(pd.read_csv(tmp_path / "rows.csv").columns)
     assert (lines[1]["input_id"], lines[1]["error"]) == (None, None)
+
+
+LONG = "0.12345678901234567891"
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("rows.csv", f"x,y\n{LONG},1.5\n2.5,\n"),
+        ("rows.csv", f"x,y\n{LONG},1.5\n,2\n123456789012345678901234567890,2\n"),
+        ("rows.jsonl", f'{{"x": {LONG}, "y": 1.5}}\n{{"x": 2.5}}\n'),
+    ],
+)
+def test_v1_numbers_with_more_digits_than_a_float_are_sent_as_they_are_written(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    rows = read_row_file(path)
+    assert str(rows["x"].dropna().iloc[0]) == LONG
+    result = Ensemble(tasks=[Task.of("Say {x} and {y}", llm="scripted")]).map(rows.dropna())
+    assert result[0].output is not None
+    assert f"Say {LONG} and 1.5" in result[0].output.raw

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, data
 from ensemble_notebook.domain.definitions.amounts import AmountError, read_history
 from ensemble_notebook.domain.definitions.run_context import find_foreign_context
 from ensemble_notebook.domain.outputs.secrets import mask_repr
-from ensemble_notebook.domain.value_text import find_data_url_fault
+from ensemble_notebook.domain.value_text import find_data_url_fault, mend_text
 from ensemble_notebook.errors import (
     DescribedObject,
     Pickled,
@@ -297,6 +297,12 @@ class Definition(Pickled):
     def _check_optional_text(self, field: str) -> None:
         if getattr(self, field) is not None:
             self._require_text(field, may_be_blank=True)
+
+    def _require_whole_characters(self, field: str, name: str | None, item: int | None = None) -> None:
+        """Refuse a name that no file can hold; texts are mended, and a name is what others find it by."""
+        if name is not None and mend_text(name) != name:
+            message = f"{self._label} {field} holds half of a character (a lone surrogate). Write the character itself."
+            raise self._refuse(field, message, item=item)
 
     def _require_bool(self, field: str) -> None:
         value = getattr(self, field)

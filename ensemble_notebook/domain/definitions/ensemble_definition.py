@@ -176,6 +176,7 @@ class EnsembleDefinition(Definition):
         self._make_part("texts", PromptTexts, "PromptTexts, or a mapping such as {'correction': 'Again: {error}'}")
         self._require_bool("verbose")
         self._check_optional_text("name")
+        self._require_whole_characters("name", self.name)
 
     def _check_members(self, name: str, kind: type) -> None:
         self._make_tuple(name)

@@ -131,6 +131,7 @@ class Phase(Definition):
     def __post_init__(self) -> None:
         """Check one phase by itself."""
         self._require_text("name")
+        self._require_whole_characters("name", self.name)
         self._make_tuple("tasks")
         if not self.tasks:
             raise self._refuse("tasks", f"Phase {self.name!r} needs at least one task.")

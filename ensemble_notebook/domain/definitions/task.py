@@ -326,6 +326,7 @@ class Task(ConditionSource):
         self._check_optional_text("name")
         if self.name is not None and not self.name.strip():
             raise self._refuse("name", "Task name must not be blank. Leave it out to get one.")
+        self._require_whole_characters("name", self.name)
         if self.llm is not None and (wrong := find_llm_fault(self.llm)):
             raise self._refuse("llm", f"Task llm {wrong}.")
         self._check_handler()
@@ -410,6 +411,7 @@ class Task(ConditionSource):
         for index, scope in enumerate(cast("Sequence[Any]", self.memory)):
             if not isinstance(scope, str) or not scope.strip():
                 raise self._refuse("memory", f"Task memory takes names of scopes, got {scope!r}.", item=index)
+            self._require_whole_characters("memory", scope, item=index)
         self._set("memory", tuple(dict.fromkeys(self.memory)))
 
     def _check_context(self) -> None:

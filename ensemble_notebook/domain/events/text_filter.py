@@ -283,9 +283,16 @@ def _mask(value: Any) -> Any:
     changes = {
         each.name: masked
         for each in fields(value)
-        if each.init and (masked := _mask(before := getattr(value, each.name))) is not before
+        if each.init and (masked := _mask_field(before := getattr(value, each.name))) is not before
     }
     return replace(value, **changes) if changes else value
+
+
+def _mask_field(value: Any) -> Any:
+    try:
+        return _mask(value)
+    except RecursionError:  # a user's value that holds itself
+        return mask(str(value))
 
 
 def _mask_items(value: Mapping[Any, Any]) -> Mapping[Any, Any]:

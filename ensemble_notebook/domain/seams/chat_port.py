@@ -15,7 +15,7 @@ from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
-from ensemble_notebook.domain.value_text import mend_text
+from ensemble_notebook.domain.value_text import mend_text, mend_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -25,6 +25,10 @@ class ToolSpec(Record):
     name: str
     description: str
     parameters: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "description", mend_text(self.description))
+        object.__setattr__(self, "parameters", mend_value(self.parameters))
 
 
 class ToolOutcome(StrEnum):

@@ -245,7 +245,12 @@ class AgentLoop:
         if self.is_only_reasoning:
             return ""
         if reply.text.strip():
-            if self._toolbox.specs and (mark := _WRITTEN_CALL.search(reply.text)) is not None:
+            names = [each.name for each in self._toolbox.specs]
+            mark = _WRITTEN_CALL.search(reply.text) if names else None
+            if mark is not None and mark["tool"] in (
+                None,
+                *names,
+            ):  # else it is an answer that happens to look like one
                 message = (
                     f"Agent {self._agent.role!r} wrote a call of a tool as text ({mark[0]}) for task {task.task!r}, "
                     f"and none was made: the server of {self._port.name} does not read calls. Start it with its "
@@ -429,7 +434,7 @@ class AgentLoop:
 _WRITTEN_CALL: Final = re.compile(
     r"<tool_calls?>|<function=\w+|<function_calls?>|<invoke name=|<\|python_tag\|>|\[TOOL_CALLS\]|<\|tool_calls?\w*\|>"
     r"|<\uff5ctool\u2581calls?\u2581begin\uff5c>"
-    r'|\A\s*+\{\s*+"name"\s*+:\s*+"\w++"\s*+,\s*+"(?:arguments|parameters)"\s*+:'
+    r'|\A\s*+\{\s*+"name"\s*+:\s*+"(?P<tool>\w++)"\s*+,\s*+"(?:arguments|parameters)"\s*+:'
 )
 _NOT_WHOLE: Final = (
     "Error: this call was not made: the reply that asks for it was cut off, so its arguments may not be all that was "

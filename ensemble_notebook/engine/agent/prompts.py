@@ -16,7 +16,7 @@ from ensemble_notebook.domain.value_text import (
     UnwritableValueError,
     ValueText,
     describe_limited_table,
-    find_value_fault,
+    find_text_fault,
     is_table,
     mark_text,
     write_value,
@@ -238,12 +238,13 @@ def write_output(output: TaskOutput) -> ValueText:
     """An output as the tasks see it that read it: its text; of a table that a handler gave, the rows that fit.
 
     Raises:
-        UnwritableValueError: a handler gave bytes or an image, and no text for them.
+        UnwritableValueError: a handler gave what no prompt can hold (E47), and no text for it.
     """
     value = output.parsed_output
-    if (fault := find_value_fault(value)) is not None and output.raw == str(value):
+    if value is not None and output.raw == str(value) and (fault := find_text_fault(value)):
         raise UnwritableValueError(
-            f"The output of task {output.name!r} {fault} Its handler can give both: ToolResult.ok(text, value)."
+            f"The output of task {output.name!r} {fault.removeprefix('it ')} Its handler can give both: "
+            "ToolResult.ok(text, value)."
         )
     if len(output.raw) > config.max_table_chars and is_table(value):
         limited = write_value(value, config.max_table_chars)

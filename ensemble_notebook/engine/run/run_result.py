@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, RunStatus
 from ensemble_notebook.domain.events import Noted, PlanMade, RunEnded, RunStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
+from ensemble_notebook.domain.value_text import mend_text, write_whole
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
 from ensemble_notebook.engine.events.task_timer import GroupTimer, TimedAround
 from ensemble_notebook.engine.run_spec import RunSpec
@@ -116,7 +118,7 @@ class RunSpans:
             RunStarted,
             name=spec.name,
             workflow=spec.workflow,
-            inputs={name: _to_text(value) for name, value in spec.inputs.items()},
+            inputs={mend_text(name): _to_text(value) for name, value in spec.inputs.items()},
             max_concurrency=spec.max_concurrency,
             budget=spec.budget,
             capture_mode=spec.capture_mode,
@@ -174,6 +176,7 @@ class RunSpans:
 def _to_text(value: object) -> str:
     """An input as text, for views; a value that has none is no reason not to run."""
     try:
-        return str(value)
+        is_data = isinstance(value, Mapping | list | tuple | set | frozenset | timedelta)
+        return write_whole(value) if is_data else str(value)
     except Exception:  # noqa: BLE001 - it is the user's own `__str__`
         return f"<{type(value).__name__}>"

@@ -216,6 +216,7 @@ class TaskRunner:
 
     def _note_asking(self, node: TaskNode, span: SpanEmitter) -> None:
         """What is asked from here on is asked for this task, or, in a nested run, for the task around it."""
+        self._gates.forbid_mending(node)
         if not self._is_nested:
             set_asking_task(node.name, span.phase)
 

@@ -179,6 +179,14 @@ def to_plain(value: Any) -> Any:
     return [to_plain(each) for each in value] if isinstance(value, list | tuple) else str(value)
 
 
+def value_to_plain(value: Any) -> Any:
+    """The same for a value of a user, which may hold itself."""
+    try:
+        return to_plain(value)
+    except RecursionError:
+        return f"<{type(value).__name__} that holds itself>"
+
+
 class Form(NamedTuple):
     """How the values of a document are written.
 

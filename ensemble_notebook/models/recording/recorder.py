@@ -41,6 +41,7 @@ from ensemble_notebook.models.recording.exchange import (
     request_to_document,
     result_to_document,
     to_plain,
+    value_to_plain,
 )
 from ensemble_notebook.models.recording.tool_answers import review_to_document, tool_to_document
 
@@ -141,7 +142,7 @@ class PendingTool:
         self.call, answer = _copy_call(self.call), self.answer
         if answer is not None and (answer.value is not None or answer.error is not None):
             error = answer.error and make_replayed_error(type(answer.error).__name__, get_message(answer.error))
-            self.answer = replace(answer, value=to_plain(answer.value), error=error)
+            self.answer = replace(answer, value=value_to_plain(answer.value), error=error)
 
     def to_document(self, form: Form) -> dict[str, Any]:
         """Make the document."""

@@ -27,6 +27,7 @@ from ensemble_notebook.models.recording.exchange import (
     make_replayed_error,
     read_seconds,
     to_call_part,
+    value_to_plain,
 )
 
 
@@ -76,7 +77,7 @@ def tool_to_document(
         if text != answer.text:
             document["masked"] = True
         if answer.value is not None:
-            document["value"] = form.inline(form.mask_value(answer.value))
+            document["value"] = form.inline(form.mask_value(value_to_plain(answer.value)))
         if answer.warning:
             document["warning"] = form.mask(answer.warning)
         if answer.error is not None:

@@ -20,18 +20,14 @@ from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.outputs.secrets import list_protected, list_signs
-from ensemble_notebook.domain.value_text import is_missing, write_whole
+from ensemble_notebook.domain.value_text import is_array, is_missing, is_table, read_array, write_duration, write_whole
 from ensemble_notebook.errors import find_http_status, find_origin
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 from ensemble_notebook.trace.spans.span_tree import format_error_message
 
-# --- Instants and durations as the JSON of a trace has them: ISO 8601, in UTC with ``Z``; hours, never days -----
+# --- Instants as the JSON of a trace has them: ISO 8601, in UTC with ``Z`` -----------------------------------
 #
-# Durations are read by pydantic, see `records`. Written here, because pydantic writes days; instants are read here,
-# because the standard library does it but for digits beyond microseconds.
-
-
-_MICROSECOND: Final = timedelta(microseconds=1)
+# Read here, because the standard library does it but for digits beyond microseconds. `records` reads durations.
 
 
 def format_instant(moment: datetime) -> str:
@@ -52,20 +48,6 @@ def parse_instant(text: str) -> datetime:
     return moment.astimezone(UTC)
 
 
-def format_duration(duration: timedelta) -> str:
-    """``PT1H2M3.4S``: hours as many as it takes, parts that are zero left out; ``PT0S`` for nothing."""
-    microseconds = duration // _MICROSECOND
-    sign, microseconds = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
-    minutes, microseconds = divmod(microseconds, 60_000_000)
-    hours, minutes = divmod(minutes, 60)
-    seconds, fraction = divmod(microseconds, 1_000_000)
-    text = f"{hours}H" if hours else ""
-    text += f"{minutes}M" if minutes else ""
-    if seconds or fraction or not text:
-        text += f"{seconds}.{fraction:06}".rstrip("0").rstrip(".") + "S"
-    return f"{sign}PT{text}"
-
-
 # --- Events and other records of the domain as plain JSON values: camelCase, secrets masked -----------------
 
 
@@ -81,9 +63,22 @@ LEFT_OUT: Final = frozenset(
 
 def to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:
     """A value as JSON has it; what JSON has no form for is text. Records are as in files, unless told otherwise."""
-    write_record = write_record or _fields_to_plain
+    try:
+        return _to_plain(value, write_record or _fields_to_plain)
+    except RecursionError:  # a user's value that holds itself
+        return _describe_endless(value)
+
+
+def _describe_endless(value: Any) -> str:
+    try:
+        return clean_text(str(value))
+    except RecursionError:
+        return f"<{type(value).__name__} that holds itself>"
+
+
+def _to_plain(value: Any, write_record: RecordWriter) -> Any:
     if isinstance(value, Enum):
-        return to_plain(value.value)
+        return _to_plain(value.value, write_record)
     if isinstance(value, bool | int) or value is None:
         return value
     if isinstance(value, str):
@@ -96,9 +91,16 @@ def to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         if type(value).__module__.partition(".")[0] == _OURS:
             return write_record(value)
-        return to_plain({each.name: getattr(value, each.name) for each in dataclasses.fields(value)})
+        return _to_plain({each.name: getattr(value, each.name) for each in dataclasses.fields(value)}, write_record)
+    return _foreign_to_plain(value, write_record)
+
+
+def _foreign_to_plain(value: Any, write_record: RecordWriter) -> Any:
+    """A value of a class that only its methods tell of."""
     if callable(dump := getattr(value, "model_dump", None)):
-        return to_plain(dump())
+        return _to_plain(dump(), write_record)
+    if is_array(value) and not is_table(value):
+        return _to_plain(read_array(value), write_record)
     return None if is_missing(value) else clean_text(write_whole(value))
 
 
@@ -121,26 +123,19 @@ def event_to_dict(event: Any) -> dict[str, Any]:
     return {"type": type(event).__name__, **_fields_to_dict(event)}
 
 
-def _field_to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:
-    try:
-        return to_plain(value, write_record)
-    except RecursionError:  # a user's value that holds itself
-        return clean_text(str(value))
-
-
 def _fields_to_dict(record: Any) -> dict[str, Any]:
     names = (field.name for field in dataclasses.fields(record) if field.name not in LEFT_OUT)
-    return {name: _field_to_plain(getattr(record, name), _fields_to_dict) for name in names}
+    return {name: to_plain(getattr(record, name), _fields_to_dict) for name in names}
 
 
 def _mask_named(name: str, value: Any, write_record: RecordWriter) -> Any:
-    plain = to_plain(value, write_record)
+    plain = _to_plain(value, write_record)
     return clean_value(name, plain) if isinstance(plain, str) else plain
 
 
 def _fields_to_plain(record: Any) -> dict[str, Any]:
     return {
-        to_camel(field.name): _field_to_plain(value)
+        to_camel(field.name): to_plain(value)
         for field in dataclasses.fields(record)
         if field.name not in LEFT_OUT and not _is_default(field, value := getattr(record, field.name))
     }
@@ -162,13 +157,13 @@ def _error_to_plain(error: BaseException) -> dict[str, Any]:
 
 _WRITERS: Final[Mapping[Any, Any]] = {
     datetime: lambda moment, _: _write_time(moment),
-    timedelta: lambda duration, _: format_duration(duration),
+    timedelta: lambda duration, _: write_duration(duration),
     Decimal: lambda number, _: str(number),
     BaseException: lambda error, _: _error_to_plain(error),
     Mapping: lambda items, write_record: {
         clean_text(str(key)): _mask_named(str(key), value, write_record) for key, value in items.items()
     },
-    (list, tuple, set, frozenset): lambda items, write_record: [to_plain(each, write_record) for each in items],
+    (list, tuple, set, frozenset): lambda items, write_record: [_to_plain(each, write_record) for each in items],
 }
 
 

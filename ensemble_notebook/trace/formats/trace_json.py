@@ -19,9 +19,9 @@ from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
+from ensemble_notebook.domain.value_text import write_duration
 from ensemble_notebook.trace.codec.event_codec import (
     event_to_plain,
-    format_duration,
     format_instant,
     to_camel,
     to_plain,
@@ -292,7 +292,7 @@ def _encode_instant(moment: datetime | None) -> str | None:
 
 
 def _encode_duration(duration: timedelta | None) -> str | None:
-    return None if duration is None else format_duration(duration)
+    return None if duration is None else write_duration(duration)
 
 
 # --- Our own ----------------------------------------------------------------------------------------------------------
