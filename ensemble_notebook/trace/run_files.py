@@ -13,6 +13,8 @@ from ensemble_notebook.errors import MissingPackageError, ValidationError
 from ensemble_notebook.trace.formats.trace_file import write_whole
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ensemble_notebook.trace.frames import Frames
 
 
@@ -78,7 +80,18 @@ def _write_parquet(trace: ExportedTrace, path: Path) -> Path:
         raise MissingPackageError("Parquet files need pyarrow", extra="parquet")
     spans = trace.frames.spans
     texts = {"attributes": spans["attributes"].map(_to_json, na_action="ignore").astype("string")}
-    return write_whole(path, lambda draft: spans.assign(**texts).to_parquet(draft, engine="pyarrow"))
+    return write_parquet(spans.assign(**texts), path)
+
+
+def write_parquet(table: pd.DataFrame, path: Path, *, index: bool = True) -> Path:
+    """Write a table as Parquet, its instants in microseconds: DuckDB 2.0 subtracts no others that have a zone.
+
+    Those of runs have no more digits. A column with an instant that has, as inputs may have, stays as it is.
+    """
+    instants = table.select_dtypes(["datetime", "datetimetz"])
+    shorter = {name: column.dt.as_unit("us") for name, column in instants.items()}
+    told = {name: each for name, each in shorter.items() if (each == table[name]).where(each.notna(), True).all()}
+    return write_whole(path, lambda draft: table.assign(**told).to_parquet(draft, engine="pyarrow", index=index))
 
 
 def _to_json(value: Any) -> str:

@@ -108,6 +108,8 @@ def test_v15_tables_hold_the_rows_as_pandas_reads_them(tmp_path: Path, ending: s
     assert result.frames is not None
     rows = result.frames.rows
     assert list(found.columns) == list(rows.columns)
+    if ending == "parquet":
+        assert {each.unit for each in found.dtypes if hasattr(each, "unit")} <= {"us"}
     for name in ("run_id", "row", "status", "input_word", "output", "score_right", "score_length"):
         assert found[name].astype(object).where(found[name].notna(), None).tolist() == (
             rows[name].astype(object).where(rows[name].notna(), None).tolist()

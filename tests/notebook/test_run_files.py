@@ -16,6 +16,7 @@ from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.errors import MissingPackageError, ValidationError
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.run_files import write_parquet
 from tests.support.stream import streams
 from tests.trace.test_frames import everything, research
 from tests.trace.test_plots import layers
@@ -130,15 +131,35 @@ def test_any_run_gives_a_picture_that_is_xml_and_keeps_its_bars_inside(events):
         assert float(each.get("x", 0)) + float(each.get("width")) <= width
 
 
+def test_parquet_has_microseconds_unless_something_is_lost(tmp_path):
+    instants = pd.to_datetime(["2026-01-01T00:00:00.000001", None])
+    table = pd.DataFrame(
+        {
+            "naive": instants.as_unit("ns"),
+            "known": instants.as_unit("ns").tz_localize("Asia/Tokyo"),
+            "none": pd.Series([pd.NaT, pd.NaT], dtype="datetime64[ns, UTC]"),
+            "finer": pd.to_datetime([1, None], unit="ns").as_unit("ns"),
+        }
+    )
+    loaded = pd.read_parquet(write_parquet(table, tmp_path / "table.parquet", index=False))
+    assert [each.unit for each in loaded.dtypes[["known", "none"]]] == ["us", "us"]
+    assert [str(each) for each in loaded.dtypes[["naive", "finer"]]] == ["datetime64[us]", "datetime64[ns]"]
+    for name, column in table.items():
+        assert loaded[name].dropna().tolist() == column.dropna().tolist()
+
+
 def test_the_table_of_spans_comes_back_from_parquet_with_its_dtypes(tmp_path):
     spans = trace_of(everything()).frames.spans
     loaded = pd.read_parquet(trace_of(everything()).export(tmp_path / "run.parquet"))
     assert_frame_equal(
         loaded.drop(columns="attributes"),
-        spans.drop(columns="attributes"),
+        spans.drop(columns="attributes").astype(
+            {"start_time": loaded.start_time.dtype, "end_time": loaded.end_time.dtype}
+        ),
         check_categorical=False,
         check_index_type=False,
     )
+    assert loaded.start_time.dtype == "datetime64[us, UTC]"
     told = spans.attributes.dropna()
     assert [json.loads(each) for each in loaded.attributes.dropna()] == [json.loads(json.dumps(each)) for each in told]
 

@@ -76,7 +76,7 @@ needs Matplotlib, which does not come with this package.
 
 - Ids are the index, and they join: `task_id`, `parent_id`, `llm_id`, `src` and `dst` are `span_id` elsewhere.
 - A name that ends in `_ms` is a number of milliseconds, by a clock that never jumps. A name that ends in `_time` is an
-  instant, UTC.
+  instant, UTC, to the microsecond. Files of Parquet have them as microseconds, which DuckDB and others can subtract.
 - Unknown is `NA`, never 0. A sum over a part that is unknown is that of the known part, and `tokens_complete` or
   `cost_complete` beside it is false. The column "NA" below says where there can be one.
 - Tokens and cost stand on the attempts, which are the leaves. In `spans` they stand nowhere else, so that a plain sum

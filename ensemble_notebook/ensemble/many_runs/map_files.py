@@ -20,7 +20,7 @@ from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.formats.trace_file import write_whole
 from ensemble_notebook.trace.row_files import Formulas, write_csv, write_jsonl
 from ensemble_notebook.trace.run_files import FORMATS as RUN_FORMATS
-from ensemble_notebook.trace.run_files import export_trace, find_format
+from ensemble_notebook.trace.run_files import export_trace, find_format, write_parquet
 
 if TYPE_CHECKING:
     from inspect_ai.event import ModelEvent
@@ -128,7 +128,7 @@ def _write_parquet(result: ExportedMap, path: Path) -> Path:
     rows = _take_rows(result)
     mixed = rows.select_dtypes("object").columns
     texts = {name: rows[name].map(_to_json, na_action="ignore").astype("string") for name in mixed}
-    return write_whole(path, lambda draft: rows.assign(**texts).to_parquet(draft, engine="pyarrow", index=False))
+    return write_parquet(rows.assign(**texts), path, index=False)
 
 
 def _take_rows(result: ExportedMap) -> Any:
