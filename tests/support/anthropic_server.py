@@ -31,10 +31,10 @@ class AnthropicServer(OpenAIServer):
         request.usage = answer.usage
         if not request.is_streamed:
             content = [block for block, _ in _make_blocks(answer)]
-            return web.json_response(_make_message(answer, content, _find_stop_reason(answer)))
+            return web.json_response(make_message(answer, content, _find_stop_reason(answer)))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(asked)
-        for event in _make_events(answer):
+        for event in make_events(answer):
             await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
             if answer.pause and event["type"] == "content_block_delta":
                 await asyncio.sleep(answer.pause)
@@ -46,7 +46,8 @@ def _find_stop_reason(answer: Answer) -> str:
     return answer.finish_reason or ("tool_use" if answer.calls else "end_turn")
 
 
-def _make_message(answer: Answer, content: list[Any], stop_reason: str | None) -> dict[str, Any]:
+def make_message(answer: Answer, content: list[Any], stop_reason: str | None) -> dict[str, Any]:
+    """A reply in one piece, or the one that a stream begins with."""
     read, written = answer.usage or (0, 0)
     usage = (
         {"input_tokens": read, "output_tokens": written} if answer.odd_usage is None else json.loads(answer.odd_usage)
@@ -65,8 +66,9 @@ def _make_blocks(answer: Answer) -> Iterator[tuple[dict[str, Any], list[dict[str
         yield {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": arguments}, [piece]
 
 
-def _make_events(answer: Answer) -> Iterator[dict[str, Any]]:
-    yield {"type": "message_start", "message": _make_message(answer, [], None)}
+def make_events(answer: Answer) -> Iterator[dict[str, Any]]:
+    """The events of a streamed reply."""
+    yield {"type": "message_start", "message": make_message(answer, [], None)}
     for index, (block, pieces) in enumerate(_make_blocks(answer)):
         empty = {"text": ""} if block["type"] == "text" else {"input": {}}
         yield {"type": "content_block_start", "index": index, "content_block": {**block, **empty}}

@@ -47,9 +47,11 @@ def find_package(model: object) -> str:
 
 def has_known_clients(model: object) -> bool:
     """Whether a model is of a class whose clients are known here; a class that somebody derived from one is not."""
-    package = find_package(model)
-    # Bedrock's own models send on threads, over a client of boto3 that somebody may have given them.
-    return package in _FREE_OF_LOOPS or (package in _BOUND_TO_LOOP and not hasattr(model, "bedrock_client"))
+    package, fields = find_package(model), getattr(type(model), "model_fields", {})
+    # Bedrock's own models send on threads, over a client of boto3 that somebody may have given them; what speaks
+    # OpenAI's protocol is a relative of `ChatOpenAI`, which is known elsewhere.
+    is_other = "bedrock_client" in fields or "root_async_client" in fields
+    return package in _FREE_OF_LOOPS or (package in _BOUND_TO_LOOP and not is_other)
 
 
 class ProviderClients:
