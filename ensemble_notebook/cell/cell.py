@@ -86,12 +86,16 @@ class Cell:
         except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema; or no key is set
             return None
 
-    def list_refusals(self) -> list[str]:
-        """Why its budget would have a run refused: the models whose price nobody knows, also those of judges (E36)."""
+    def list_refusals(self, *, is_map: bool = False) -> list[str]:
+        """Why its budget would have a run refused: the models whose price nobody knows (E36).
+
+        Args:
+            is_map: whether it runs for rows, of which the judges are paid from the budget, too.
+        """
         from ensemble_notebook.ensemble.run_checks import find_judge_price_problems, find_price_problems
 
         problems = [*find_price_problems(self.definition, self.graph)]
-        if self.scorers is not None:
+        if is_map and self.scorers is not None:
             from ensemble_notebook.ensemble.many_runs.map_settings import MapSettings
 
             scorers = MapSettings(score=self.scorers.score).scorers

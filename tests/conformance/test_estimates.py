@@ -11,7 +11,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from ensemble_notebook import Agent, Budget, Ensemble, Phase, Task, ValidationError
-from tests.support.openai_server import OpenAIServer
+from tests.support.openai_server import Answer, OpenAIServer
 from tests.support.store import wait_for_store
 
 RATES = {"input_rate": 0.001, "output_rate": 0.002}
@@ -171,7 +171,7 @@ def test_v14_judges_are_counted_alike_by_a_dry_run_and_from_python(
 
 
 def test_e36_v14_a_dry_run_says_what_the_budget_will_refuse(
-    shell: Any, llm: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    shell: Any, server: OpenAIServer, llm: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     judge = "- {name: judge, description: 'Judge {output}', output_type: {passed: bool, why: str}}"
     shell.run_cell_magic("ensemble", f"--define -o fair --llm {llm}", judge)
@@ -193,8 +193,13 @@ def test_e36_v14_a_dry_run_says_what_the_budget_will_refuse(
         assert capsys.readouterr().out.count(refusal.format(who)) == 1
         with pytest.raises(ValidationError, match="The price of test-model"):
             shell.run_cell_magic("ensemble", f"{line} -o said", body)
-    shell.run_cell_magic("ensemble", "-i word=tea --dry-run", CELL.format(llm=llm))
-    assert "refused" not in capsys.readouterr().out
+    for line in ("", "--score fair --budget '$1'"):  # the budget of a single run is not that of whoever scores it later
+        scripted = CELL.format(llm="scripted")
+        shell.run_cell_magic("ensemble", f"-i word=tea {line} --dry-run", scripted if line else CELL.format(llm=llm))
+        assert "refused" not in capsys.readouterr().out
+    server.default = Answer('{"passed": true, "why": "tea"}')
+    shell.run_cell_magic("ensemble", f"-i word=tea {line} -o said", scripted)
+    assert [each.value for each in shell.user_ns["said"].score_records] == [True]
 
 
 def test_v14_what_is_known_of_a_cost_is_asked_about_where_a_judge_has_no_price(

@@ -152,6 +152,28 @@ def test_a_tool_call_waits_for_approval_and_may_be_changed_or_refused() -> None:
     assert refused == "Error: a person did not allow this call: too dear"
 
 
+def break_down(request: ReviewRequest) -> ReviewDecision:
+    raise OSError("no line")
+
+
+async def break_down_later(request: ReviewRequest) -> ReviewDecision:
+    raise OSError("no line")
+
+
+@pytest.mark.parametrize("decide", [break_down, break_down_later])
+def test_a_tool_call_whose_review_fails_is_no_failure_of_the_tool_and_was_not_executed_e13(decide: Any) -> None:
+    with pytest.raises(TaskExecutionError) as caught:
+        calculate(decide)
+    output = caught.value.output
+    assert output is not None
+    (call,) = output.frames.tool_calls.itertuples()
+    assert (call.status, call.result, output.metrics.tool_call_count) == ("skipped", "its review gave no answer", 0)
+    assert "tool_call" not in set(output.frames.errors["kind"])
+    assert list(output.frames.reviews["status"]) == ["error"]
+    assert find_violations(output.trace) == []
+    assert isinstance(caught.value.__cause__, OSError)
+
+
 def test_a_refused_tool_call_is_no_failure_of_the_tool_and_was_not_executed_e13() -> None:
     output = calculate(always(ReviewDecision.reject("too dear")))
     (call,) = output.frames.tool_calls.itertuples()

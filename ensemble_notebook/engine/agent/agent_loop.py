@@ -308,13 +308,15 @@ class AgentLoop:
 
     @asynccontextmanager
     async def _not_begun(self) -> AsyncIterator[None]:
-        """While a person is asked whether a call is to be made."""
+        """While it is asked whether a call is to be made; a review that fails ends it as a stop does, with its error."""
         task = asyncio.current_task()
         assert task is not None
         self._waiting.add(task)
         try:
             yield
-        except asyncio.CancelledError as stopped:
+        except TaskAbandoned:
+            raise
+        except (asyncio.CancelledError, Exception) as stopped:
             raise ToolNeverBegun from stopped
         finally:
             self._waiting.discard(task)
@@ -336,7 +338,11 @@ class AgentLoop:
                 self._emit_answer(span, call, left.answer)
             raise asyncio.CancelledError from left
         except ToolNeverBegun as stopped:
-            self._emit_completed(span, call, SpanStatus.SKIPPED, None, "the run ended before it began", None)
+            fault = stopped.__cause__ if isinstance(stopped.__cause__, Exception) else None
+            why = "the run ended before it began" if fault is None else "its review gave no answer"
+            self._emit_completed(span, call, SpanStatus.SKIPPED, None, why, fault)
+            if fault is not None:
+                raise fault from fault.__cause__
             raise asyncio.CancelledError from stopped
         except asyncio.CancelledError as stopped:
             self._emit_completed(span, call, SpanStatus.CANCELLED, None, "", stopped)

@@ -130,7 +130,7 @@ class ManyRuns:
         """Why the budget would have them refused, under any of the variants."""
         changed = [_change_definition(read.definition, each) for each in self._changes.values() or ({},)]
         cells = [replace(read, definition=each, graph=check_ensemble(each)[0]) for each in changed]
-        return list(dict.fromkeys(refusal for cell in cells for refusal in cell.list_refusals()))
+        return list(dict.fromkeys(refusal for cell in cells for refusal in cell.list_refusals(is_map=True)))
 
     def estimate(self, read: Cell) -> CostEstimate | None:
         """What the cell will take in all; None where nobody can tell without importing what it names."""
