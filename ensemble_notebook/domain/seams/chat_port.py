@@ -91,7 +91,7 @@ class ToolLeftRunning(BaseException):
 
 
 class ToolNeverBegun(BaseException):
-    """In place of its cause, a stop or the error of a review: the tool has not heard of its call. It goes no further."""
+    """In place of its cause, a stop or the error of a review: the tool has not heard of its call. Goes no further."""
 
 
 class RunTool(Protocol):

@@ -308,7 +308,7 @@ class AgentLoop:
 
     @asynccontextmanager
     async def _not_begun(self) -> AsyncIterator[None]:
-        """While it is asked whether a call is to be made; a review that fails ends it as a stop does, with its error."""
+        """While a person is asked whether a call is to be made. A review that fails ends it as a stop does."""
         task = asyncio.current_task()
         assert task is not None
         self._waiting.add(task)
