@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -168,6 +169,22 @@ def test_nor_by_a_run_inside_of_such_a_task(
     tasks = [*ensemble.tasks, beside.replace(context=[name])]
     ensemble.replace(tasks=tasks, review_handler=lambda _: ReviewDecision.approve()).run()
     assert database.asked == ["select 1"] * (1 if fields else 2)
+
+
+@DOORS
+@pytest.mark.parametrize("amount", ["0.12345678901234567891", "12345678901234567890.12", "-1.5", "3"])
+def test_a_decimal_has_every_digit(server: OpenAIServer, llm: str, door: Doors, amount: str) -> None:
+    def pay(amount: Decimal, share: float = 1.0) -> str:
+        """Pay."""
+        return f"{amount} {share:g}"
+
+    arguments = f'{{"amount": {amount}, "share": 0.12345678901234567891}}'
+    server.script(Answer(calls=[("pay", arguments), ("pay", '{"amount": 2}')]), "Done.")
+    clerk = Agent(role="Clerk", goal="Pay", tools=[pay])
+    door(Ensemble(tasks=[Task.of("Pay for {what}", name="pay", agent=clerk)], llm=llm))
+    assert told(server) == [f"{amount} 0.123457", "2 1"]
+    sent = [each["function"]["arguments"] for each in server.requests[-1].messages[-3]["tool_calls"]]
+    assert sent == [arguments, '{"amount": 2}']
 
 
 def test_a_text_that_a_task_said_is_a_value_for_a_tool_that_handles_one(database: Database) -> None:

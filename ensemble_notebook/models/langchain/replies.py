@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import REFUSED, ModelReply
-from ensemble_notebook.domain.value_text import mend_text, mend_value, read_json
+from ensemble_notebook.domain.value_text import mend_text, mend_value, read_float, read_json
 from ensemble_notebook.models.openai.reply_body import fit_counts, refuse_usage, unmark_arguments
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _parse_arguments(text: Any) -> Any:
     if not isinstance(text, str):
         return text
     try:
-        value = read_json(text, strict=False)
+        value = read_json(text, strict=False, parse_float=read_float)
     except ValueError:
         return text
     return {} if value is None else value

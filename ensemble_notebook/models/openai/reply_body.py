@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from ensemble_notebook.domain.seams.chat_port import REFUSED
-from ensemble_notebook.domain.value_text import read_json
+from ensemble_notebook.domain.value_text import WrittenFloat, read_float, read_json
 from ensemble_notebook.models.openai.known_servers import note_lack_of_reasons
 
 # --- Arguments of tool calls that are no JSON object, as a small model writes them: kept as text on their way ---------
@@ -42,9 +42,16 @@ def unmark_arguments(text: str) -> str:
     return text.removeprefix(_MARK)
 
 
+def _read_exactly(text: str) -> float:
+    number = read_float(text)
+    if isinstance(number, WrittenFloat):
+        raise ValueError("LangChain would read another number")
+    return number
+
+
 def _is_json_object(arguments: Any) -> bool:
     try:
-        return isinstance(read_json(arguments or "{}", strict=False), dict)
+        return isinstance(read_json(arguments or "{}", strict=False, parse_float=_read_exactly), dict)
     except (AttributeError, TypeError, ValueError):
         return False
 
