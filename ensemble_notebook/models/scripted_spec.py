@@ -10,6 +10,7 @@ import asyncio
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -46,7 +47,10 @@ class ScriptedSpec(ModelSpec):
         return ModelIdentity("scripted", "scripted")
 
     async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:  # noqa: ARG002
-        """Make the port of an echo."""
+        """Make the port of an echo; tell of the import that the first one of a process takes its time for (E57)."""
+        base = sys.modules.get("langchain_core.language_models.chat_models")
+        if base is None or getattr(base.__spec__, "_initializing", False):  # another thread may be at it
+            notice("Loading langchain-core ...")
         return await opener.open_object(await asyncio.to_thread(make_echo_model))
 
     @classmethod

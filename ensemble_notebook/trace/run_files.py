@@ -89,7 +89,7 @@ def write_parquet(table: pd.DataFrame, path: Path, *, index: bool = True) -> Pat
     Those of runs have no more digits. A column with an instant that has, as inputs may have, stays as it is.
     """
     instants = table.select_dtypes(["datetime", "datetimetz"])
-    shorter = {name: column.dt.as_unit("us") for name, column in instants.items()}
+    shorter = {str(name): column.dt.as_unit("us") for name, column in instants.items()}
     told = {name: each for name, each in shorter.items() if (each == table[name]).where(each.notna(), True).all()}
     return write_whole(path, lambda draft: table.assign(**told).to_parquet(draft, engine="pyarrow", index=index))
 

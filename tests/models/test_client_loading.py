@@ -31,3 +31,19 @@ print("in time" if is_whole else "early", chat_openai.is_client_loaded())
 def test_client_counts_as_loaded_only_when_all_of_it_is() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "in time True", done.stderr
+
+
+FIRST_RUNS = """
+from ensemble_notebook import Ensemble
+
+for _ in range(2):
+    spans = Ensemble.from_yaml("llm: scripted\\ntasks: [hello]\\n", {}).run().frames.spans
+    startup = spans[spans.wait_kind.eq("startup")]
+    run, turn = (spans[spans.kind.eq(kind)].start_ms.iloc[0] for kind in ("run", "turn"))
+    print(startup.name.tolist(), turn - run - startup.duration_ms.sum() < 0.5 * startup.duration_ms.sum())
+"""
+
+
+def test_e57_the_first_import_for_scripted_replies_is_a_startup_and_later_runs_have_none() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_RUNS], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["['Loading langchain-core'] True", "[] False"], done.stderr
