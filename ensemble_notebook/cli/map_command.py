@@ -244,6 +244,10 @@ def _load_earlier(word: str, scorers: Mapping[str, Any]) -> MapResult:
     if _give_shares(scorers) and not before & scorers.keys():
         known = ", ".join(map(repr, sorted(before)))
         raise ValidationError(f"--against {word}: that map has none of these scores, but {known}.")
+    for name in scorers:
+        if not any(each == name or each.startswith(f"{name}.") for each in before):
+            shown = ", ".join(map(repr, sorted(before)))
+            say(f"The earlier map has no score {name!r}, but {shown}: only what is called so can be compared.")
     return found
 
 

@@ -191,3 +191,21 @@ def test_numbers_of_failed_rows_count_as_is_said(folder: Path, capsys: pytest.Ca
     assert "1 row failed and counts as 0." in capsys.readouterr().out
     assert run(*marks, "--failed", "leave out") == DONE
     assert "1 row failed and is left out." in capsys.readouterr().out
+
+
+def test_what_an_earlier_map_lacks_is_said_before_a_row_is_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--scores", "rulers.py", "--score", "length", "-o", "before.trace.json") == DONE
+    capsys.readouterr()
+    (folder / "rulers.py").write_text(f"{SCORERS}\ndef both(output): return {{'length': 3, 'width': 1}}\n")
+    sys.modules.pop("rulers", None)
+    scored = ["--scores", "rulers.py", "--score", "short", "--score", "both"]
+    assert run(*scored, "--against", "before.trace.json") == DONE
+    shown = capsys.readouterr()
+    for name in ("short", "both"):
+        told = shown.err.index(f"The earlier map has no score {name!r}, but 'length': only what is called so")
+        assert told < shown.err.index(" of 40 ")
+    assert shown.out.count("length ") >= 2  # summed up, and compared
+    assert run("--scores", "rulers.py", "--score", "length", "--against", "before.trace.json") == DONE
+    assert "has no score" not in capsys.readouterr().err

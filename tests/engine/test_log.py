@@ -144,9 +144,9 @@ TOOL = {"tool": "search", "tool_call_id": "1"}
         ),
         pytest.param(
             LlmCallRetried,
-            {"attempt": 1, "delay_s": 2.0, "reason": "429", "error": OSError()},
+            {"attempt": 1, "delay_s": 2.0, "reason": "429", "error": OSError("too many\nrequests")},
             logging.WARNING,
-            "Model request 1 of think failed (429), again in 2.0 s",
+            "Model request 1 of think failed (429), again in 2.0 s: OSError: too many requests",
             id="retried",
         ),
         pytest.param(Noted, {"message": "Starting."}, logging.INFO, "Starting.", id="noted"),

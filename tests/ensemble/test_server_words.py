@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -119,6 +120,18 @@ def test_a_fallback_s_log_says_why_it_took_over(
     task = Task.of("Ask", name="ask", fallback=fallback, max_retries=0)
     assert Ensemble(tasks=[task], llm=llm).run().raw == "Done."
     assert WORDS in caplog.text
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_the_log_of_an_attempt_that_is_made_again_says_why(
+    server: OpenAIServer, llm: str, caplog: pytest.LogCaptureFixture, form: Any
+) -> None:
+    refusal = refuse(form, 503)
+    server.script(dataclasses.replace(refusal, retry_after=0), "Fine.")
+    assert Ensemble(tasks=[Task.of("Ask", name="ask", max_retries=1)], llm=llm).run().raw == "Fine."
+    (line,) = [each for each in caplog.messages if "again in" in each]
+    assert WORDS in line
+    assert "\n" not in line
 
 
 @pytest.mark.parametrize("form", [{"detail": f"The key {KEY} is wrong"}, f"The key {KEY} is wrong"])

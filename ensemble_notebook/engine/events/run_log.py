@@ -339,8 +339,9 @@ def _describe_fallback(event: TaskFellBack) -> Line:
 
 
 def _describe_request_retry(event: LlmCallRetried) -> Line:
-    text = "Model request %d of %s failed (%s), again in %.1f s"
-    return logging.WARNING, text, event.attempt, event.task, event.reason, event.delay_s
+    text = "Model request %d of %s failed (%s), again in %.1f s: %s"
+    why = summarize_error(event.error)
+    return logging.WARNING, text, event.attempt, event.task, event.reason, event.delay_s, why
 
 
 def _describe_phase_end(event: PhaseEnded) -> Line:
