@@ -199,6 +199,26 @@ def test_e82_input_that_a_stream_does_not_count_is_unknown(server: AnthropicServ
     assert count_usage(server, None, streamed=False).input_tokens == 1000
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_e82_thinking_goes_back_with_its_signature_while_tools_are_called(
+    server: AnthropicServer, is_streamed: bool
+) -> None:
+    server.thinking = [
+        {"type": "thinking", "thinking": "A leek, then.", "signature": "c2lnbmVk"},
+        {"type": "redacted_thinking", "data": "aGlkZGVu"},
+    ]
+    model = ChatAnthropic(model=NAME, thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2048)
+    server.script(Answer("Let me see.", calls=[("weigh", {"what": "a leek"})], model=NAME), Answer("Soup.", model=NAME))
+    listeners = [lambda _: None] if is_streamed else []
+    output = cook(model).start(listeners=listeners).result(30)
+    assert [each.is_streamed for each in server.requests] == [is_streamed] * 2
+    assert (output.raw, output.warnings) == ("Soup.", ())
+    *_, asked, answered = server.requests[1].messages
+    assert [each for each in asked["content"] if "thinking" in each["type"]] == server.thinking
+    assert [each["type"] for each in asked["content"]][2:] == ["text", "tool_use"]
+    assert answered["content"][0]["tool_use_id"] == asked["content"][-1]["id"]
+
+
 def test_e82_a_refusal_names_the_variable_of_the_key(server: AnthropicServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server.script(Answer.status(401, code="authentication_error"))
     with pytest.raises(TaskExecutionError, match="did not accept the key in ANTHROPIC_API_KEY"):

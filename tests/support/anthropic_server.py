@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -13,7 +13,13 @@ from tests.support.openai_server import WORD, Answer, OpenAIServer, Request
 
 
 class AnthropicServer(OpenAIServer):
-    """Answers ``POST /v1/messages``, streamed and in one piece; the ledger and the script are as of `OpenAIServer`."""
+    """Answers ``POST /v1/messages``, streamed and in one piece; the ledger and the script are as of `OpenAIServer`.
+
+    Attributes:
+        thinking: the blocks that each reply begins with.
+    """
+
+    thinking: Sequence[Mapping[str, Any]] = ()
 
     @property
     def url(self) -> str:
@@ -30,11 +36,11 @@ class AnthropicServer(OpenAIServer):
             return web.json_response({"type": "error", "error": error}, status=answer.status_code)
         request.usage = answer.usage
         if not request.is_streamed:
-            content = [block for block, _ in _make_blocks(answer)]
+            content = [block for block, _ in _make_blocks(answer, self.thinking)]
             return web.json_response(make_message(answer, content, _find_stop_reason(answer)))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(asked)
-        for event in make_events(answer):
+        for event in make_events(answer, self.thinking):
             await response.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
             if answer.pause and event["type"] == "content_block_delta":
                 await asyncio.sleep(answer.pause)
@@ -56,8 +62,15 @@ def make_message(answer: Answer, content: list[Any], stop_reason: str | None) ->
     return {"id": "msg_1", "type": "message", "role": "assistant", "model": answer.model, **facts}
 
 
-def _make_blocks(answer: Answer) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _make_blocks(
+    answer: Answer, thinking: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any], list[dict[str, Any]]]]:
     """The blocks of a reply, each with the pieces in which it is streamed."""
+    for block in thinking:
+        yield (
+            block,
+            [{"type": f"{name}_delta", name: block[name]} for name in ("thinking", "signature") if name in block],
+        )
     if answer.text:
         pieces = [{"type": "text_delta", "text": piece} for piece in WORD.findall(answer.text)]
         yield {"type": "text", "text": answer.text}, pieces
@@ -66,11 +79,18 @@ def _make_blocks(answer: Answer) -> Iterator[tuple[dict[str, Any], list[dict[str
         yield {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": arguments}, [piece]
 
 
-def make_events(answer: Answer) -> Iterator[dict[str, Any]]:
+_EMPTY: Final = {
+    "text": {"text": ""},
+    "tool_use": {"input": {}},
+    "thinking": {"thinking": "", "signature": ""},
+}
+
+
+def make_events(answer: Answer, thinking: Iterable[Mapping[str, Any]] = ()) -> Iterator[dict[str, Any]]:
     """The events of a streamed reply."""
     yield {"type": "message_start", "message": make_message(answer, [], None)}
-    for index, (block, pieces) in enumerate(_make_blocks(answer)):
-        empty = {"text": ""} if block["type"] == "text" else {"input": {}}
+    for index, (block, pieces) in enumerate(_make_blocks(answer, thinking)):
+        empty = _EMPTY.get(block["type"], {})
         yield {"type": "content_block_start", "index": index, "content_block": {**block, **empty}}
         for piece in pieces:
             yield {"type": "content_block_delta", "index": index, "delta": piece}
