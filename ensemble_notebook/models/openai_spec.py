@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Self
 from urllib.parse import urlsplit
 
+from ensemble_notebook.domain.definitions.agent import split_model_name
 from ensemble_notebook.domain.outputs.secrets import mask, protect
 from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.errors import ValidationError
@@ -65,10 +66,10 @@ class OpenAISpec(ModelSpec):
         """Read ``openai:NAME`` and ``openai:NAME@URL``."""
         if rest is None:
             return None
-        name, at, url = rest.partition("@")
-        if not name:
+        name, url = split_model_name(rest)
+        if not name.strip():
             raise make_spec_error(f"'{word}:' needs the name of a model after the colon, as in '{cls.examples[0]}'.")
-        return cls(name.strip(), check_url(url.strip(), before=f"{word}:{name}@") if at else None)
+        return cls(name.strip(), None if url is None else check_url(url.strip(), before=f"{word}:{name}@"))
 
     @classmethod
     def guess(cls, text: str) -> str | None:

@@ -57,6 +57,7 @@ class Answer:
         cached, reasoning: the parts of the usage that were cached or reasoned.
         status: HTTP status; 400 and above is sent as an error with `code` and `message`.
         retry_after: the header's value: seconds or an HTTP date.
+        location: the header's value, where a redirect sends to.
         cut: close the connection ``"before"`` or in the ``"middle"`` of the reply.
         raw: bytes that are sent in place of the JSON of the reply.
         stream: all bytes of a streamed reply; the server ends it behind them in good form.
@@ -80,6 +81,7 @@ class Answer:
     code: str | None = None
     message: str = "scripted fault"
     retry_after: float | str | None = None
+    location: str | None = None
     cut: str | None = None
     raw: bytes | None = None
     stream: bytes | None = None
@@ -317,11 +319,12 @@ class OpenAIServer:
         if answer.cut == "before":
             return self._cut(asked)
         request.status = answer.status_code
-        if answer.status_code < 400:
+        if answer.status_code < 300:
             request.usage = answer.usage
             if request.is_streamed and not answer.ignores_stream:
                 return await self._stream(asked, request, answer)
         headers = {} if answer.retry_after is None else {"Retry-After": str(answer.retry_after)}
+        headers |= {} if answer.location is None else {"Location": answer.location}
         if answer.cut == "middle":
             broken = web.StreamResponse(status=answer.status_code)
             broken.content_length = len(answer.plain)

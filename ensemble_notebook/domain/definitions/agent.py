@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
@@ -58,6 +59,17 @@ def find_llm_fault(value: Any) -> str | None:
 MAX_RETRY_WAIT: Final = "max_retry_wait"
 """The field of agents, tasks and model specs that says how long a wait before a retry may be."""
 USUAL_RETRY_WAIT_S: Final = 60.0
+
+
+def split_model_name(text: str) -> tuple[str, str | None]:
+    """Split ``NAME@URL``; names may have an ``@`` themselves: ``@cf/meta/llama-3.1-8b-instruct``.
+
+    Returns:
+        The name, and the address, which is None where there is none.
+    """
+    begins = re.search(r"@(?=\s*https?:)", text, re.IGNORECASE)
+    at = text.find("@", 1) if begins is None else begins.start()
+    return (text, None) if at < 0 else (text[:at], text[at + 1 :])
 
 
 def get_core_llm(llm: Any) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.agent import MAX_RETRY_WAIT, Agent
+from ensemble_notebook.domain.definitions.agent import MAX_RETRY_WAIT, Agent, split_model_name
 from ensemble_notebook.domain.definitions.limits import COST
 from ensemble_notebook.domain.definitions.tool import ToolSource, list_tool_names
 from ensemble_notebook.domain.fingerprints.code_content import is_installed
@@ -198,8 +198,8 @@ def _read_spec(llm: str | Mapping[str, Any], openai_url: str | None) -> dict[str
     if "base_url" in found or not (colon or kind in ("local", "scripted")):  # a name alone is one of OpenAI's
         kind, colon, rest = "openai", ":", kind + colon + rest
     elif kind == "openai":
-        rest, at, url = rest.partition("@")
-        found |= {"base_url": url} if at else {}
+        rest, url = split_model_name(rest)
+        found |= {} if url is None else {"base_url": url}
     if kind == "openai":
         found["base_url"] = mask(str(found.get("base_url") or openai_url or "").strip().rstrip("/"))
     if found.get("schema_mode") == "auto":

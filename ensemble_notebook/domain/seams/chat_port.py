@@ -140,6 +140,7 @@ class Fault(Record):
         reason: short, for people: ``"429"``, ``"500"``, ``"timeout"``, ``"connection"``, ``"401"``, ...
         is_transient: worth another try.
         retry_after_s: what the server asked to wait, where it did.
+        has_changed_request: the server refused a field that nobody has asked for, and the next request is without it.
         usage: NO_USAGE where the server refused the request, unknown where the reply may have been paid for.
         advice: the next step for a person, as a sentence, or None (no key in it, ever).
     """
@@ -147,6 +148,7 @@ class Fault(Record):
     reason: str
     is_transient: bool
     retry_after_s: float | None = None
+    has_changed_request: bool = False
     usage: TokenUsage = field(default_factory=TokenUsage)
     advice: str | None = None
 

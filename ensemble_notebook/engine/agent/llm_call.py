@@ -134,6 +134,7 @@ class LlmCaller:
             span.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
             raise
         self._warn_of_refused_usage(reply, turn)
+        self._warn_of_passed_limit(reply, turn)
         reply = self._set_reasoning_apart(reply, turn)
         self._emit_completed(reply, span, None if tokens is None else tokens.first_after_s)
         return self._check_answer(reply)
@@ -185,6 +186,17 @@ class LlmCaller:
         message = f"What {name} says that a reply took can't be counted, and is unknown: {reply.refused_usage}"
         turn.emit(Warned, message=message)
 
+    def _warn_of_passed_limit(self, reply: ModelReply, turn: SpanEmitter) -> None:
+        given = [each for each in (self._port.max_tokens, self.output_limit) if each is not None]
+        limit, taken = min(given, default=None), reply.usage.output_tokens
+        if limit is None or taken is None or taken <= limit or self._port.is_scripted or not self._is_news("limit"):
+            return
+        message = (
+            f"A reply of {self._port.name} took {taken:,} tokens, though it was limited to {limit:,}: its server does "
+            f"not keep to max_tokens, and a budget may be passed by as much."
+        )
+        turn.emit(Warned, message=message)
+
     def _is_news(self, subject: str) -> bool:
         """Whether this was not said yet of the model in this run; it is from now on."""
         key = (self._port.name, subject)
@@ -195,13 +207,17 @@ class LlmCaller:
     async def _try_until_it_answers(
         self, conversation: Conversation, span: SpanEmitter, tokens: _TokenFeed | None
     ) -> ModelReply:
+        free = 0  # attempts that only showed what the server does not take
         for attempt in count(1):
             admission = await self._admit(conversation, span)
             try:
                 return await self._send_attempt(conversation, span.child(), attempt, tokens, admission)
             except Exception as error:
                 fault = self._classify(error)
-                delay = compute_retry_delay(fault, attempt, self._max_retries, self._draw(), self._max_retry_wait_s)
+                free += fault.has_changed_request
+                delay = compute_retry_delay(
+                    fault, attempt - free, self._max_retries, self._draw(), self._max_retry_wait_s
+                )
                 if delay is None:
                     raise self._make_final_error(fault, error, attempt) from error
                 span.emit(LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
@@ -331,6 +347,8 @@ def compute_retry_delay(
         draw: as of `compute_backoff`.
         max_wait_s: how long a wait may be.
     """
+    if fault.has_changed_request:
+        return 0.0
     asked_s = fault.retry_after_s or 0.0
     if not fault.is_transient or attempt > max_retries or asked_s > max_wait_s:
         return None

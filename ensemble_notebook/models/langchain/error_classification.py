@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import urljoin
 
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
@@ -22,6 +23,7 @@ from ensemble_notebook.domain.seams.chat_port import Fault
 from ensemble_notebook.domain.value_text import read_json
 from ensemble_notebook.errors import EnsembleError, read_http_status
 from ensemble_notebook.models.openai.reply_body import BrokenStreamError, MalformedReplyError
+from ensemble_notebook.models.openai.sent_fields import has_changed_request
 
 _UNKNOWN: Final = TokenUsage()
 _LONGEST_QUOTE: Final = 120
@@ -70,7 +72,7 @@ def classify_error(
     if isinstance(error, EnsembleError):
         return Fault(reason=type(error).__name__, is_transient=False)
     status = _find_status(error)
-    if status is not None and status >= 400:
+    if status is not None and status >= 300:
         return _classify_refusal(error, status, key_variable, advice.get(status), now or datetime.now(UTC))
     broken = next((each for each in _iterate_causes(error) if isinstance(each, BrokenStreamError)), None)
     if body := _find_body(error):
@@ -104,14 +106,38 @@ def _classify_refusal(
     # Google's words for a limit that is over soon send to the billing page, too.
     has_no_credit = has_no_credit and (code == "insufficient_quota" or _find_said_wait(error, now) is None)
     advice = _NO_CREDIT_ADVICE if has_no_credit else known or _find_advice(status, said, key_variable)
+    if status < 400:
+        advice = _describe_redirect(error)
     is_transient = (status in _TRANSIENT or status >= 500) and not has_no_credit
     wait_s = _find_wait(error, status, now) if is_transient else None
     return Fault(
         reason=str(status),
         is_transient=is_transient,
         retry_after_s=wait_s,
+        has_changed_request=any(map(has_changed_request, _iterate_causes(error))),
         usage=_UNKNOWN if status in _MAYBE_PAID else NO_USAGE,
         advice=_add_time(_quote_server(advice, error), wait_s, now),
+    )
+
+
+def _describe_redirect(error: BaseException) -> str:
+    """Say where a server sends the request, which is not followed: prompt and key are for the named address alone."""
+    response = next(filter(None, (getattr(each, "response", None) for each in _iterate_causes(error))), None)
+    said = _read_headers(error).get("location") or next(
+        (where for each in _iterate_causes(error) if (where := _read_headers(each).get("location"))), None
+    )
+    told = "The server answers with a redirect"
+    if not said:
+        return f"{told}, and does not say where to: check the base URL."
+    asked = str(getattr(getattr(response, "request", None), "url", "") or "")
+    try:
+        where = mask(urljoin(asked, str(said)))
+    except ValueError:
+        where = mask(str(said))
+    base = where.partition("?")[0].removesuffix("/").removesuffix("/chat/completions")
+    return (
+        f"{told} to {where}, which is not followed, since prompt and key are for the named address alone. If that is "
+        f"the right one, write it in place of the base URL: {base}"
     )
 
 

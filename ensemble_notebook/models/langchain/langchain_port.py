@@ -143,6 +143,9 @@ def _count_bytes(value: Any) -> int:
 # --- A LangChain chat model behind the seam of `domain.seams.chat_port`: conversations in LangChain's own messages ----
 
 
+_NOTHING: Final = "(empty reply)"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LangChainPort:
     """One chat model on one event loop (a `ChatPort`).
@@ -223,7 +226,15 @@ class LangChainConversation:
         self._bounded_count = 0
 
     def add(self, message: BaseMessage) -> None:
-        """Append a message."""
+        """Append a message. An empty one of the model is sent with words that say so: servers refuse those.
+
+        Left out, it would leave two messages of the user side by side, which others refuse.
+        """
+        if message.type == "ai" and not (message.tool_calls or message.invalid_tool_calls):  # type: ignore[attr-defined]
+            content = message.content
+            if not extract_text(content).strip():
+                said: Any = [*content, {"type": "text", "text": _NOTHING}] if isinstance(content, list) else _NOTHING
+                message = message.model_copy(update={"content": said})
         self._messages.append(message)
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:

@@ -23,6 +23,7 @@ from ensemble_notebook.models.openai.reply_body import (
     parse_completion,
     to_chunks,
 )
+from ensemble_notebook.models.openai.sent_fields import find_sent_fields
 from ensemble_notebook.models.openai.streamed_reply import ChunkCorrector, is_event_stream, iterate_chunks
 
 if TYPE_CHECKING:
@@ -193,6 +194,7 @@ class ChatTransport:
         ):  # organization, project and OPENAI_CUSTOM_HEADERS are no other server's business
             self._headers = {name: value for name, value in self._headers.items() if _SAFE_HEADER.match(name)}
         # As the openai package has it: a user and password in the address go before a key.
+        self._fields = find_sent_fields(self._url)
         self._headers["Authorization"] = basic or f"Bearer {api_key}"
         self._client = client
         self.with_raw_response = _RawTransport(self, client.chat.completions)
@@ -232,13 +234,16 @@ class ChatTransport:
 
         body = dict(payload)
         body |= body.pop("extra_body", None) or {}
+        self._fields.fit(body)
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         try:
             # No redirects: nobody is contacted but the address that was named (E43).
             sending = self._session.post(self._url, data=data, headers=self._headers, allow_redirects=False)
             async with sending as response:
                 if response.status >= 300:
-                    raise self._make_error(response.status, response.headers, await response.read())
+                    error: Any = self._make_error(response.status, response.headers, await response.read())
+                    self._fields.learn(error, body)
+                    raise error
                 yield response
         except aiohttp.ClientError as error:
             raise openai.APIConnectionError(request=self._request) from error  # type: ignore[arg-type]
@@ -342,7 +347,7 @@ class TolerantCompletions:
 
     async def create(self, **payload: Any) -> Any:
         """Ask for a reply; streamed ones come from here."""
-        reply = await self._completions.create(**_move_messages(payload))
+        reply = await _create(self._completions, payload, self._url)
         return _TolerantStream(reply, self._url) if payload.get("stream") else reply
 
 
@@ -433,7 +438,7 @@ class _TolerantRawCompletions:
         return getattr(self._completions, name)
 
     async def create(self, **payload: Any) -> _TolerantResponse:
-        return _TolerantResponse(await self._completions.create(**_move_messages(payload)), self._url)
+        return _TolerantResponse(await _create(self._completions, payload, self._url), self._url)
 
 
 class _TolerantResponse:
@@ -451,6 +456,19 @@ class _TolerantResponse:
         from openai.types.chat import ChatCompletion
 
         return ChatCompletion.construct(**parse_completion(self._response.content, self._url))
+
+
+async def _create(completions: Any, payload: dict[str, Any], url: str) -> Any:
+    """Send a request as the server takes it, as far as that is known."""
+    import openai
+
+    fields = find_sent_fields(url)
+    fields.fit(payload)
+    try:
+        return await completions.create(**_move_messages(payload))
+    except openai.APIStatusError as error:
+        fields.learn(error, payload)
+        raise
 
 
 def _move_messages(payload: dict[str, Any]) -> dict[str, Any]:

@@ -284,6 +284,7 @@ def _failed_to_document(failed: FailedRequest, form: Form) -> dict[str, Any]:
         "reason": form.mask(fault.reason),
         "is_transient": fault.is_transient,
         "retry_after_s": fault.retry_after_s,
+        "has_changed_request": fault.has_changed_request or None,
         "advice": fault.advice,
     }
     return _without_unknown(facts) | {"usage": form.inline(_usage_to_document(fault.usage))}
@@ -294,6 +295,7 @@ def _failed_from_document(document: Mapping[str, Any]) -> FailedRequest:
         reason=_read_text(document, "reason"),
         is_transient=bool(document["is_transient"]),
         retry_after_s=None if document.get("retry_after_s") is None else read_seconds(document, "retry_after_s"),
+        has_changed_request=bool(document.get("has_changed_request")),
         usage=_read_usage(document["usage"]),
         advice=_read_optional_text(document, "advice"),
     )
