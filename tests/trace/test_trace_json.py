@@ -12,10 +12,11 @@ from pandas.testing import assert_frame_equal
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
+from ensemble_notebook.domain.value_text import write_duration
 from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import find_violations
-from ensemble_notebook.trace.codec.event_codec import format_duration, format_instant, parse_instant
+from ensemble_notebook.trace.codec.event_codec import format_instant, parse_instant
 from ensemble_notebook.trace.codec.records import read_value
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
@@ -432,14 +433,14 @@ def test_types_of_events_that_a_later_version_adds_are_passed_over(tmp_path):
     ],
 )
 def test_durations_have_hours_and_never_days(duration, text):
-    assert format_duration(duration) == text
+    assert write_duration(duration) == text
     assert read_value(text, timedelta) == duration
 
 
 # What reads them ends at 136 years, no run of which was ever seen.
 @given(st.timedeltas(-timedelta(days=49_000), timedelta(days=49_000)))
 def test_durations_come_back(duration):
-    assert read_value(format_duration(duration), timedelta) == duration
+    assert read_value(write_duration(duration), timedelta) == duration
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
