@@ -12,7 +12,17 @@ import pytest
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from ensemble_notebook import Ensemble, Event, ScriptedChatModel, Task, TaskExecutionError
+from ensemble_notebook import (
+    Agent,
+    Ensemble,
+    Event,
+    Reply,
+    ScoringError,
+    ScriptedChatModel,
+    Task,
+    TaskExecutionError,
+    ToolUse,
+)
 from ensemble_notebook.cell.cell_reader import read_cell
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -174,3 +184,28 @@ def test_a_limit_that_is_over_soon_is_no_empty_account_though_its_words_name_the
     server.default = refuse({"error": {"message": "Provider returned error", "metadata": {"raw": raw}}}, 429)
     with pytest.raises(TaskExecutionError, match="The server limits the rate"):
         ask(llm).run({"n": 1})
+
+
+@pytest.mark.parametrize("form", [FORMS["detail"], FORMS["a page"]])
+def test_a_judge_s_server_is_heard_by_who_scores(
+    server: OpenAIServer, llm: str, caplog: pytest.LogCaptureFixture, form: Any
+) -> None:
+    server.default = refuse(form)
+    grade = Task.of("Judge {output}", name="grade", max_retries=0, output_type={"score": "float"})
+    judge = Ensemble(name="judge", tasks=[grade], llm=llm)
+    made = Ensemble(tasks=[Task.of("Ask {n}", name="ask")], llm="scripted")
+    with pytest.raises(ScoringError, match=rf"{WORDS}'\. The server did not accept the request\.$"):
+        made.run({"n": 1}).score(judge)
+    with pytest.raises(ScoringError, match=rf"{WORDS}'\. The server did not accept the request\. The runs are done"):
+        made.map([{"n": 1}], score=judge)
+    assert WORDS in caplog.text
+
+
+@pytest.mark.parametrize("form", [FORMS["detail"], FORMS["a page"]])
+def test_an_agent_hears_what_the_server_of_its_tool_said(server: OpenAIServer, llm: str, form: Any) -> None:
+    server.default = refuse(form)
+    tool = Ensemble(tasks=[Task.of("Ask", name="ask", max_retries=0)], llm=llm).as_tool("other", "Asks another one")
+    model = ScriptedChatModel(replies=[Reply(calls=[ToolUse("other", {})]), "Done."])
+    output = Ensemble(tasks=[Task.of("Do", agent=Agent(role="Boss", goal="Do", llm=model, tools=[tool]))]).run()
+    assert WORDS in output.frames.tool_calls["result"].iloc[0]
+    assert WORDS in output.frames.errors.to_csv()

@@ -224,7 +224,8 @@ class _Scoring:
         if useless is not None:
             name, reason, count = useless
             runs = "the only run" if count == 1 else f"each of {pluralize(count, 'run')}"
-            raise ScoringError(f"The scorer {name} failed for {runs}: {reason}.", result=made) from (
+            told = f"The scorer {name} failed for {runs}: {reason.removesuffix('.')}."
+            raise ScoringError(told, result=made) from (
                 next((fault for each in self._scorings.values() for fault in each.faults.values()), None)
                 if self._scored.shows_texts
                 else None
