@@ -40,7 +40,7 @@ REFUSALS = {
     "cut": Answer(cut="before"),
 }
 KEY = "key-of-this-test"
-PATIENCE_S = 4.0
+PATIENCE_S = 15.0
 """How long a refused request is waited for: whoever tries again in secret does so at once, and waits between."""
 
 

@@ -1,7 +1,7 @@
 """Packages of LangChain's providers, against a server that counts: one request for an attempt, on any event loop.
 
-What `ibm:` and `upstage:` need does not go together with the others; `huggingface:` runs a model in the process, and
-`google_vertexai:` speaks gRPC, which this server does not.
+What `ibm:`, which takes https alone, and `upstage:` need does not go together with the others; `huggingface:` runs a
+model in the process, and `google_vertexai:` speaks gRPC, which this server does not.
 """
 
 from __future__ import annotations

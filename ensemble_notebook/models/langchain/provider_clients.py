@@ -67,9 +67,12 @@ class ProviderClients:
 
     def __init__(self, model: Any, *, is_ours: bool) -> None:
         own = model if is_ours or not has_known_clients(model) else _copy(model)
+        is_taken = is_ours or own is not model
         self._given = None if is_ours else model
-        self._model = own if has_known_clients(model) and (is_ours or own is not model) else None
-        self.runnable = own if self._model is None else _take_over(self._model)
+        self._model = own if is_taken and has_known_clients(model) else None
+        self.runnable = own
+        with suppress(AttributeError):  # a version that has other names works as it does by itself
+            self.runnable = _take_over(own) if is_taken else own
 
     async def aclose(self) -> None:
         """Close the clients."""
@@ -122,6 +125,10 @@ def _take_over(model: Any) -> Any:
             model.client.sdk_configuration.retry_config = None
         case "langchain_litellm":
             model.model_kwargs = {**model.model_kwargs, "max_retries": 0}
+        case "langchain_ibm":
+            # Tries again in two places, each with others than those that a model can be told of.
+            model.watsonx_model._inference._retry_decorator.max_retries = 0
+            model.watsonx_model._client.async_httpx_client._transport.retries = 0
         case "langchain_cohere":
             return model.bind(request_options={"max_retries": 0})
     return model
