@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,6 +163,23 @@ def test_no_message_of_the_model_is_sent_empty(server: OpenAIServer, make: Any, 
     roles = [(each["role"], each["content"]) for each in server.requests[1].messages]
     assert [role for role, _ in roles[-3:]] == ["user", "assistant", "user"]
     assert roles[-2][1] == "(empty reply)"
+
+
+def test_no_message_of_an_earlier_conversation_is_sent_empty(server: OpenAIServer) -> None:
+    chat = Ensemble(tasks=[Task.of("Go on", name="chat")], llm=make_spec(server))
+    server.script(Answer(" \n"))
+    chat.run(continue_from=chat.run())
+    assert [each["content"] for each in server.requests[1].messages if each["role"] == "assistant"] == ["(empty reply)"]
+
+
+def test_a_recording_has_the_attempt_that_a_server_refused(server: OpenAIServer, tmp_path: Path) -> None:
+    refuse(server, "max_tokens")
+    team = Ensemble(tasks=[Task.of("Ask", name="ask", max_retries=0)], llm=make_spec(server))
+    team.run(record=tmp_path / "told.json")
+    seen = len(server.requests)
+    output = team.run(replay=tmp_path / "told.json")
+    assert (output.raw, len(server.requests)) == ("ok", seen)
+    assert len([each for each in output.trace.events if isinstance(each, LlmAttemptStarted)]) == 2
 
 
 @pytest.mark.parametrize("make", [make_spec, make_object])
