@@ -21,7 +21,7 @@ _NAMED: Final = re.compile(r"(?<!\w)(stream_options|include_usage|max_completion
 # Said of a field that the server knows, with another value.
 _OF_VALUE: Final = re.compile(
     r"too (?:large|big|high|long|small|low)|exceed|at (?:most|least)|(?:less|greater|more|larger|smaller|higher) than"
-    r"|maximum|minimum|between|positive|must be|should be|<=|>=|context",
+    r"|maximum|minimum|between|above|below|range|invalid value|positive|must be|should be|<=|>=|context",
     re.IGNORECASE,
 )
 _REFUSALS: Final = (400, 422)
