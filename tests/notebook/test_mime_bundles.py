@@ -1,4 +1,4 @@
-"""What a frontend gets of each object of ours: values of plain types, since not each of them takes others."""
+"""What a frontend gets of each object of ours: values of plain types, since not each of them takes others (W14)."""
 
 from __future__ import annotations
 
