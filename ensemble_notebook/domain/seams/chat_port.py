@@ -121,6 +121,7 @@ class ModelReply(Record):
         usage: as the provider counted.
         model, finish_reason: as the provider says, where it does; or `REFUSED`.
         refused_usage: what the provider said instead of usage that can be counted, for a warning; usually None.
+        extras: what else the message had that the model wants back with it, JSON values that only the port can read.
     """
 
     text: str
@@ -130,6 +131,7 @@ class ModelReply(Record):
     finish_reason: str | None = None
     refused_usage: str | None = None
     reasoning: str = ""
+    extras: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

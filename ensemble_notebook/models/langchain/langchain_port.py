@@ -32,6 +32,7 @@ from ensemble_notebook.models.langchain.replies import (
     to_message,
     to_model_reply,
 )
+from ensemble_notebook.models.openai.kept_fields import KEPT, keep_fields
 from ensemble_notebook.models.openai.reply_body import WITHOUT_REASON, BrokenStreamError, collect_refused_usage
 
 if TYPE_CHECKING:
@@ -207,9 +208,10 @@ class LangChainConversation:
     __slots__ = (
         "_asks_whole",
         "_bounded_count",
-        "_call_count",
+        "_call_ids",
         "_input_bound",
         "_is_scripted",
+        "_kept",
         "_messages",
         "_model",
         "_sent",
@@ -220,7 +222,8 @@ class LangChainConversation:
         self._is_scripted = is_scripted
         self._messages: list[BaseMessage] = []
         self._sent: list[dict[str, Any]] = []  # messages as they stand in requests, where we make these
-        self._call_count = 0
+        self._call_ids: set[str] = set()
+        self._kept: list[Mapping[str, Any]] = []  # of each reply since somebody last spoke to the model
         self._asks_whole = False  # since nobody can tell whether the last stream was
         self._input_bound: int | None = None  # of as many messages as `_bounded_count`; nobody asks without a budget
         self._bounded_count = 0
@@ -236,6 +239,10 @@ class LangChainConversation:
                 said: Any = [*content, {"type": "text", "text": _NOTHING}] if isinstance(content, list) else _NOTHING
                 message = message.model_copy(update={"content": said})
         self._messages.append(message)
+        if message.type == "human":
+            self._kept.clear()
+        elif message.type == "ai":
+            self._kept.append(message.additional_kwargs.get(KEPT) or {})
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
@@ -250,8 +257,8 @@ class LangChainConversation:
         self.add(HumanMessage(text))
 
     def add_reply(self, reply: ModelReply) -> None:
-        """Append a reply of an earlier run. What was in it beside text and tool calls is not known any more."""
-        self._call_count += len(reply.tool_calls)
+        """Append a reply of an earlier run."""
+        self._call_ids.update(call.id for call in reply.tool_calls)
         self.add(to_message(reply))
 
     def take_kept_reply(self) -> None:
@@ -280,14 +287,16 @@ class LangChainConversation:
         """Ask for the next reply, and append it."""
         model = self._model if max_tokens is None else limit_max_tokens(self._model, max_tokens)
         on_piece = None if self._asks_whole else on_token
-        with collect_refused_usage() as refused:
+        with collect_refused_usage() as refused, keep_fields(self._kept) as kept:
             try:
                 if has_listeners(model):
                     config = None if check_sending is None else make_send_config(check_sending)
                     message, text = await self._ask(model, on_piece, config)
                 else:
                     message, text = await self._ask_unheard(model, on_piece)
-                assign_call_ids(message, self._call_count)
+                if kept.received:
+                    message.additional_kwargs[KEPT] = kept.received
+                assign_call_ids(message, self._call_ids)
                 reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
                 if text is not None and reply.finish_reason is None and streams_reasons(model):
                     raise BrokenStreamError(WITHOUT_REASON, is_announced=True)
@@ -301,7 +310,6 @@ class LangChainConversation:
         if refused:
             # All of it is unknown then, also where a stream said it several times.
             reply = replace(reply, usage=TokenUsage(source=reply.usage.source), refused_usage=refused[0])
-        self._call_count += len(reply.tool_calls)
         self.add(message)
         return reply
 
@@ -334,7 +342,11 @@ class LangChainConversation:
                 if piece := extract_text(chunk.content):
                     pieces.append(piece)
                     on_token(piece)
-        return join_chunks(chunks), "".join(pieces)
+        return join_chunks(chunks, self._list_tools), "".join(pieces)
+
+    def _list_tools(self) -> list[str]:
+        tools = _merge_bound_options(self._model).get("tools") or ()
+        return [str((each.get("function") or each).get("name")) for each in tools if isinstance(each, Mapping)]
 
 
 def _merge_bound_options(model: Any) -> dict[str, Any]:

@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import REFUSED, ModelReply
 from ensemble_notebook.domain.value_text import mend_text, mend_value, read_float, read_json
+from ensemble_notebook.models.openai.kept_fields import KEPT
 from ensemble_notebook.models.openai.reply_body import fit_counts, refuse_usage, unmark_arguments
+from ensemble_notebook.models.openai.tool_calls import CallJoiner, ToolCallPiece
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
+
+
+# What a reply tells of a message in fields of its own.
+_TOLD: Final = frozenset({"tool_calls", "function_call", "refusal", "parsed", "audio"})
+_TOLD_BLOCKS: Final = frozenset({"text", "output_text", "refusal", "tool_use", "tool_call", "function_call"})
 
 
 def extract_text(content: Any) -> str:
@@ -56,10 +64,29 @@ def to_model_reply(message: AIMessage, text: str | None = None, source: str = "p
             for call in calls
         ),
         usage=to_token_usage(message.usage_metadata, source),
-        model=facts.get("model_name") or facts.get("model"),
+        model=_to_text(facts.get("model_name") or facts.get("model")),
         finish_reason=reason,
         reasoning=_find_reasoning(message),
+        extras=_find_extras(message),
     )
+
+
+def _to_text(said: Any) -> str | None:
+    return said if said is None or isinstance(said, str) else str(said)
+
+
+def _find_extras(message: AIMessage) -> dict[str, Any]:
+    """Find what a message has beside its text and its calls, as its provider's class or our transport has kept it."""
+    extras: dict[str, Any] = {}
+    if isinstance(message.content, list) and any(map(_is_more, message.content)):
+        extras["content"] = message.content
+    if beside := {name: value for name, value in message.additional_kwargs.items() if name not in _TOLD and value}:
+        extras["additional_kwargs"] = beside
+    return json.loads(json.dumps(extras, default=str)) if extras else extras
+
+
+def _is_more(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("type") not in _TOLD_BLOCKS
 
 
 # What providers call the reason why a reply ended, and a text that streaming has repeated.
@@ -103,7 +130,8 @@ _WORDS: Final = ("thinking", "reasoning_content", "reasoning", "text", "summary"
 
 def _find_reasoning(message: AIMessage) -> str:
     """Find the words of a model's reasoning that are not in its text; where a server sends them twice, once."""
-    beside, content = message.additional_kwargs, message.content
+    kept = message.additional_kwargs.get(KEPT) or {}
+    beside, content = {**message.additional_kwargs, **kept}, kept.get("content") or message.content
     for name in _REASONING_FIELDS:
         if words := _join_words(beside.get(name)):
             return words
@@ -122,14 +150,16 @@ def _join_words(said: Any) -> str:
 
 
 def to_message(reply: ModelReply) -> AIMessage:
-    """Convert a reply back to a message, to be sent again. What a message had beside is not in a reply."""
+    """Convert a reply back to a message, to be sent again."""
     from langchain_core.messages import AIMessage
 
+    content, beside = reply.extras.get("content") or reply.text, reply.extras.get("additional_kwargs") or {}
     calls = [{"name": each.name, "args": each.arguments, "id": each.id} for each in reply.tool_calls]
     if all(isinstance(call["args"], dict) for call in calls):
-        return AIMessage(reply.text, tool_calls=[call | {"type": "tool_call"} for call in calls])
+        tool_calls = [call | {"type": "tool_call"} for call in calls]
+        return AIMessage(content, tool_calls=tool_calls, additional_kwargs={**beside})
     invalid = [call | {"type": "invalid_tool_call", "error": None, "args": _write(call["args"])} for call in calls]
-    return AIMessage(reply.text, invalid_tool_calls=invalid)
+    return AIMessage(content, invalid_tool_calls=invalid, additional_kwargs={**beside})
 
 
 def _write(arguments: Any) -> str:
@@ -156,8 +186,8 @@ def to_token_usage(counted: Any, source: str = "provider") -> TokenUsage:
     if isinstance(counted, Mapping):
         read, written = (counted.get(f"{name}_token_details") or {} for name in ("input", "output"))
         if isinstance(read, Mapping) and isinstance(written, Mapping):
-            parts = (read.get("cache_read"), _find_cache_writes(read))
-            reasoning = written.get("reasoning")
+            parts = (_find_part(read, "cache_read"), _find_cache_writes(read))
+            reasoning = _find_part(written, "reasoning")
             counts = fit_counts(
                 counted.get("input_tokens"),
                 counted.get("output_tokens"),
@@ -179,46 +209,77 @@ def to_token_usage(counted: Any, source: str = "provider") -> TokenUsage:
     return TokenUsage(source=source)
 
 
+def _find_part(details: Mapping[str, Any], name: str) -> Any:
+    """Find a part of a count, which LangChain names by the service tier where a reply has one: ``flex_cache_read``."""
+    names = (name, f"flex_{name}", f"priority_{name}")
+    return next((details[each] for each in names if details.get(each) is not None), None)
+
+
 def _find_cache_writes(read: Mapping[str, Any]) -> Any:
     """Find what was written to a cache; Anthropic's whole replies have it by how long it stays there."""
     by_time = [read.get(f"ephemeral_{time}_input_tokens") for time in ("5m", "1h")]
     known = [each for each in by_time if each is not None]
-    if read.get("cache_creation") or not all(type(each) is int for each in known):
-        return read.get("cache_creation")
-    return sum(known) if known else read.get("cache_creation")
+    written = _find_part(read, "cache_creation")
+    if written or not all(type(each) is int for each in known):
+        return written
+    return sum(known) if known else written
 
 
-def assign_call_ids(message: AIMessage, call_count: int) -> None:
-    """Give each tool call without an id one that is new in its conversation, and bad arguments their own text back.
+def assign_call_ids(message: AIMessage, used: set[str]) -> None:
+    """Give each tool call an id that is new in its conversation, and bad arguments their own text back.
 
     Changes the message, so that the answers to its calls fit when it is sent again, and that it can be: half characters
     are none of it.
+
+    Args:
+        message: complete.
+        used: the ids of the conversation, to which those of the message are added.
     """
     message.content = mend_value(message.content)
     calls: Iterable[Any] = [*message.tool_calls, *message.invalid_tool_calls]
-    for number, call in enumerate(calls, start=call_count + 1):
-        if not call.get("id"):
-            call["id"] = f"call_{number}"
+    for call in calls:
+        if not call.get("id") or call["id"] in used:
+            numbers = count(len(used) + 1)
+            call["id"] = next(made for number in numbers if (made := f"call_{number}") not in used)
+        used.add(call["id"])
         if isinstance(call["args"], str):
             call["args"] = unmark_arguments(call["args"])
         call["args"] = mend_value(call["args"])
 
 
-def join_chunks(chunks: Sequence[AIMessage]) -> AIMessage:
-    """Join the message that was streamed in these chunks, at least one; a model that can't stream gives it whole."""
+def join_chunks(chunks: Sequence[AIMessage], list_tools: Callable[[], Iterable[str]] = tuple) -> AIMessage:
+    """Join the message that was streamed in these chunks, at least one; a model that can't stream gives it whole.
+
+    Args:
+        chunks: in order.
+        list_tools: gives the names of the tools on offer.
+    """
     from langchain_core.messages import AIMessageChunk, message_chunk_to_message
 
     first, *others = chunks
     if not isinstance(first, AIMessageChunk):
         return first
+    joiner = CallJoiner(list_tools)
+    for chunk in cast("Sequence[AIMessageChunk]", chunks):
+        for said in chunk.tool_call_chunks:
+            joiner.add(ToolCallPiece(said["index"], said["id"] or "", said["name"] or "", said["args"] or ""))
     whole: Any = first + others if others else first
     message: Any = message_chunk_to_message(whole)
-    pieces = whole.tool_call_chunks
-    # LangChain completes broken JSON of streamed arguments, silently; what was said decides.
-    if any(not isinstance(_parse_arguments(piece["args"]), dict) for piece in pieces):
-        message.tool_calls = []
+    calls = joiner.finish()
+    is_same = [(each.name, each.arguments) for each in calls] == [
+        (said["name"] or "", said["args"] or "") for said in whole.tool_call_chunks
+    ]
+    # LangChain joins calls by their index alone, and completes broken JSON of streamed arguments, silently; what was
+    # said decides.
+    if is_same and all(isinstance(_parse_arguments(each.arguments), dict) for each in calls):
+        return cast("AIMessage", message)
+    made = [{"id": each.id or None, "name": each.name, "args": _parse_arguments(each.arguments)} for each in calls]
+    message.tool_calls, message.invalid_tool_calls = [], []
+    if all(isinstance(each["args"], dict) for each in made):
+        message.tool_calls = [each | {"type": "tool_call"} for each in made]
+    else:
         message.invalid_tool_calls = [
-            {"type": "invalid_tool_call", "id": each["id"], "name": each["name"], "args": each["args"], "error": None}
-            for each in pieces
+            made_call | {"type": "invalid_tool_call", "args": each.arguments, "error": None}
+            for made_call, each in zip(made, calls, strict=True)
         ]
     return cast("AIMessage", message)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment, is_trusted_url, split_credentials
+from ensemble_notebook.models.openai.kept_fields import put_back
 from ensemble_notebook.models.openai.reply_body import (
     NO_PART,
     BrokenStreamError,
@@ -215,8 +216,8 @@ class ChatTransport:
         import aiohttp
 
         async with self._open_response(payload) as response:
-            pieces = response.content.iter_any()
-            async for chunk in iterate_chunks(pieces, self._url, lost=aiohttp.ClientError):
+            pieces, tools = response.content.iter_any(), payload.get("tools") or ()
+            async for chunk in iterate_chunks(pieces, self._url, tools, lost=aiohttp.ClientError):
                 check_chunk(chunk, self._request)
                 yield chunk
             await _drain(response)
@@ -232,7 +233,7 @@ class ChatTransport:
         import aiohttp
         import openai
 
-        body = dict(payload)
+        body = payload | {"messages": put_back(payload["messages"])}
         body |= body.pop("extra_body", None) or {}
         self._fields.fit(body)
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -348,15 +349,16 @@ class TolerantCompletions:
     async def create(self, **payload: Any) -> Any:
         """Ask for a reply; streamed ones come from here."""
         reply = await _create(self._completions, payload, self._url)
-        return _TolerantStream(reply, self._url) if payload.get("stream") else reply
+        return _TolerantStream(reply, self._url, payload.get("tools") or ()) if payload.get("stream") else reply
 
 
 class _TolerantStream:
     """A stream of chunks, which may turn out to be a reply in one piece."""
 
-    def __init__(self, stream: Any, url: str) -> None:
+    def __init__(self, stream: Any, url: str, tools: Sequence[Mapping[str, Any]]) -> None:
         self._stream = stream
         self._url = url
+        self._tools = tools
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -376,7 +378,7 @@ class _TolerantStream:
                 for chunk in to_chunks(parse_completion(content, self._url)):
                     yield chunk
                 return
-        end, corrector = _EndOfBytes(response), ChunkCorrector()
+        end, corrector = _EndOfBytes(response), ChunkCorrector(self._tools)
         async for chunk in self._iterate_chunks(response, end, corrector):
             yield chunk
         for chunk in corrector.finish(self._url, is_announced=end.is_announced):
@@ -479,7 +481,7 @@ def _move_messages(payload: dict[str, Any]) -> dict[str, Any]:
     extra = payload.get("extra_body") or {}
     if "messages" not in payload or "messages" in extra:
         return payload
-    return payload | {"messages": [], "extra_body": extra | {"messages": payload["messages"]}}
+    return payload | {"messages": [], "extra_body": extra | {"messages": put_back(payload["messages"])}}
 
 
 # --- A reply of one of our own models, asked for without LangChain's own way ------------------------------------------
@@ -556,12 +558,11 @@ class _Reply:
     def take(self, chunk: dict[str, Any]) -> str:
         """Take in a chunk; give the text in it."""
         self._last_chunk = chunk
-        # Servers that tell it with each chunk tell the sum so far.
-        self._usage = chunk.get("usage") or self._usage
+        self._usage = chunk.get("usage") or self._usage  # it comes whole, at the end
         choice: dict[str, Any] = next(iter(chunk.get("choices") or ()), {})
         self._finish_reason = choice.get("finish_reason") or self._finish_reason
         delta = choice.get("delta") or {}
-        self._calls += delta.get("tool_calls") or ()  # all of them come whole, in the last chunk
+        self._calls += delta.get("tool_calls") or ()  # all of them come whole, at the end
         text: str = delta.get("content") or ""
         if text:
             self._texts.append(text)

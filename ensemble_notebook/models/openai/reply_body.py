@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.seams.chat_port import REFUSED
 from ensemble_notebook.domain.value_text import WrittenFloat, read_float, read_json
+from ensemble_notebook.models.openai.kept_fields import note_fields, select_fields
 from ensemble_notebook.models.openai.known_servers import note_lack_of_reasons
+from ensemble_notebook.models.openai.tool_calls import ToolCallPiece, read_calls
 
 # --- Arguments of tool calls that are no JSON object, as a small model writes them: kept as text on their way ---------
 #
@@ -66,6 +68,12 @@ def _is_json_object(arguments: Any) -> bool:
 _LARGEST: Final = 2**53
 _LONGEST_QUOTE: Final = 200
 
+# Parts of the input as OpenAI calls them, and where DeepSeek, Moonshot, Together, Anthropic and their proxies say them.
+_CACHE_NAMES: Final = {
+    "cached_tokens": ("prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens"),
+    "cache_write_tokens": ("cache_creation_input_tokens",),
+}
+
 # What was refused while a reply was read. LangChain has no place for it in its messages, and stands between the server
 # and whoever warns.
 _refused_usage: ContextVar[list[str] | None] = ContextVar("refused_usage", default=None)
@@ -93,17 +101,20 @@ def check_usage(usage: Any) -> Any:
     """Give back the ``usage`` of a reply in OpenAI's form; None where it can't be counted, and is refused."""
     if isinstance(usage, Mapping):
         read, written = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+        parts = {
+            name: value or next(filter(None, map(usage.get, others)), value)
+            for (name, others), value in zip(_CACHE_NAMES.items(), _pick(read, *_CACHE_NAMES), strict=True)
+        }
         counts = fit_counts(
             usage.get("prompt_tokens"),
             usage.get("completion_tokens"),
             usage.get("total_tokens"),
-            input_parts=_pick(read, "cached_tokens", "cache_write_tokens"),
+            input_parts=tuple(parts.values()),
             reasoning=next(iter(_pick(written, "reasoning_tokens"))),
         )
         if counts is not None:
-            output_tokens = counts[1]
-            is_same = output_tokens == usage["completion_tokens"]
-            return usage if is_same else {**usage, "completion_tokens": output_tokens}
+            details = {"prompt_tokens_details": {**(read or {}), **parts}}
+            return {**usage, "prompt_tokens": counts[0], "completion_tokens": counts[1], **details}
     refuse_usage(usage)
     return None
 
@@ -118,14 +129,16 @@ def fit_counts(
         output_tokens: must be there.
         total: their sum, or None.
         input_parts: each a part of the input, or None.
-        reasoning: a part of the output, or None. Some servers count it beside the output: where the total says so, it
-            is added.
+        reasoning: a part of the output, or None. Some servers count it beside the output, and what was read from a
+            cache beside the input: where the total says so, it is added.
     """
     parts = [part for part in (*input_parts, reasoning, total) if part is not None]
     if not all(map(_is_count, (input_tokens, output_tokens, *parts))):
         return None
     if total is not None and reasoning and total == input_tokens + output_tokens + reasoning:
         output_tokens += reasoning
+    elif total is not None and total == input_tokens + output_tokens + (beside := sum(filter(None, input_parts))):
+        input_tokens += beside
     if total not in (None, input_tokens + output_tokens) or (reasoning or 0) > output_tokens:
         return None
     if any((part or 0) > input_tokens for part in input_parts):
@@ -247,24 +260,79 @@ def parse_completion(content: bytes, url: str) -> dict[str, Any]:
     if (told := find_told_error(completion, is_chunk=False)) is not None:
         return {"error": told}
     choices = completion.get("choices")
-    if not isinstance(choices, list) or not all(map(_is_choice, choices)):
+    if not isinstance(choices, list) or (choices and not any(map(_is_choice, choices))):
         raise MalformedReplyError(_to_text(content))
     if "usage" in completion:
         completion["usage"] = check_usage(completion["usage"])
     if not choices:
         completion["choices"] = [{"finish_reason": "stop", "message": {"role": "assistant", "content": ""}}]
-    if not all(choice.get("finish_reason") for choice in choices):
+        return completion
+    choice, *others = filter(_is_choice, choices)
+    if not choice.get("finish_reason"):
         note_lack_of_reasons(url)
-    for choice in choices:
-        if choice["message"].get("refusal"):
-            show_refusal(choice["message"])
-            choice["finish_reason"] = REFUSED
-        calls = choice["message"].get("tool_calls") or ()
-        functions = [call["function"] for call in calls if call.get("function")]
-        marked = mark_malformed_arguments([function.get("arguments") for function in functions])
-        for function, arguments in zip(functions, marked, strict=True):
-            function["arguments"] = arguments
+    _correct_choice(choice, others)
+    completion["choices"] = [choice]
     return completion
+
+
+def _correct_choice(choice: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
+    """Bring the message of a whole reply into the form that LangChain knows; nobody asks for `others` beside it."""
+    message = choice["message"]
+    message["role"] = "assistant"
+    blocks = flatten_content(message)
+    if message.get("refusal"):
+        show_refusal(message)
+        choice["finish_reason"] = REFUSED
+    calls = choose_calls([(read_calls(each["message"]), each.get("finish_reason")) for each in (choice, *others)])
+    for name in ("tool_calls", "function_call"):
+        message.pop(name, None)
+    if calls:
+        message["tool_calls"] = to_whole_calls(calls)
+    note_fields(select_fields(message), blocks, calls)
+    for name in ("id", "name"):
+        if not isinstance(message.get(name), str):
+            message.pop(name, None)
+
+
+def flatten_content(said: dict[str, Any]) -> list[Any]:
+    """Make the content of a message, or a piece of one, its text, whatever form it has; give its other parts."""
+    content = said.get("content")
+    if content is None or isinstance(content, str):
+        return []
+    texts, refusals, others = [], [], []
+    for part in content if isinstance(content, list) else [content]:
+        if not isinstance(part, Mapping):
+            texts.append("" if part is None else str(part))
+        elif part.get("type") in ("text", "output_text", None):
+            texts.append(str(part.get("text") or ""))
+        elif part.get("type") == "refusal":
+            refusals.append(str(part.get("refusal") or ""))
+        else:
+            others.append(part)
+    said["content"] = "".join(texts)
+    if any(refusals):
+        said["refusal"] = "".join(refusals)
+    return others
+
+
+def choose_calls(choices: Sequence[tuple[list[ToolCallPiece], Any]]) -> list[ToolCallPiece]:
+    """The calls of a reply that came in several choices, each given with its finish reason.
+
+    Some servers put the text into one and the calls into the next. Those of one that was cut off are left out.
+    """
+    for position, (calls, reason) in enumerate(choices):
+        if calls and (position == 0 or reason in (None, "stop", "tool_calls", "function_call")):
+            return calls
+    return []
+
+
+def to_whole_calls(calls: Sequence[ToolCallPiece]) -> list[dict[str, Any]]:
+    """Convert the calls of one reply to their one form, malformed arguments marked."""
+    whole = [call.to_json(index) for index, call in enumerate(calls)]
+    marked = mark_malformed_arguments([call["function"]["arguments"] for call in whole])
+    for call, arguments in zip(whole, marked, strict=True):
+        call["function"]["arguments"] = arguments
+    return whole
 
 
 def show_refusal(said: dict[str, Any]) -> None:
@@ -281,11 +349,8 @@ def to_chunks(completion: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     if "error" in completion:
         raise ValueError(completion["error"])
-    choices = completion["choices"]
-    message = dict(choices[0]["message"])
-    if message.get("tool_calls"):
-        message["tool_calls"] = [{**call, "index": index} for index, call in enumerate(message["tool_calls"])]
-    choice = {"index": 0, "delta": message, "finish_reason": choices[0].get("finish_reason") or "stop"}
+    whole = completion["choices"][0]
+    choice = {"index": 0, "delta": whole["message"], "finish_reason": whole.get("finish_reason") or "stop"}
     return [{**completion, "choices": [choice], "usage": None}, {**completion, "choices": []}]
 
 

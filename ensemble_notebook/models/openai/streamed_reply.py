@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ensemble_notebook.domain.seams.chat_port import REFUSED
+from ensemble_notebook.models.openai.kept_fields import note_fields, select_fields
 from ensemble_notebook.models.openai.known_servers import gives_no_reasons
 from ensemble_notebook.models.openai.reply_body import (
     NO_PART,
@@ -18,12 +19,15 @@ from ensemble_notebook.models.openai.reply_body import (
     BrokenStreamError,
     MalformedReplyError,
     check_usage,
-    mark_malformed_arguments,
+    choose_calls,
+    flatten_content,
     parse_completion,
     parse_json,
     show_refusal,
     to_chunks,
+    to_whole_calls,
 )
+from ensemble_notebook.models.openai.tool_calls import CallJoiner, join_blocks, join_fields, read_calls
 
 # --- Chunks of a streamed reply that came at once, joined before LangChain sees them ----------------------------------
 #
@@ -194,60 +198,109 @@ async def iterate_event_groups(
 
 # What some servers send for none, in every chunk but the last.
 _NO_REASONS: Final = ("null", "none")
+_CONTENTS: Final = frozenset({"role", "content"})
 
 
 @dataclass(slots=True)
-class _Call:
-    """One call, as far as it has come."""
+class _Choice:
+    """What one choice of a reply has beside its text."""
 
-    index: Any
-    id: str | None = None
-    name: str = ""
-    arguments: list[str] = field(default_factory=list)
+    joiner: CallJoiner
+    finish_reason: Any = None
 
 
 class ChunkCorrector:
-    """Puts the chunks of one reply right: usage is checked, tool calls are given whole at the end.
+    """Puts the chunks of one reply right: texts are texts, and calls and usage are given whole at the end.
+
+    Args:
+        tools: on offer, as they stand in the request.
 
     Attributes:
         has_chunk: one has come.
         has_reason: one has said why the reply ended, so that nothing of it is still to come.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Sequence[Mapping[str, Any]] = ()) -> None:
         self.has_chunk = False
         self.has_reason = False
-        self._calls: list[_Call] = []
+        self._tools = tools
+        self._choices: dict[int, _Choice] = {}
+        self._first: int | None = None
+        self._fields: list[Mapping[str, Any]] = []
+        self._blocks: list[Any] = []
         self._is_refused = False
+        self._usage: Any = None
         self._last_chunk: dict[str, Any] = {}
 
     def take(self, chunk: dict[str, Any]) -> dict[str, Any]:
-        """Take in a chunk; give it back without its pieces of calls."""
+        """Take in a chunk; give it back with the text of the first choice alone."""
         self.has_chunk = True
-        if chunk.get("usage") is not None:  # all chunks but the last have none
-            chunk["usage"] = check_usage(chunk["usage"])
-        choices = chunk.get("choices") or [{}]
-        delta = choices[0].get("delta") or {}
+        if (usage := chunk.get("usage")) is not None:
+            # Servers that tell it with each chunk tell the sum so far, and LangChain adds all of them up.
+            self._usage, chunk["usage"] = usage, None
+        self._last_chunk = chunk
+        choices = chunk.get("choices")
+        if not choices or self._is_plain(choices):
+            return chunk
+        return {**chunk, "choices": self._take_choices(choices)}
+
+    def _is_plain(self, choices: Any) -> bool:
+        """Whether these are a piece of text of the first choice and nothing else, as nearly all are."""
+        if type(choices) is not list or len(choices) != 1 or type(choices[0]) is not dict:
+            return False
+        choice = choices[0]
+        delta = choice.get("delta")
+        return (
+            choice.get("index") == self._first
+            and type(delta) is dict
+            and delta.keys() <= _CONTENTS
+            and type(delta.get("content")) is str
+            and delta.get("role") is None
+            and choice.get("finish_reason") is None
+        )
+
+    def _take_choices(self, choices: Any) -> list[dict[str, Any]]:
+        """The first choice of the reply, where it is among these."""
+        kept = []
+        for choice in choices if isinstance(choices, list) else [choices]:
+            if not isinstance(choice, Mapping):
+                continue
+            index = choice.get("index")
+            key = index if type(index) is int else 0
+            if self._first is None:
+                self._first = key
+            known = self._choices.setdefault(key, _Choice(CallJoiner(self._list_tools)))
+            known.finish_reason = _read_reason(choice) or known.finish_reason
+            said = choice.get("delta") or choice.get("message")  # a whole reply in one event has no delta
+            delta = dict(said) if isinstance(said, Mapping) else {}
+            for piece in read_calls(delta):
+                known.joiner.add(piece)
+            if key == self._first:
+                kept.append({**choice, "delta": self._correct(delta), "finish_reason": self._find_reason(choice)})
+                self._usage = self._usage or choice.get("usage")
+        return kept
+
+    def _correct(self, delta: dict[str, Any]) -> dict[str, Any]:
+        """Correct a piece of the message, and note what it has beside its text."""
+        self._blocks += flatten_content(delta)
+        if fields := select_fields(delta):
+            self._fields.append(fields)
+        if delta.get("role") is not None:
+            delta["role"] = "assistant"
         if delta.get("refusal"):
             show_refusal(delta)
             self._is_refused = True
-        if reason := choices[0].get("finish_reason"):
-            if reason in _NO_REASONS:
-                choices[0]["finish_reason"] = None
-            else:
-                self.has_reason = True
-                choices[0]["finish_reason"] = REFUSED if self._is_refused else reason
-        pieces = delta.get("tool_calls")
-        if not pieces:
-            return chunk
-        for piece in pieces:
-            self._add(piece)
-        self._last_chunk = chunk
-        rest = {name: value for name, value in delta.items() if name != "tool_calls"}
-        return {**chunk, "choices": [{**choices[0], "delta": rest}]}
+        for name in ("tool_calls", "function_call", "id"):
+            delta.pop(name, None)
+        return delta
+
+    def _find_reason(self, choice: Mapping[str, Any]) -> str | None:
+        reason = _read_reason(choice)
+        self.has_reason |= reason is not None
+        return REFUSED if reason and self._is_refused else reason
 
     def finish(self, url: str, *, is_announced: bool) -> list[dict[str, Any]]:
-        """Take in the end of the stream; give the chunk that holds all calls, if there are any.
+        """Take in the end of the stream; give a chunk with all calls, and one with the usage, where there are any.
 
         Args:
             url: where the reply comes from.
@@ -258,31 +311,24 @@ class ChunkCorrector:
         """
         if not self.has_reason and not (is_announced and gives_no_reasons(url)):
             raise BrokenStreamError(WITHOUT_REASON, is_announced=is_announced)
-        if not self._calls:
-            return []
-        arguments = mark_malformed_arguments(["".join(call.arguments) for call in self._calls])
-        calls = [
-            {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}}
-            for index, (call, text) in enumerate(zip(self._calls, arguments, strict=True))
-        ]
-        choice = {"index": 0, "delta": {"tool_calls": calls}, "finish_reason": None}
-        return [{**self._last_chunk, "choices": [choice], "usage": None}]
+        calls = choose_calls([(each.joiner.finish(), each.finish_reason) for each in self._choices.values()])
+        note_fields(join_fields(self._fields), join_blocks(self._blocks), calls)
+        chunks = []
+        if calls:
+            choice = {"index": 0, "delta": {"tool_calls": to_whole_calls(calls)}, "finish_reason": None}
+            chunks.append({**self._last_chunk, "choices": [choice], "usage": None})
+        if self._usage is not None:
+            chunks.append({**self._last_chunk, "choices": [], "usage": check_usage(self._usage)})
+        return chunks
 
-    def _add(self, piece: dict[str, Any]) -> None:
-        index, call_id, function = piece.get("index"), piece.get("id"), piece.get("function") or {}
-        call = self._find(index, call_id, function.get("name"))
-        call.id = call.id or call_id
-        call.name += function.get("name") or ""
-        call.arguments.append(function.get("arguments") or "")
+    def _list_tools(self) -> list[str]:
+        functions = [each.get("function") for each in self._tools]
+        return [str(each.get("name")) for each in functions if isinstance(each, Mapping)]
 
-    def _find(self, index: Any, call_id: str | None, name: str | None) -> _Call:
-        """The call that a piece goes on with: of its index, unless another id begins a new one there."""
-        for call in reversed(self._calls):
-            is_same = call.index == index if index is not None else not (call_id or name)
-            if is_same and (not call_id or not call.id or call.id == call_id):
-                return call
-        self._calls.append(_Call(index))
-        return self._calls[-1]
+
+def _read_reason(choice: Mapping[str, Any]) -> str | None:
+    reason = choice.get("finish_reason")
+    return None if not reason or reason in _NO_REASONS else str(reason)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -295,7 +341,9 @@ _EVENT_LINE: Final = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?::|data|event|id|retry|
 _LONGEST_START: Final = 2048
 
 
-async def iterate_chunks(stream: AsyncIterable[bytes], url: str, *, lost: type[Exception]) -> AsyncIterator[Any]:
+async def iterate_chunks(
+    stream: AsyncIterable[bytes], url: str, tools: Sequence[Mapping[str, Any]] = (), *, lost: type[Exception]
+) -> AsyncIterator[Any]:
     """Iterate over the chunks, each as soon as it is complete, until the end that the server announces.
 
     Those that came at once are joined.
@@ -303,6 +351,7 @@ async def iterate_chunks(stream: AsyncIterable[bytes], url: str, *, lost: type[E
     Args:
         stream: what the server sends.
         url: where it comes from.
+        tools: on offer, as they stand in the request.
         lost: what `stream` raises where the connection is lost.
 
     Raises:
@@ -316,7 +365,7 @@ async def iterate_chunks(stream: AsyncIterable[bytes], url: str, *, lost: type[E
         for chunk in to_chunks(parse_completion(b"".join([start, *rest]), url)):
             yield chunk
         return
-    reading = _Reading(start)
+    reading = _Reading(start, ChunkCorrector(tools))
     try:
         async for events in iterate_event_groups(_prepend(start, pieces), reading.decoder):
             for chunk in join_chunks(reading.take(events)):
@@ -340,8 +389,8 @@ class _Reading:
     """
 
     start: bytes
+    corrector: ChunkCorrector
     decoder: ServerSentEventDecoder = field(default_factory=ServerSentEventDecoder)
-    corrector: ChunkCorrector = field(default_factory=ChunkCorrector)
     has_event: bool = False
     is_over: bool = False
     error: MalformedReplyError | None = None

@@ -328,6 +328,8 @@ def _reply_to_document(reply: ModelReply, pieces: Sequence[str], form: Form) -> 
         document["pieces"] = lengths
     if reply.refused_usage is not None:
         document["refused_usage"] = form.mask(reply.refused_usage)
+    if reply.extras:
+        document["extras"] = form.inline(form.mask_value(reply.extras))
     if is_masked:
         document["masked"] = True
     document["usage"] = form.inline(_usage_to_document(reply.usage))
@@ -372,6 +374,7 @@ def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple
         finish_reason=_read_optional_text(document, "finish_reason"),
         refused_usage=document.get("refused_usage"),
         reasoning=_read_optional_text(document, "reasoning") or "",
+        extras=_read_mapping(document, "extras"),
     )
     return reply, _split_pieces(text, document.get("pieces", ()))
 
@@ -393,6 +396,13 @@ def _usage_to_document(usage: TokenUsage) -> dict[str, Any]:
 
 def _without_unknown(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _read_mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = document.get(name) or {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a mapping, got {value!r}")
+    return value
 
 
 def _read_text(document: Mapping[str, Any], name: str) -> str:
