@@ -111,7 +111,7 @@ def test_it_is_not_sent_once_somebody_speaks_to_the_model(server: OpenAIServer, 
 
 
 def test_a_resumed_run_sends_it_too(server: OpenAIServer, llm: Any) -> None:
-    server.script(answer("reasoning_content", streams=False), Answer(status=400), "Water.")
+    server.script(answer("reasoning_content", streams=False), Answer(status_code=400), "Water.")
     team = make_team(llm)
     with pytest.raises(Exception, match="400") as caught:
         team.run()

@@ -199,6 +199,8 @@ async def iterate_event_groups(
 # What some servers send for none, in every chunk but the last.
 _NO_REASONS: Final = ("null", "none")
 _CONTENTS: Final = frozenset({"role", "content"})
+# Of a chunk, which LangChain adds up; it refuses to where their types differ.
+_FACTS: Final = ("model", "service_tier", "system_fingerprint")
 
 
 @dataclass(slots=True)
@@ -242,7 +244,8 @@ class ChunkCorrector:
         choices = chunk.get("choices")
         if not choices or self._is_plain(choices):
             return chunk
-        return {**chunk, "choices": self._take_choices(choices)}
+        odd = {name: str(chunk[name]) for name in _FACTS if not isinstance(chunk.get(name), str | None)}
+        return {**chunk, **odd, "choices": self._take_choices(choices)}
 
     def _is_plain(self, choices: Any) -> bool:
         """Whether these are a piece of text of the first choice and nothing else, as nearly all are."""
