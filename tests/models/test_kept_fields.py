@@ -78,7 +78,7 @@ def run(team: Ensemble, *, streams: bool, **settings: Any) -> Any:
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("kind", MESSAGES)
-def test_it_goes_back_in_the_tool_loop(
+def test_e10_it_goes_back_in_the_tool_loop(
     server: OpenAIServer, llm: Any, kind: str, tmp_path: Path, streams: bool
 ) -> None:
     server.script(answer(kind, streams=streams), "Water.")
@@ -110,6 +110,7 @@ def test_it_is_not_sent_once_somebody_speaks_to_the_model(server: OpenAIServer, 
     assert [each.get("reasoning_content") for each in list_sent(server, 2)] == [None, None]
 
 
+@pytest.mark.usefixtures("store_path")
 def test_a_resumed_run_sends_it_too(server: OpenAIServer, llm: Any) -> None:
     server.script(answer("reasoning_content", streams=False), Answer(status_code=400), "Water.")
     team = make_team(llm)

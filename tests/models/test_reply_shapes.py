@@ -98,7 +98,7 @@ MESSAGES = {
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("message, text", MESSAGES.values(), ids=MESSAGES)
-def test_text_is_read_from_any_shape_of_message(server, source, llm, message, text, streams):
+def test_e84_text_is_read_from_any_shape_of_message(server, source, llm, message, text, streams):
     server.script(stream(message) if streams else whole(message))
     reply, pieces = ask(source, llm, streams=streams)
     assert (reply.text, reply.tool_calls, pieces) == (text, (), text if streams else "")
@@ -157,7 +157,7 @@ def show(reply):
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("said, expected", CALLS.values(), ids=CALLS)
-def test_calls_are_read_from_any_shape(server, source, llm, said, expected, streams):
+def test_e84_calls_are_read_from_any_shape(server, source, llm, said, expected, streams):
     message = {"role": "assistant", "content": None, "tool_calls": said}
     server.script(stream(message, finish="tool_calls") if streams else whole(message, finish="tool_calls"))
     assert show(ask(source, llm, streams=streams)[0]) == expected
@@ -534,7 +534,7 @@ def read_port(source, llm, streams):
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_no_shape_of_a_reply_is_an_internal_error(server, source, llm, data, streams):
+def test_e84_no_shape_of_a_reply_is_an_internal_error(server, source, llm, data, streams):
     server.clear()
     said = data.draw(st.lists(replies, min_size=1, max_size=4) if streams else replies)
     server.script(events(*said) if streams else Answer(raw=json.dumps(said).encode()))
