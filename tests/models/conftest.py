@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from ensemble_notebook.models.model_source import ModelSource
+from ensemble_notebook.models.openai.sent_fields import find_sent_fields
 from ensemble_notebook.models.weights_download import CACHE_VARIABLE, pull_weights
 from tests.support.openai_server import OpenAIServer
 
 
 @pytest.fixture
 def server() -> Iterator[OpenAIServer]:
+    find_sent_fields.cache_clear()  # a port may have been another server's
     with OpenAIServer() as running:
         yield running
 
