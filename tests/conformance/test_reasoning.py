@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -276,3 +277,18 @@ def test_t6a_where_no_text_is_kept_none_of_it_is() -> None:
     output = Ensemble(tasks=[ask("<think>hm</think>7")], capture_mode="metadata").run()
     assert output.raw == "7"
     assert "hm" not in repr(output.events)
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_e14_reasoning_that_a_server_sends_beside_the_text_is_kept(
+    server: OpenAIServer, llm: str, name: str, *, is_streamed: bool
+) -> None:
+    said = json.dumps({"role": "assistant", "content": "", name: "hm, 7"}).encode()
+    empty = b'{"choices": [{"index": 0, "finish_reason": "stop", "%s": %s}]}'
+    server.script(Answer(raw=empty % (b"delta" if is_streamed else b"message", said)), Answer("It is 7"))
+    ensemble = Ensemble(tasks=[Task.of("Add")], llm=llm)
+    output = ensemble.start(listeners=[lambda _: None]).result() if is_streamed else ensemble.run()
+    assert output.raw == "It is 7"
+    assert ["nothing but reasoning" in each for each in output.warnings] == [True]
+    assert list(output.frames.messages.reasoning.dropna()) == ["hm, 7"]
