@@ -269,7 +269,7 @@ class ChunkCorrector:
             if not isinstance(choice, Mapping):
                 continue
             index = choice.get("index")
-            key = index if type(index) is int else 0
+            key = index if type(index) is int else self._first or 0
             if self._first is None:
                 self._first = key
             known = self._choices.setdefault(key, _Choice(CallJoiner(self._list_tools)))
