@@ -34,6 +34,7 @@ SOURCES: Final = {
     "E81": (OWN,),
     "E82": (OWN,),
     "E83": (OWN,),
+    "E84": (OWN,),
     "E18": (OWN,),
     "E20": (ENGINE,),
     "E21": (NEXUS, OWN),
