@@ -103,6 +103,7 @@ SOURCES: Final = {
     "T1": (ENGINE,),
     "T2": (OWN,),
     "T3": (OWN,),
+    "T5": (OWN,),
     "T6": (ENGINE,),
     "T7": (OWN,),
     "T10": (ENGINE, OWN),
