@@ -130,6 +130,8 @@ _WORDS: Final = ("thinking", "reasoning_content", "reasoning", "text", "summary"
 
 def _find_reasoning(message: AIMessage) -> str:
     """Find the words of a model's reasoning that are not in its text; where a server sends them twice, once."""
+    if not message.additional_kwargs and isinstance(message.content, str):
+        return ""  # nearly all messages
     kept = message.additional_kwargs.get(KEPT) or {}
     beside, content = {**message.additional_kwargs, **kept}, kept.get("content") or message.content
     for name in _REASONING_FIELDS:
@@ -211,8 +213,9 @@ def to_token_usage(counted: Any, source: str = "provider") -> TokenUsage:
 
 def _find_part(details: Mapping[str, Any], name: str) -> Any:
     """Find a part of a count, which LangChain names by the service tier where a reply has one: ``flex_cache_read``."""
-    names = (name, f"flex_{name}", f"priority_{name}")
-    return next((details[each] for each in names if details.get(each) is not None), None)
+    if not details or details.get(name) is not None:
+        return details.get(name)
+    return next((value for tier in ("flex", "priority") if (value := details.get(f"{tier}_{name}")) is not None), None)
 
 
 def _find_cache_writes(read: Mapping[str, Any]) -> Any:
