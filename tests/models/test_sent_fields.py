@@ -162,6 +162,14 @@ def test_a_reply_that_passed_its_limit_is_told_with_both_numbers(server: OpenAIS
     assert any("took 6,010 tokens, though it was limited to" in each for each in output.warnings)
 
 
+def test_a_budget_remembers_who_passes_limits_and_reserves_what_they_take(server: OpenAIServer) -> None:
+    server.default = Answer("ok", usage=(11, 6010))
+    tasks = [Task.of(f"Count {number}") for number in range(4)]
+    output = Ensemble(tasks=tasks, llm=make_spec(server), budget=Budget(max_tokens=15_000)).run()
+    assert "the next call may need 6," in output.skipped[0].reason
+    assert len(server.requests) == 2  # a third one would have passed the budget
+
+
 @pytest.mark.parametrize("make", [make_spec, make_object])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_no_message_of_the_model_is_sent_empty(server: OpenAIServer, make: Any, streamed: bool) -> None:

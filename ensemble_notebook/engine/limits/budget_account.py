@@ -6,6 +6,7 @@ Knows how to wait and wake; what fits and what does not is the ledger's.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -37,6 +38,7 @@ class _Books:
         self.lock = threading.RLock()
         self.ledger = BudgetLedger(budget)
         self.decisions: dict[Reservation, CrossThreadEvent] = {}
+        self.passed: Counter[tuple[str | None, str]] = Counter()
 
 
 class BudgetAccount:
@@ -51,6 +53,7 @@ class BudgetAccount:
         self.budget = budget
         self.currency = currency
         self._lock, self._ledger, self._decisions = books.lock, books.ledger, books.decisions
+        self._passed = books.passed
 
     @property
     def booked(self) -> Spending:
@@ -68,6 +71,15 @@ class BudgetAccount:
         """What is not spent for good of a limit."""
         with self._lock:
             return self._ledger.get_remaining(limit)
+
+    def get_passed(self, port: ChatPort) -> int:
+        """The longest reply of a model that was limited to less, in tokens; 0 where there was none."""
+        return self._passed[port.provider, port.name]
+
+    def note_passed(self, port: ChatPort, output_tokens: int) -> None:
+        """Remember a reply that was longer than its limit: the server does not keep to it."""
+        with self._lock:
+            self._passed[port.provider, port.name] = max(output_tokens, self.get_passed(port))
 
     def reserve(self, reservation: Reservation) -> CrossThreadEvent | None:
         """Ask the ledger. Where the reservation has to wait, whom to await; it is decided then."""
@@ -225,7 +237,9 @@ class BudgetAdmission(Admission):
                     describe_unknown_price(port.name, port.provider), budget=budget, limit="max_cost"
                 )
             price = _UNCOUNTED
-        self._reservation = Reservation(input_tokens, port.max_tokens, price.input, price.output / _SAMPLE_TOKENS)
+        self._reservation = Reservation(
+            input_tokens, port.max_tokens, price.input, price.output / _SAMPLE_TOKENS, account.get_passed(port)
+        )
 
     def reserve(self) -> CrossThreadEvent | None:
         """Reserve it, or say whom to await first; then `raise_if_refused`."""
@@ -262,6 +276,9 @@ class BudgetAdmission(Admission):
         if usage.input_tokens is None or usage.output_tokens is None:
             self._account.settle(self._reservation, None)
             return
+        limit = self._port.max_tokens or self._reservation.max_tokens
+        if limit is not None and usage.output_tokens > limit:
+            self._account.note_passed(self._port, usage.output_tokens)
         # By the name of the model that answered, else by the one that was asked for, as the trace does it.
         price = (self._find_price(usage, model) if model else None) or self._find_price(usage, self._port.name)
         cost = self._reservation.held.cost if price is None else price.total

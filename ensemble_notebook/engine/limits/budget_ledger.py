@@ -44,6 +44,7 @@ class Reservation:
         output_tokens: the most that it can write; None where the model has no limit.
         input_cost: the highest price that this input can have.
         output_rate: the price of one token of output.
+        passed: the most that the model has written although it was limited to less; 0 where it never did.
         state: changed by the ledger only, as everything below.
         max_tokens: the output that was granted to a model without a limit; None where nothing limits it.
         held: the worst case that is reserved.
@@ -55,6 +56,7 @@ class Reservation:
     output_tokens: int | None
     input_cost: Decimal = Decimal(0)
     output_rate: Decimal = Decimal(0)
+    passed: int = 0
     state: ReservationState = field(default=ReservationState.WAITING, init=False)
     max_tokens: int | None = field(default=None, init=False)
     held: Spending = field(default=NOTHING, init=False)
@@ -63,7 +65,8 @@ class Reservation:
     warning: Spending | None = field(default=None, init=False)
 
     def worst_case(self, output_tokens: int) -> Spending:
-        """What it takes at most, when it writes at most so much."""
+        """What it takes at most, when it is limited to write so much."""
+        output_tokens = max(output_tokens, self.passed)
         cost = self.input_cost + output_tokens * self.output_rate
         return Spending(cost=cost, tokens=self.input_tokens + output_tokens, llm_calls=1)
 
