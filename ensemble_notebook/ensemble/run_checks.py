@@ -191,6 +191,8 @@ def _find_absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterato
     agents = [each for task in tasks for each in (task.agent, task.fallback)]
     for owner in dict.fromkeys((ensemble, *ensemble.agents, *tasks, *agents)):
         for field, value in () if owner is None else list_given(owner):
+            if isinstance(value, str):
+                continue
             for each in value if isinstance(value, tuple) else (get_core_llm(value),):
                 if isinstance(each, AbsentObject):
                     yield Problem(str(each.make_error()), owner, field)

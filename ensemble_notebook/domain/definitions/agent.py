@@ -172,9 +172,10 @@ class Agent(Definition):
             llm: the model object or spec.
             task_wait_s: what the task says.
         """
-        of_model = llm.get(MAX_RETRY_WAIT) if isinstance(llm, Mapping) else None
-        said = (task_wait_s, self.max_retry_wait, of_model, USUAL_RETRY_WAIT_S)
-        return next(float(each) for each in said if each is not None)
+        nearest = self.max_retry_wait if task_wait_s is None else task_wait_s
+        if nearest is None and isinstance(llm, Mapping):
+            nearest = llm.get(MAX_RETRY_WAIT)
+        return USUAL_RETRY_WAIT_S if nearest is None else float(nearest)
 
     def _check_llm(self) -> None:
         if self.llm is INHERIT:

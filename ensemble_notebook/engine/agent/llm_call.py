@@ -187,8 +187,7 @@ class LlmCaller:
         turn.emit(Warned, message=message)
 
     def _warn_of_passed_limit(self, reply: ModelReply, turn: SpanEmitter) -> None:
-        given = [each for each in (self._port.max_tokens, self.output_limit) if each is not None]
-        limit, taken = min(given, default=None), reply.usage.output_tokens
+        limit, taken = self._port.max_tokens or self.output_limit, reply.usage.output_tokens
         if limit is None or taken is None or taken <= limit or self._port.is_scripted or not self._is_news("limit"):
             return
         message = (

@@ -32,7 +32,7 @@ from ensemble_notebook.models.langchain.replies import (
     to_message,
     to_model_reply,
 )
-from ensemble_notebook.models.openai.kept_fields import KEPT, keep_fields
+from ensemble_notebook.models.openai.kept_fields import KEPT, KeptFields
 from ensemble_notebook.models.openai.reply_body import WITHOUT_REASON, BrokenStreamError, collect_refused_usage
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ class LangChainPort:
         places: what a request takes of the places for connections; None where it opens none.
         key_variable: the environment variable that its key comes from, for advice; None for a user's object.
         advice: what to do about an answer with a status, where the spec knows; empty for a user's object.
+        max_tokens: the limit of one reply that the model was made with; looked up once, since each request asks for it.
     """
 
     model: Any
@@ -170,11 +171,11 @@ class LangChainPort:
     places: RequestPlaces | None = None
     key_variable: str | None = None
     advice: Mapping[int, str] = field(default_factory=dict)
+    max_tokens: int | None = field(init=False)
 
-    @property
-    def max_tokens(self) -> int | None:
-        """The limit of one reply that the model was made with."""
-        return find_max_tokens(self.model)
+    def __post_init__(self) -> None:
+        """Look the limit up."""
+        object.__setattr__(self, "max_tokens", find_max_tokens(self.model))
 
     def open(
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
@@ -287,7 +288,7 @@ class LangChainConversation:
         """Ask for the next reply, and append it."""
         model = self._model if max_tokens is None else limit_max_tokens(self._model, max_tokens)
         on_piece = None if self._asks_whole else on_token
-        with collect_refused_usage() as refused, keep_fields(self._kept) as kept:
+        with collect_refused_usage() as refused, KeptFields(self._kept) as kept:
             try:
                 if has_listeners(model):
                     config = None if check_sending is None else make_send_config(check_sending)

@@ -238,7 +238,8 @@ def assign_call_ids(message: AIMessage, used: set[str]) -> None:
         message: complete.
         used: the ids of the conversation, to which those of the message are added.
     """
-    message.content = mend_value(message.content)
+    if (content := mend_value(message.content)) is not message.content:  # to set a field of pydantic's takes long
+        message.content = content
     calls: Iterable[Any] = [*message.tool_calls, *message.invalid_tool_calls]
     for call in calls:
         if not call.get("id") or call["id"] in used:

@@ -7,11 +7,10 @@ function: langchain-openai has no place for them, so that they go past it. Knows
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ensemble_notebook.models.openai.tool_calls import ToolCallPiece, join_fields
 
@@ -22,9 +21,9 @@ _KEPT_NAMES: Final = re.compile(r"reasoning|think|thought|signature|^extra_conte
 _COMMON: Final = frozenset({"role", "content", "tool_calls", "refusal", "annotations", "function_call", "audio"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KeptFields:
-    """Of a request and its reply.
+    """Of a request that is made inside of it (``with``), and of its reply.
 
     Attributes:
         sent: of each reply since somebody last spoke to the model, in order; empty where a reply had none.
@@ -33,20 +32,20 @@ class KeptFields:
 
     sent: Sequence[Mapping[str, Any]]
     received: dict[str, Any] = field(default_factory=dict)
+    _token: Token[KeptFields | None] | None = None
+
+    def __enter__(self) -> Self:
+        """Begin to send and to collect."""
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        assert self._token is not None
+        _current.reset(self._token)
 
 
 _current: ContextVar[KeptFields | None] = ContextVar("kept_fields", default=None)
-
-
-@contextmanager
-def keep_fields(sent: Sequence[Mapping[str, Any]]) -> Iterator[KeptFields]:
-    """Have the fields of earlier replies sent in here, and collect those of the reply."""
-    kept = KeptFields(sent)
-    token = _current.set(kept)
-    try:
-        yield kept
-    finally:
-        _current.reset(token)
 
 
 def note_fields(fields: Mapping[str, Any], blocks: Sequence[Any], calls: Sequence[ToolCallPiece]) -> None:

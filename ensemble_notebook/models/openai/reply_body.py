@@ -275,10 +275,15 @@ def parse_completion(content: bytes, url: str) -> dict[str, Any]:
     return completion
 
 
+_PLAIN: Final = frozenset({"role", "content", "refusal", "annotations"})
+
+
 def _correct_choice(choice: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
     """Bring the message of a whole reply into the form that LangChain knows; nobody asks for `others` beside it."""
     message = choice["message"]
     message["role"] = "assistant"
+    if not others and message.keys() <= _PLAIN and type(message.get("content")) is str and not message.get("refusal"):
+        return  # a text and nothing else, as most are
     blocks = flatten_content(message)
     if message.get("refusal"):
         show_refusal(message)
