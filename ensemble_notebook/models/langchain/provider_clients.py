@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, Final
 
 # With how many tries a request is sent once, where that is not 0: Google's packages count the first one.
@@ -113,9 +114,8 @@ def _take_over(model: Any) -> Any:
     """Have a model that is ours alone send each request once, and share no client with others."""
     match find_package(model):
         case "langchain_anthropic":
-            import anthropic
-
             client = model._async_client  # its HTTP client is one for each address and process
+            anthropic = import_module("anthropic")  # not by name: it comes with the model's package, not with ours
             http_client = anthropic.DefaultAsyncHttpxClient(
                 base_url=client.base_url, timeout=client.timeout, proxy=model.anthropic_proxy, follow_redirects=False
             )
