@@ -105,6 +105,13 @@ def test_what_is_nearly_one_object_is_mended_only_where_it_may_be(
         pytest.param("{'query': 'tides', 'x': 1}", id="a foreign field in Python's quotes"),
         pytest.param('```\n{"query": "tides"}\n``` and so on', id="words behind a fence"),
         pytest.param('"{\\"query\\": \\"ti"', id="cut, as a JSON text of a text"),
+        pytest.param('"{\\"query\\": \\"ti', id="cut, as a JSON text that is cut itself"),
+        pytest.param('"{\\"query\\": \\"tides\\"}" and more', id="words behind a JSON text"),
+        pytest.param('"delete from orders where id = 1', id="a bare text in quotes that is cut"),
+        pytest.param('["tides"', id="a list that is cut"),
+        pytest.param("['tides']", id="a list in Python's quotes"),
+        pytest.param("```json\n", id="cut behind the fence's first line"),
+        pytest.param("{“query”: “tides”}", id="typographic quotes"),
         pytest.param({"__arg1": '{"query": "ti'}, id="cut, as LangChain names a bare value"),
     ],
 )
@@ -115,7 +122,16 @@ def test_the_json_of_an_object_is_never_the_value_of_the_only_field(arguments: A
 
 
 @pytest.mark.parametrize(
-    "arguments", ["{place} for rent", "tides, or {currents}", "he said: 'now'", "a {b} 'c': d", '"exact" words']
+    "arguments",
+    [
+        "{place} for rent",
+        "tides, or {currents}",
+        "he said: 'now'",
+        "a {b} 'c': d",
+        '"exact" words',
+        "[x] done",
+        "“tides”",
+    ],
 )
 def test_braces_and_quotes_in_a_bare_text_are_its_own(arguments: str) -> None:
     assert fit_arguments(arguments, QUERY) == ({"query": arguments}, "")

@@ -518,8 +518,10 @@ def _as_fields(arguments: Any, properties: Mapping[str, Any], *, mends: bool) ->
 def _read_fields(text: str, properties: Mapping[str, Any], *, mends: bool) -> dict[str, Any] | None:
     """The fields of a text that is a JSON object, or may be mended to one; else it is the value of the only field.
 
-    None for what was meant as an object and is none: its JSON is nobody's value.
+    None for what was meant as an object and is none, or is a text in quotes that was cut: its JSON is nobody's value.
     """
+    if _OPEN_TEXT.match(text):
+        return None
     value = _parse_json(text)
     if isinstance(value, dict | list):
         return _as_fields(value, properties, mends=mends)
@@ -549,7 +551,10 @@ def _to_only_field(value: Any, properties: Mapping[str, Any]) -> dict[str, Any] 
 # Where a call was cut, or something stands beside its object, the rest of what was meant is not known.
 
 
-_OBJECT_START: Final = re.compile(r"""\s*+(?:```[\w-]*+\s*+)?+\{\s*+(?:["'}]|\Z)""")
+_OBJECT_START: Final = re.compile(
+    r"""\s*+(?:```[\w-]++\s*+\Z|(?:```[\w-]*+\s*+)?+(?:\{\s*+(?:["'“}]|\Z)|\[\s*+["'“{]))"""
+)
+_OPEN_TEXT: Final = re.compile(r"""\s*+"(?:[^"\\]|\\.)*+\\?\Z""", re.DOTALL)
 _CALL_MARK: Final = re.compile(r"</?tool_calls?>|<\|\w++\|>|\[/?TOOL_CALLS?\]")
 # A text that is left open reaches to the end, so that nothing in it is looked at again.
 _MENDABLE: Final = re.compile(
@@ -562,11 +567,11 @@ _QUOTE: Final = re.compile(r"""\\(.)|\"""", re.DOTALL)
 
 
 def _is_meant_as_object(text: str, properties: Mapping[str, Any]) -> bool:
-    """Whether a text is a call, or an object of fields, or part of one."""
+    """Whether a text is a call, an object of fields or a list, or part of one."""
     if _OBJECT_START.match(text) or _CALL_MARK.search(text):
         return True
     names = "|".join(map(re.escape, properties))
-    return bool(names) and re.search(rf"""(?<!\w)(?:{names})["']\s*+:|\{{\s*+(?:{names})\s*+:""", text) is not None
+    return bool(names) and re.search(rf"""(?<!\w)(?:{names})\\*+["'”]\s*+:|\{{\s*+(?:{names})\s*+:""", text) is not None
 
 
 def _mend_object(text: str) -> Any:
