@@ -26,7 +26,7 @@ from ensemble_notebook.models.model_spec import (
 from ensemble_notebook.models.openai.endpoint import (
     NO_KEY,
     Endpoint,
-    find_base_url_of_environment,
+    find_url_variable,
     is_trusted_url,
 )
 
@@ -99,9 +99,11 @@ class OpenAISpec(ModelSpec):
         """Find address and key, from the spec and the standard environment variables.
 
         Raises:
-            ValidationError: the key's variable is not set.
+            ValidationError: the key's variable is not set, or that of the address has none.
         """
-        base_url, variable = self.base_url or find_base_url_of_environment(), self.key_variable
+        base_url, variable = self.base_url, self.key_variable
+        if base_url is None and (named := find_url_variable()) is not None:
+            base_url = check_url(os.environ[named], before=f"{named}=", place=f" in the environment variable {named}")
         if variable is not None and (key := os.environ.get(variable, "").strip()):
             protect(key)
             return Endpoint(self.name, base_url, variable, key)
@@ -143,6 +145,10 @@ class OpenAISpec(ModelSpec):
             line = f"llm: {{model: {self.name}, base_url: {url}, api_key_env: NAME_OF_ITS_KEY}}"
             told = "The server did not accept a request without a key. Put its key into a variable, and name that one"
             yield 401, f"{told}: {line}."
+            yield (
+                403,
+                f"The server does not serve this model without a key. If it takes one, name its variable: {line}.",
+            )
         if not urlsplit(url).path:
             yield 404, f"The server does not know this address, which has no path: most servers are at {url}/v1."
 
@@ -163,12 +169,13 @@ class OpenAISpec(ModelSpec):
         return found, other
 
 
-def check_url(url: str, *, before: str = "", item: str | None = None) -> str:
+def check_url(url: str, *, before: str = "", place: str = "", item: str | None = None) -> str:
     """Give back an address without the slash at its end.
 
     Args:
         url: the address.
         before: what stands before it in a text, for the hint.
+        place: where it stands, in words.
         item: the field of a mapping that it stands in.
 
     Raises:
@@ -184,8 +191,9 @@ def check_url(url: str, *, before: str = "", item: str | None = None) -> str:
     is_plain = parts is not None and _AUTHORITY.fullmatch(parts.netloc) and not re.search(r"[\s\\]", url)
     if parts is None or parts.scheme not in ("http", "https") or not has_host or not is_plain:
         hint = f" Did you mean '{before}http://{url}'?" if re.match(r"[\w.-]+(:\d+)?(/|$)", url) else ""
-        message = f"{url!r} is no address of a server: it must begin with http:// or https://.{hint}"
-        raise make_spec_error(message, item)
+        told = "it must begin with http:// or https:// and the name of a host, as in http://host:8000/v1."
+        raise make_spec_error(f"{mask(url)!r}{place} is no address of a server: {told}{hint}", item)
     if "?" in url or "#" in url:
-        raise make_spec_error(f"The address of a server ends with its path, as in http://host/v1; got {url!r}.", item)
+        told = "The address of a server ends with its path, as in http://host/v1"
+        raise make_spec_error(f"{told}; got {mask(url)!r}{place}.", item)
     return url.rstrip("/")

@@ -305,24 +305,41 @@ def test_a_run_leaves_no_thread_behind(server: OpenAIServer, llm: str) -> None:
     _wait_until(lambda: not [t for t in threading.enumerate() if t.ident not in before])
 
 
+@pytest.mark.parametrize(
+    "status, bad_key, no_key",
+    [
+        (
+            401,
+            "did not accept the key in OPENAI_API_KEY. Set a valid one.",
+            "did not accept a request without a key. Put its key into a variable, and name that one",
+        ),
+        (
+            403,
+            "accepts the key in OPENAI_API_KEY, but not for this model.",
+            "does not serve this model without a key. If it takes one, name its variable",
+        ),
+    ],
+)
 @pytest.mark.parametrize("variables", [[], ["OPENAI_API_KEY"], ["OPENAI_API_KEY", "OPENAI_BASE_URL"]])
 def test_a_server_that_wants_a_key_is_told_with_what_to_write(
-    server: OpenAIServer, llm: str, monkeypatch: pytest.MonkeyPatch, variables: list[str]
+    server: OpenAIServer,
+    llm: str,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: list[str],
+    status: int,
+    bad_key: str,
+    no_key: str,
 ) -> None:
     for name, value in {"OPENAI_API_KEY": "a-key-of-openai", "OPENAI_BASE_URL": server.url}.items():
         if name in variables:
             monkeypatch.setenv(name, value)
         else:
             monkeypatch.delenv(name, raising=False)
-    server.script(Answer(status_code=401))
+    server.script(Answer(status_code=status))
     with pytest.raises(TaskExecutionError) as caught:
         one_task(llm).run()
     line = f"llm: {{model: {llm[7:].partition('@')[0]}, base_url: {server.url}, api_key_env: NAME_OF_ITS_KEY}}"
-    wanted = (
-        "did not accept the key in OPENAI_API_KEY. Set a valid one."
-        if "OPENAI_BASE_URL" in variables
-        else f"did not accept a request without a key. Put its key into a variable, and name that one: {line}."
-    )
+    wanted = bad_key if "OPENAI_BASE_URL" in variables else f"{no_key}: {line}."
     assert str(caught.value).endswith(wanted)
     assert "a-key-of-openai" not in str(server.requests[0].headers) or "OPENAI_BASE_URL" in variables
 

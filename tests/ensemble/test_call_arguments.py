@@ -206,6 +206,11 @@ def test_a_text_that_a_task_said_is_a_value_for_a_tool_that_handles_one(database
         '[TOOL_CALLS][{"name": "execute"}]',
         "<\uff5ctool\u2581calls\u2581begin\uff5c>execute",
         '{"name": "execute", "parameters": {"query": "select 1"}}',
+        '```json\n[{"name": "execute", "arguments": {"query": "select 1"}}]\n```',
+        'functools[{"name": "execute", "arguments": {"query": "select 1"}}]',
+        "[execute(query='select 1')]",
+        '<|channel|>commentary to=functions.execute <|constrain|>json<|message|>{"query": "select 1"}',
+        '<\uff5cDSML\uff5cfunction_calls>\n<\uff5cDSML\uff5cinvoke name="execute">',
     ],
 )
 def test_a_call_that_is_written_as_text_is_a_warning(
@@ -217,10 +222,13 @@ def test_a_call_that_is_written_as_text_is_a_warning(
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "text", ['{"name": "Ada", "parameters": {"age": 36}}', "[sin(x=1)]", "[execute] was not needed"]
+)
 def test_an_answer_with_such_keys_about_something_else_is_one(
-    server: OpenAIServer, llm: str, database: Database, caplog: pytest.LogCaptureFixture
+    server: OpenAIServer, llm: str, database: Database, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
-    server.default = Answer('{"name": "Ada", "parameters": {"age": 36}}')
+    server.default = Answer(text)
     run_whole(team(llm, database))
     assert "as text" not in caplog.text
 

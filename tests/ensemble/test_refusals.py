@@ -137,3 +137,9 @@ def test_a_fallback_takes_over(refusing: OpenAIServer, llm: str) -> None:
 def test_an_empty_refusal_is_none(server: OpenAIServer, llm: str) -> None:
     server.default = Answer(raw=to_whole().replace(json.dumps(WORDS).encode(), b'""').replace(b"null", b'"Yes."'))
     assert ask(llm).run({"n": 1}).raw == "Yes."
+
+
+def test_what_it_said_before_stands_apart_from_its_refusal(server: OpenAIServer, llm: str) -> None:
+    server.default = Answer(raw=to_whole().replace(b'"content": null', b'"content": "A first step."'))
+    with pytest.raises(TaskExecutionError, match=f"A first step. {WORDS[:-1]}"):
+        ask(llm).run({"n": 1})

@@ -149,3 +149,26 @@ def test_whatever_is_written_is_a_spec_or_a_validation_error(spec):
         assert isinstance(parse_spec(spec), ModelSpec)
     except ValidationError:
         return
+
+
+@pytest.mark.parametrize(
+    "address, told",
+    [
+        ("gpu:8000", "Did you mean 'OPENAI_BASE_URL=http://gpu:8000'?"),
+        ("//gpu", "must begin with http:// or https://"),
+        ("http://gpu:80a", "must begin with http:// or https://"),
+        ("http://gpu/v1?x=1", "ends with its path"),
+        ("http://somebody:letmein@gpu:80a", "'http://***@gpu:80a' in the environment variable OPENAI_BASE_URL"),
+    ],
+)
+def test_an_address_in_a_variable_is_checked_as_one_in_a_spec(
+    monkeypatch: pytest.MonkeyPatch, address: str, told: str
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-is-secret")
+    with pytest.raises(ValidationError) as caught:
+        OpenAISpec("m").check()
+    assert told in str(caught.value)
+    assert "in the environment variable OPENAI_BASE_URL" in str(caught.value)
+    other = OpenAISpec("m", "http://host/v1").resolve()
+    assert (other.base_url, other.key_variable) == ("http://host/v1", None)

@@ -247,10 +247,9 @@ class AgentLoop:
         if reply.text.strip():
             names = [each.name for each in self._toolbox.specs]
             mark = _WRITTEN_CALL.search(reply.text) if names else None
-            if mark is not None and mark["tool"] in (
-                None,
-                *names,
-            ):  # else it is an answer that happens to look like one
+            if mark is not None and {*filter(None, mark.groups())} <= {
+                *names
+            }:  # else it is an answer that looks like one
                 message = (
                     f"Agent {self._agent.role!r} wrote a call of a tool as text ({mark[0]}) for task {task.task!r}, "
                     f"and none was made: the server of {self._port.name} does not read calls. Start it with its "
@@ -436,11 +435,12 @@ class AgentLoop:
         )
 
 
-# Calls as Hermes and Qwen, Llama, Mistral, DeepSeek, and others after them write them.
+# Calls as Hermes and Qwen, Llama, Mistral, DeepSeek, gpt-oss, and others after them write them.
 _WRITTEN_CALL: Final = re.compile(
     r"<tool_calls?>|<function=\w+|<function_calls?>|<invoke name=|<\|python_tag\|>|\[TOOL_CALLS\]|<\|tool_calls?\w*\|>"
-    r"|<\uff5ctool\u2581calls?\u2581begin\uff5c>"
-    r'|\A\s*+\{\s*+"name"\s*+:\s*+"(?P<tool>\w++)"\s*+,\s*+"(?:arguments|parameters)"\s*+:'
+    r"|<\uff5ctool\u2581calls?\u2581begin\uff5c>|<\uff5cDSML\uff5c|<\|channel\|>\w++ to=functions\.\w++"
+    r"|\A\s*+\[(\w++)\(\w++=|\A\s*+(?:```\w*+\s*+)?+(?:functools)?+(?:\[\s*+)?+"
+    r'\{\s*+"name"\s*+:\s*+"([\w.-]++)"\s*+,\s*+"(?:arguments|parameters)"\s*+:'
 )
 _NOT_WHOLE: Final = (
     "Error: this call was not made: the reply that asks for it was cut off, so its arguments may not be all that was "

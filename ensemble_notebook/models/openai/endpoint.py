@@ -49,9 +49,15 @@ class Endpoint:
         return name_provider(self.url)
 
 
+def find_url_variable() -> str | None:
+    """Find the standard variable that names an address; None where none does, which means OpenAI's own."""
+    return next(filter(os.environ.get, _URL_VARIABLES), None)
+
+
 def find_base_url_of_environment() -> str | None:
-    """Find the address that the standard variables name; None where they name none, which means OpenAI's own."""
-    return next(filter(None, map(os.environ.get, _URL_VARIABLES)), None)
+    """Find the address that the standard variables name; None where they name none."""
+    variable = find_url_variable()
+    return None if variable is None else os.environ[variable]
 
 
 def is_trusted_url(url: str | None) -> bool:
@@ -67,9 +73,13 @@ def is_trusted_url(url: str | None) -> bool:
     )
 
 
-def _find_origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+def _find_origin(url: str) -> tuple[str, str | None, int | None] | None:
+    """Scheme, host and port of an address; None of what is none, as a variable may have it."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
 
 
 def split_credentials(url: str) -> tuple[str, str | None]:

@@ -343,7 +343,7 @@ def to_whole_calls(calls: Sequence[ToolCallPiece]) -> list[dict[str, Any]]:
 def show_refusal(said: dict[str, Any]) -> None:
     """Move the words of a refusal to the text of a message, or a piece of one: nobody would hear of them else."""
     words = said.pop("refusal")
-    said["content"] = f"{said.get('content') or ''}{words}"
+    said["content"] = "\n".join(filter(None, [said.get("content"), str(words)]))
 
 
 def to_chunks(completion: Mapping[str, Any]) -> list[dict[str, Any]]:
