@@ -356,3 +356,8 @@ def test_a_hint_lists_at_most_eight_words() -> None:
     hint = did_you_mean("xyzzy", [f"q{i}" for i in range(9)])
     assert "'q7', ..." in hint
     assert "'q8'" not in hint
+
+
+def test_half_of_a_character_in_the_words_of_an_error_can_be_printed() -> None:
+    error = AgentExecutionError("it said: half \ud83d of one", agent_role="Writer", task_description="do")
+    assert str(error).encode().decode() == "it said: half \ufffd of one"

@@ -65,6 +65,7 @@ def _find_nearest_attribute(kind: type, own: tuple[str, ...], name: str) -> str 
 
 # ESC, NUL and their like; line breaks and tabs stay.
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HALVES: Final = re.compile("[\ud800-\udfff]")  # no terminal and no file takes one
 # What turns the direction of text, or hides in it: all format characters but the joiners and the hyphen that scripts
 # and emoji are written with.
 _HIDDEN: Final = re.compile(
@@ -96,8 +97,8 @@ def show_hidden_characters(text: str) -> str:
 
 
 def make_readable(text: str) -> str:
-    """The text as it may be shown in a terminal: without secrets and control characters."""
-    return mask_text(remove_control_characters(text))
+    """The text as it may be shown in a terminal: without secrets, control characters and halves of characters."""
+    return mask_text(_HALVES.sub("\ufffd", remove_control_characters(text)))
 
 
 _LINE_LIMIT = 300
