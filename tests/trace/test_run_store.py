@@ -227,6 +227,33 @@ def test_what_was_answered_does_not_wait_until_all_else_is_encoded_t30(store_pat
     assert "no result" in warning
 
 
+def test_a_run_whose_last_batch_takes_long_to_encode_is_begun_and_ended_once_t30(store_path):
+    store, go, is_slow = RunStore.open(), threading.Event(), threading.Event()
+    (output,) = run("One.").task_outputs
+
+    def make_slowly():
+        is_slow.set()
+        assert go.wait(60)
+        return FinishedTask("a", "key", {}, output)
+
+    first, second = (
+        store.begin(RunFacts(run_id=run_id, name=None, started_at=datetime.now(UTC))) for run_id in ("first", "second")
+    )
+    first.add_result(make_slowly)
+    closed = first.close()
+    assert is_slow.wait(60)
+    second.add_exchange(lambda _: {"exchange": 1})
+    deadline = time.monotonic() + 60
+    while not store.load_exchanges("second"):  # then what there is of the first was taken once more
+        assert time.monotonic() < deadline
+    go.set()
+    closed.result(60)
+    second.add_exchange(lambda _: {"exchange": 2})
+    second.close().result(60)
+    assert first.take_warnings() + second.take_warnings() == []
+    assert len(store.load_exchanges("second")) == 2
+
+
 def test_a_run_that_ended_before_an_event_of_it_was_stored_has_begun_and_was_interrupted(store_path):
     store = RunStore.open()
     writer = store.begin(RunFacts(run_id="early", name="desk", started_at=datetime.now(UTC)))

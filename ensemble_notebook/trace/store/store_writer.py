@@ -344,6 +344,10 @@ class StoreWriter:
                 trim(self._connection)
 
     def _finish(self, run: RunWriter) -> None:
+        later = self._held.get(run)  # its end is taken again as long as this has not come
+        if later is not None and later.entries:
+            return  # it ends with the next batch
+        self._held.pop(run, None)
         self.intake.remove(run)
         self._begun.discard(run)
         run.note_closed()
