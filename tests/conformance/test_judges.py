@@ -86,9 +86,9 @@ for row, call, a, b in zip(result, calls, result.frame.duration_ms, frames.rows.
 
 
 def test_e50_a_row_takes_as_long_as_its_own_run_whatever_its_judge_waits_for(courts: Courts) -> None:
-    """The model of the judge is made ready while rows are open, which is on the clock of none."""
+    """The models of rows and judge are made ready while rows are open, which is on the clock of none."""
     done = subprocess.run([sys.executable, "-c", FRESH, courts.llm], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines() == ["1", *["True True True True"] * 6]
+    assert done.stderr.splitlines() == ["2", *["True True True True"] * 6]
 
 
 def test_v7_a_judge_is_asked_inside_the_map_and_its_cost_stands_apart(courts: Courts) -> None:

@@ -258,6 +258,40 @@ def test_e58_what_is_cut_off_while_it_reasons_is_not_asked_for_again(server: Ope
     assert "nothing but reasoning" in output.warnings[1]
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize("has_tools", [False, True])
+def test_e14_an_empty_reply_that_ended_for_a_malformed_call_is_asked_for_once_more(
+    server: OpenAIServer, llm: str, tmp_path: Path, *, is_streamed: bool, has_tools: bool
+) -> None:
+    def look_up(word: str) -> str:
+        """Look a word up."""
+        return word
+
+    malformed = Answer("", finish_reason="MALFORMED_FUNCTION_CALL")
+    agent = Agent(role="A", goal="Add", llm=llm, tools=[look_up] if has_tools else [])
+    ensemble = Ensemble(tasks=[Task.of("Add", name="add", agent=agent)])
+
+    def run(**settings: Any) -> EnsembleOutput:
+        return ensemble.start(listeners=[lambda _: None] if is_streamed else [], **settings).result()
+
+    server.script(malformed, Answer("It is 7"))
+    first = run(record=tmp_path / "add.yaml")
+    for output in (first, run(replay=tmp_path / "add.yaml")):
+        assert (output.raw, output.task_outputs[0].tool_call_count) == ("It is 7", 0)
+        assert "(MALFORMED_FUNCTION_CALL)" in output.warnings[0]
+        assert output.warnings[1:] == (
+            "Agent 'A' made a malformed call of a tool for task 'add', and is asked once more.",
+        )
+        assert [each.is_correction for each in of(output, TurnStarted)] == [False, True]
+    assert "was malformed, and none was made" in server.requests[1].messages[-1]["content"]
+
+    server.clear()
+    server.script(malformed, malformed)
+    output = run()
+    assert (output.raw, len(server.requests)) == ("", 2)
+    assert output.warnings[-1] == "Agent 'A' returned an empty reply for task 'add'."
+
+
 def test_e16_a_typed_reply_that_is_nothing_but_reasoning_is_asked_for_once_more_and_then_corrected() -> None:
     empty = f"<think>{ANSWER}</think>"
     assert Ensemble(tasks=[ask(empty, empty, ANSWER, output_type=VERDICT)]).run().raw == ANSWER

@@ -24,7 +24,13 @@ from ensemble_notebook.domain.seams.chat_port import (
 from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
-from ensemble_notebook.engine.agent.prompts import NO_TEXTS, ONLY_REASONING, Texts, write_correction_prompt
+from ensemble_notebook.engine.agent.prompts import (
+    MALFORMED_CALL,
+    NO_TEXTS,
+    ONLY_REASONING,
+    Texts,
+    write_correction_prompt,
+)
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.function_caller import FunctionCaller
@@ -134,25 +140,30 @@ class AgentLoop:
                 self._note_exchange(reply, results)
             facts = {}
             if not reply.tool_calls:
-                if not self._lacks_answer(reply, task):
+                if (lack := self._find_lack(reply, task)) is None:
                     return self._read_final_text(reply, task)
-                prompt = write_correction_prompt(ONLY_REASONING, "", self._texts)
+                prompt = write_correction_prompt(lack, "", self._texts)
                 conversation.add_user_message(mend_text(prompt))
                 facts = {"prompt": prompt, "is_correction": True}
 
-    def _lacks_answer(self, reply: ModelReply, task: SpanEmitter) -> bool:
-        """Whether to ask once more, since a reply is nothing but reasoning; one that was cut off would be again."""
-        self.is_only_reasoning = bool(reply.reasoning) and not reply.text.strip()
-        if not self.is_only_reasoning:
-            return False
-        asks = self.cut is None and not self._was_asked_for_answer
+    def _find_lack(self, reply: ModelReply, task: SpanEmitter) -> str | None:
+        """What the model is told, once, of a reply that holds no answer; of one that was too long it would not help."""
+        is_empty = not reply.text.strip()
+        self.is_only_reasoning = is_empty and bool(reply.reasoning)
+        is_malformed = is_empty and _read_reason(reply) in _MALFORMED_CALL
+        if not self.is_only_reasoning and (not is_malformed or self._was_asked_for_answer):
+            return None
+        asks = (is_malformed or self.cut is None) and not self._was_asked_for_answer
         self._was_asked_for_answer = self._was_asked_for_answer or asks
+        what = "made a malformed call of a tool" if is_malformed else "replied with nothing but reasoning"
         message = (
-            f"Agent {self._agent.role!r} replied with nothing but reasoning for task {task.task!r}"
+            f"Agent {self._agent.role!r} {what} for task {task.task!r}"
             f"{', and is asked once more' if asks else ': its reply is empty'}."
         )
         task.emit(Warned, message=message)
-        return asks
+        if not asks:
+            return None
+        return MALFORMED_CALL if is_malformed else ONLY_REASONING
 
     def _note_exchange(self, reply: ModelReply, results: list[tuple[ToolCall, ToolAnswer]]) -> None:
         if not results:
@@ -245,11 +256,10 @@ class AgentLoop:
         if self.is_only_reasoning:
             return ""
         if reply.text.strip():
-            names = [each.name for each in self._toolbox.specs]
+            names = {each.name for each in self._toolbox.specs}
             mark = _WRITTEN_CALL.search(reply.text) if names else None
-            if mark is not None and {*filter(None, mark.groups())} <= {
-                *names
-            }:  # else it is an answer that looks like one
+            # What names another tool is an answer that looks like a call.
+            if mark is not None and set(filter(None, mark.groups())) <= names:
                 message = (
                     f"Agent {self._agent.role!r} wrote a call of a tool as text ({mark[0]}) for task {task.task!r}, "
                     f"and none was made: the server of {self._port.name} does not read calls. Start it with its "

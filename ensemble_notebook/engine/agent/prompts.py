@@ -165,6 +165,9 @@ def _write_format(output_format: str) -> str:
 ONLY_REASONING: Final = "it holds only reasoning, and no answer."
 """What is wrong with a reply in which nothing is behind its reasoning."""
 
+MALFORMED_CALL: Final = "a call of a tool in it was malformed, and none was made. Make it again, or do without."
+"""What is wrong with a reply that its server ended for such a call."""
+
 
 def write_correction_prompt(error: str, output_format: str, texts: Texts = NO_TEXTS) -> str:
     """The second chance of a reply that is not of its output type, or no answer; the reply stands before it."""
