@@ -79,6 +79,9 @@ def test_stream_that_is_cut_anywhere_before_its_reason_is_a_lost_connection(serv
         (b"data: <html><body>502 Bad Gateway</body></html>",),
         (b"<html><body>502 Bad Gateway</body></html>",),
         (b"data: no JSON", DONE),
+        (b"data: []", DONE),
+        (b'data: "a text"', DONE),
+        (b"data: null", DONE),
         (b'data: {"choices": [{"index": 0, "delta": {"content": "we',),
         (b'data: {"type": "ping"}',),
         (b"data:",),
@@ -125,6 +128,7 @@ def test_stream_without_a_reason_and_an_end_is_a_lost_connection(server, source,
             b'data: {"choices": [{"delta": {}, "finish_reason": "error", "error": {"code": 502, "message": "Gone."}}]}',
             *("502", True, "Gone."),
         ),
+        (b'data: [{"error": {"code": 429, "message": "Later."}}]', "429", True, "Later."),
         (b'event: error\ndata: {"message": "It broke.", "code": 500}', "500", True, "It broke."),
         (b'event: error\ndata: {"error": {"message": "It broke.", "code": 500}}', "500", True, "It broke."),
     ],
@@ -134,6 +138,14 @@ def test_error_in_a_stream_is_told_in_any_form(server, source, llm, said, reason
     fault = get_fault(source, llm)
     assert (fault.reason, fault.is_transient) == (reason, is_transient)
     assert words in (fault.advice or "")
+
+
+@pytest.mark.parametrize("status, is_transient", [(500, True), (400, False)])
+def test_status_beside_a_text_counts_in_a_stream(server, source, status, is_transient):
+    said = json.dumps({"status": status, "error": "It broke."}).encode()
+    server.script(Answer(stream=write_stream(*PIECES[:2], b"data: " + said, DONE)))
+    fault = get_fault(source, f"openai:{MODEL}@{server.url}")
+    assert (fault.reason, fault.is_transient) == (str(status), is_transient)
 
 
 @pytest.mark.parametrize("said", [b"event: error\ndata: Out of memory", b"error: Out of memory"])
@@ -159,6 +171,9 @@ def test_error_of_a_stream_may_be_a_plain_text(server, source, said):
         (b'{"object": "error", "message": "Later.", "code": 503}', "503", True),
         (b'{"message": "Later.", "code": 500}', "500", True),
         (b'{"detail": "Later.", "status": 503}', "503", True),
+        (b'{"timestamp": "12:00", "status": 500, "error": "Internal", "path": "/v1"}', "500", True),
+        (b'{"error": "No.", "code": 401}', "401", False),
+        (b'[{"error": {"code": 429, "message": "Later."}}]', "429", True),
         (b'{"choices": null, "error": {"code": 429}}', "429", True),
         (b'{"choices": [{"error": {"code": 502, "message": "Gone."}, "message": {}}]}', "502", True),
     ],

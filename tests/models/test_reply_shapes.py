@@ -82,6 +82,10 @@ MESSAGES = {
         {"content": [{"type": "image_url", "image_url": {"url": "x"}}, *PARTS]},
         "Rest it, then eat.",
     ),
+    "a part of no type": (
+        {"role": "assistant", "content": [{"type": []}, {"type": {}}, {"type": "text", "text": "Eat."}]},
+        "Eat.",
+    ),
     "one part": ({"role": "assistant", "content": {"type": "text", "text": "Eat."}}, "Eat."),
     "number": ({"role": "assistant", "content": 7}, "7"),
     "null in parts": ({"role": "assistant", "content": [None, {"type": "text", "text": None}, "Eat."]}, "Eat."),

@@ -120,6 +120,8 @@ def test_a_server_that_refuses_all_of_it_keeps_a_limit(server: OpenAIServer) -> 
         "Invalid 'max_tokens': integer above maximum value. Expected a value <= 8",
         "Range of max_tokens should be [1, 8]",
         "max_tokens: out of range",
+        "Invalid parameter: max_tokens must be at most 8",
+        "Unsupported parameter value: max_tokens must be at most 8",
     ],
 )
 def test_a_limit_that_is_too_large_is_no_field_that_is_not_known(server: OpenAIServer, told: str) -> None:
@@ -127,6 +129,20 @@ def test_a_limit_that_is_too_large_is_no_field_that_is_not_known(server: OpenAIS
     with pytest.raises(TaskExecutionError, match="max_tokens"):
         ask(make_spec(server))
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Unknown field max_tokens; must be one of messages, model",
+        "property 'max_tokens' is unsupported, see the range of properties",
+        "Unexpected keyword argument max_tokens: at most 3 fields are known",
+    ],
+)
+def test_a_refusal_may_list_what_is_known_beside_the_field_that_is_not(server: OpenAIServer, told: str) -> None:
+    refuse(server, "max_tokens", form=lambda _: {"error": told})
+    assert ask(make_spec(server)).raw == "ok"
+    assert [each.body.get("max_tokens") for each in server.requests] == [50, None]
 
 
 def test_which_of_two_named_fields_is_refused_stands_first(server: OpenAIServer) -> None:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 # What a reply tells of a message in fields of its own.
 _TOLD: Final = frozenset({"tool_calls", "function_call", "refusal", "parsed", "audio"})
-_TOLD_BLOCKS: Final = frozenset({"text", "output_text", "refusal", "tool_use", "tool_call", "function_call"})
+# Tuples, since what a server sends as a type may have no hash.
+_TOLD_BLOCKS: Final = ("text", "output_text", "refusal", "tool_use", "tool_call", "function_call")
 
 
 def extract_text(content: Any) -> str:
@@ -124,7 +125,7 @@ def _find_refusal(message: AIMessage) -> str:
 # What stands beside the text in messages of DeepSeek, Groq, Ollama, OpenRouter and OpenAI's Responses, and the types of
 # blocks of Anthropic, Google, Mistral, OpenAI and Bedrock.
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning", "reasoning_details")
-_REASONING_BLOCKS: Final = frozenset({"thinking", "reasoning", "reasoning_content"})
+_REASONING_BLOCKS: Final = ("thinking", "reasoning", "reasoning_content")
 _WORDS: Final = ("thinking", "reasoning_content", "reasoning", "text", "summary", "content")
 
 

@@ -20,9 +20,11 @@ from ensemble_notebook.models.openai.kept_fields import put_back
 from ensemble_notebook.models.openai.reply_body import (
     NO_PART,
     BrokenStreamError,
+    MalformedReplyError,
     find_told_error,
     parse_completion,
     to_chunks,
+    unwrap_error,
 )
 from ensemble_notebook.models.openai.sent_fields import find_sent_fields
 from ensemble_notebook.models.openai.streamed_reply import ChunkCorrector, is_event_stream, iterate_chunks
@@ -390,8 +392,7 @@ class _TolerantStream:
         try:
             # Not read from the bytes, as ours are: who listens to the client hears of its chunks.
             async for each in self._stream:
-                # As LangChain does it, too, unless it is a dict.
-                chunk = each if isinstance(each, dict) else each.model_dump(warnings=False)
+                chunk = each if isinstance(each, dict) else _to_chunk(each, corrector)
                 check_chunk(chunk, getattr(response, "request", None))
                 yield corrector.take(chunk)
         except openai.APIConnectionError:
@@ -402,6 +403,16 @@ class _TolerantStream:
         except json.JSONDecodeError as error:
             if not (end.is_cut_off and corrector.has_reason):
                 raise (BrokenStreamError(NO_PART) if end.is_cut_off or corrector.has_chunk else error) from error
+
+
+def _to_chunk(said: Any, corrector: ChunkCorrector) -> dict[str, Any]:
+    """Convert what the client gives for an event, as LangChain does it, too: a model, or JSON that is no object."""
+    chunk = unwrap_error(said)
+    if (dump := getattr(chunk, "model_dump", None)) is not None:
+        chunk = dump(warnings=False)
+    if isinstance(chunk, dict):
+        return chunk
+    raise BrokenStreamError(NO_PART) if corrector.has_chunk else MalformedReplyError(json.dumps(said, default=str))
 
 
 class _EndOfBytes:

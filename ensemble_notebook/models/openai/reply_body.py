@@ -207,7 +207,8 @@ class BrokenStreamError(ConnectionError):
 
 # What servers put in place of the choices of a reply where something went wrong, and what they mark it by.
 _ERRORS: Final = ("errors", "detail", "error_msg", "error_message", "message", "msg")
-_MARKS: Final = ("object", "type", "status", "code", "status_code", "statusCode", "error_code")
+_STATUS_MARKS: Final = frozenset({"status", "code", "status_code", "statusCode", "error_code"})
+_MARKS: Final = ("object", "type", *_STATUS_MARKS)
 _GOOD: Final = (0, 200, "0", "200", "ok", "success")
 
 
@@ -229,7 +230,13 @@ def find_told_error(said: Mapping[str, Any], *, is_chunk: bool) -> Mapping[str, 
         return None
     if isinstance(told, Mapping):
         return told
-    return {"message": told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)}
+    status = {name: said[name] for name in _STATUS_MARKS & said.keys() if said[name] not in _GOOD}
+    return {**status, "message": told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)}
+
+
+def unwrap_error(said: Any) -> Any:
+    """Give what stands alone in a list, as Google sends an error; all else as it is."""
+    return said[0] if isinstance(said, list) and len(said) == 1 else said
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -254,7 +261,7 @@ def parse_completion(content: bytes, url: str) -> dict[str, Any]:
     Raises:
         MalformedReplyError: it is no chat completion, and no error that LangChain would tell.
     """
-    completion = parse_json(content)
+    completion = unwrap_error(parse_json(content))
     if not isinstance(completion, dict):
         raise MalformedReplyError(_to_text(content))
     if (told := find_told_error(completion, is_chunk=False)) is not None:

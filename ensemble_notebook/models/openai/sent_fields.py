@@ -24,6 +24,12 @@ _OF_VALUE: Final = re.compile(
     r"|maximum|minimum|between|above|below|range|invalid value|positive|must be|should be|<=|>=|context",
     re.IGNORECASE,
 )
+# Said of one that it does not know, also where it lists what it does know ("must be one of ...").
+_OF_NAME: Final = re.compile(
+    r"(?:unknown|unrecogni[sz]ed|unexpected|unsupported) (?:\w+ )?(?:field|parameter|argument|property|key)(?! value)"
+    r"|is (?:unsupported|unknown)|extra (?:inputs|fields)",
+    re.IGNORECASE,
+)
 _REFUSALS: Final = (400, 422)
 _CHANGED: Final = "has_changed_request"
 # Where a refusal has the request, or a part of it, in it.
@@ -77,7 +83,7 @@ class SentFields:
         if error.status_code not in _REFUSALS:
             return
         words = " ".join(_iterate_words(error.body)) or str(error)
-        is_of_value = _OF_VALUE.search(words) is not None
+        is_of_value = _OF_VALUE.search(words) is not None and _OF_NAME.search(words) is None
         for name in _NAMED.findall(words):
             field = "stream_options" if name == "include_usage" else name
             if field not in sent or (field in _OTHER and (is_of_value or _OTHER[field] in self._refused)):

@@ -26,6 +26,7 @@ from ensemble_notebook.models.openai.reply_body import (
     show_refusal,
     to_chunks,
     to_whole_calls,
+    unwrap_error,
 )
 from ensemble_notebook.models.openai.tool_calls import CallJoiner, join_blocks, join_fields, read_calls
 
@@ -430,7 +431,7 @@ class _Reading:
 def _to_error(text: str) -> dict[str, Any]:
     """The chunk that tells an error, whose form need not be one of a chunk."""
     try:
-        said = parse_json(text)
+        said = unwrap_error(parse_json(text))
     except MalformedReplyError:
         said = text
     return said if isinstance(said, dict) and said.get("error") else {"error": said or "The server says no more."}
@@ -459,7 +460,7 @@ async def _prepend(start: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[
 
 
 def _parse_chunk(text: str) -> dict[str, Any]:
-    chunk = parse_json(text)
+    chunk = unwrap_error(parse_json(text))
     if not isinstance(chunk, dict):
         raise MalformedReplyError(text)
     return chunk
