@@ -143,7 +143,7 @@ def test_w32_a_manager_has_its_workers_inside(page: Page) -> None:
         view = show_saved(page, run_hier())
         open_graph(view)
         expect(view.get_by_role("button", name="Expanded")).to_have_count(0)
-        expect(node(view, "Write a brief from them")).to_contain_text("not told apart")
+        expect(node(view, "Write a brief from them")).to_contain_text("who did it is unknown")
         expect(node(view, "Poet")).to_contain_text("refused")
         photograph("graph-manager", view)
 

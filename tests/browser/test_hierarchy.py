@@ -37,9 +37,9 @@ def test_w27_written_tasks_and_delegations_are_seen_and_a_refused_one_in_words(p
     with served_view() as address:
         view = open_hier(page, address, 1400)
         expect(view.locator(".et-title")).to_have_text([re.compile(f"^{re.escape(title)}") for title in TITLES])
-        texts = read_picture(page, has="not told apart")["texts"]
+        texts = read_picture(page, has="who did it is unknown")["texts"]
         assert any(text.startswith("refused: There is no agent 'Poet'") for text in texts)
-        expect(view).to_contain_text("2 tasks in 42 s by 2 workers; 43% of the time: Writer")
+        expect(view).to_contain_text("2 tasks in 42 s by 2 workers; longest: Writer, 43% of the time")
         expect(view).not_to_contain_text("delegate_task")
         expect(view).not_to_contain_text("1 task")
 
@@ -78,7 +78,7 @@ def test_w26_the_letters_of_who_did_it_stand_before_each_name(page: Page, width:
 def test_w26_a_name_without_room_is_cut_and_never_replaced_by_its_turn(page: Page) -> None:
     with served_view() as address:
         view = open_hier(page, address, 1400)
-        texts = read_picture(page, has="not told apart")["texts"]
+        texts = read_picture(page, has="who did it is unknown")["texts"]
         assert not any(text.startswith(("turn 2", "turn 3")) for text in texts)
         view.locator(".et-row").nth(1).click()
         expect(view.locator(".et-drawer")).to_contain_text("researcher_1")  # the name for code

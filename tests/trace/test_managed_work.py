@@ -77,7 +77,7 @@ def test_w27_who_did_a_written_task_is_told_by_its_name_or_its_words_and_never_g
 
 def test_w27_the_sentence_speaks_of_workers_and_counts_the_written_tasks() -> None:
     trace = run_hier()
-    assert describe_run(trace.fold) == "2 tasks in 42 s by 2 workers; 43% of the time: Writer"
+    assert describe_run(trace.fold) == "2 tasks in 42 s by 2 workers; longest: Writer, 43% of the time"
     run = TimelineMessages(trace.fold).make_snapshot()["run"]
     assert (run["tasks_done"], run["tasks_total"]) == (2, 2)
 
@@ -86,7 +86,7 @@ def test_w27_written_tasks_come_first_then_delegations_by_worker_and_a_refusal_i
     (manager,) = [span for span in run_hier().fold.spans.values() if span.managed]
     assert [(item["title"], item.get("agent"), item.get("note")) for item in manager.work or ()] == [
         ("Find three facts about tides", "Researcher", None),
-        ("Write a brief from them", None, "not told apart"),
+        ("Write a brief from them", None, "who did it is unknown"),
         ("Poet", None, "refused: There is no agent 'Poet'. Available: 'Researcher', 'Writer'"),
         ("Write a brief from these facts…", "Writer", None),
     ]

@@ -35,12 +35,12 @@ def test_w20_a_run_says_how_much_was_done_side_by_side_and_what_took_the_time() 
             task("short", handler=works(1)), task("nap", "short", handler=works(5)), task("walk", handler=works(4))
         )
     )
-    assert describe(events) == "3 tasks in 6.0 s, 10 s of work side by side; 83% of the time: nap"
+    assert describe(events) == "3 tasks in 6.0 s (10 s of work, 1.7x parallel); longest: nap, 83% of the critical path"
 
 
 def test_tasks_one_after_the_other_are_not_side_by_side() -> None:
     events = run(EnsembleDefinition(tasks=(task("one", handler=works(1)), task("two", handler=works(3)))))
-    assert describe(events) == "2 tasks in 4.0 s; 75% of the time: two"
+    assert describe(events) == "2 tasks in 4.0 s; longest: two, 75% of the critical path"
 
 
 def test_where_nothing_stands_out_nothing_is_named() -> None:
@@ -57,7 +57,7 @@ def test_of_one_task_its_calls_are_told_apart() -> None:
     only = Task.of("Look", agent=make_agent("Scout", *replies, tools=[look]))
     assert (
         describe(run(EnsembleDefinition(tasks=(only,)), source=ModelSource(), streams=True))
-        == "1 task in 4.0 s; 100% of the time: model calls"
+        == "1 task in 4.0 s; longest: model calls, 100% of the time"
     )
 
 
@@ -79,13 +79,15 @@ def test_e57_the_time_of_a_startup_is_that_of_no_task_or_call() -> None:
         return Task.of("Write", name="write", agent=make_agent("Poet", Reply("An ode.", delay=1)))
 
     only = run(EnsembleDefinition(tasks=(write(),)), source=SlowSource())
-    assert describe(only) == "1 task in 9.0 s, 8.0 s of it startup of a model; 100% of the rest: model calls"
+    assert describe(only) == "1 task in 9.0 s (8.0 s startup of a model); longest: model calls, 100% of the rest"
     beside = run(parallel(write(), task("nap", handler=works(12))), source=SlowSource())
-    assert describe(beside) == "2 tasks in 12 s, 13 s of work side by side; 100% of the time: nap"
+    assert describe(beside) == "2 tasks in 12 s (13 s of work, 1.1x parallel); longest: nap, 100% of the critical path"
     two = run(EnsembleDefinition(tasks=(task("cook", handler=works(1)), write())), source=SlowSource())
-    assert describe(two) == "2 tasks in 10 s, 8.0 s of it startup of a model; 50% of the rest: cook"
+    assert describe(two) == "2 tasks in 10 s (8.0 s startup of a model); longest: cook, 50% of the critical path"
     server = run(EnsembleDefinition(tasks=(write(),)), source=SlowSource("Starting the MCP server 'x' ..."))
-    assert describe(server) == "1 task in 9.0 s, 8.0 s of it startup of an MCP server; 100% of the rest: model calls"
+    assert (
+        describe(server) == "1 task in 9.0 s (8.0 s startup of an MCP server); longest: model calls, 100% of the rest"
+    )
 
 
 def test_a_run_that_failed_says_where() -> None:

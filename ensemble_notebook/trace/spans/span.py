@@ -477,7 +477,7 @@ class Message(SuggestsNames):
 
 # --- What stands below a manager (W27) -----------------------------------------------------------------------------
 
-_NOT_TOLD_APART: Final = "not told apart"
+_UNKNOWN_WORKER: Final = "who did it is unknown"
 
 
 def _list_work(manager: Span) -> list[dict[str, Any]]:
@@ -512,7 +512,7 @@ def _list_work(manager: Span) -> list[dict[str, Any]]:
 def _list_written(task: PlannedTask, done: Sequence[Span], *, is_over: bool) -> list[dict[str, Any]]:
     title = title_written(task)
     if not done:
-        return [{"title": title, "note": _NOT_TOLD_APART} if is_over else {"title": title}]
+        return [{"title": title, "note": _UNKNOWN_WORKER} if is_over else {"title": title}]
     return [
         {"title": title, "span_id": each.worker.span_id, "agent": each.name} for each in done if each.worker is not None
     ]

@@ -147,22 +147,27 @@ def _find_place(fold: TraceFold, tasks: Iterable[Span]) -> str:
 
 
 def _describe_time(fold: TraceFold, tasks: list[Span], elapsed_ms: float) -> str:
-    """How much work that was, where more was done than one thing after the other; and what took most of the time."""
+    """How much work that was, where more was done than one thing after the other; and what took the longest."""
     if elapsed_ms <= 0 or all(task.reused for task in tasks):
         return ""
+    facts = []
+    chain = list(_list_chain(fold))
+    startup_ms = sum(startup_ms for _, startup_ms in chain)
+    if has_startup := startup_ms >= LEAST_SHARE * elapsed_ms:
+        facts.append(f"{format_duration(startup_ms)} {_name_startup(fold)}")
     work_ms = sum(_read_own_ms(task) for task in tasks)
-    startup_ms = sum(startup_ms for _, startup_ms in _list_chain(fold))
-    has_startup = (
-        startup_ms >= LEAST_SHARE * elapsed_ms
-    )  # a first run has one, which says nothing of what took the rest
-    said = f", {format_duration(startup_ms)} of it {_name_startup(fold)}" if has_startup else ""
-    said += f", {format_duration(work_ms)} of work side by side" if work_ms > SIDE_BY_SIDE * elapsed_ms else ""
-    times = _time_tasks(fold) if len(tasks) > 1 else _time_calls(fold)
+    if work_ms > SIDE_BY_SIDE * elapsed_ms:
+        facts.append(f"{format_duration(work_ms)} of work, {work_ms / elapsed_ms:,.1f}x parallel")
+    said = f" ({', '.join(facts)})" if facts else ""
+    if len(tasks) > 1:
+        times, whole = _time_tasks(chain), "critical path"
+        whole_ms = sum(times.values())
+    else:
+        times, whole = _time_calls(fold), "rest" if has_startup else "time"
+        whole_ms = elapsed_ms - startup_ms
     name, longest_ms = max(times.items(), key=lambda item: item[1], default=("", 0.0))
-    rest_ms = elapsed_ms - startup_ms if has_startup else elapsed_ms
-    share = min(1.0, longest_ms / rest_ms) if rest_ms > 0 else 0.0
-    whole = "rest" if has_startup else "time"
-    return f"{said}; {format_percent(share)} of the {whole}: {name}" if share >= LEAST_SHARE else said
+    share = min(1.0, longest_ms / whole_ms) if whole_ms > 0 else 0.0
+    return f"{said}; longest: {name}, {format_percent(share)} of the {whole}" if share >= LEAST_SHARE else said
 
 
 def _read_own_ms(task: Span) -> float:
@@ -170,10 +175,10 @@ def _read_own_ms(task: Span) -> float:
     return task.duration_ms or 0.0 if task.worked_ms is None else task.worked_ms
 
 
-def _time_tasks(fold: TraceFold) -> dict[str, float]:
+def _time_tasks(chain: Iterable[tuple[ActiveInterval, float]]) -> dict[str, float]:
     """How long the longest chain was in each task, or a review of a phase, in milliseconds, without startups."""
     times: defaultdict[str, float] = defaultdict(float)
-    for interval, startup_ms in _list_chain(fold):
+    for interval, startup_ms in chain:
         name = interval.span.name if interval.span.kind is SpanKind.TASK else f"the review of {interval.span.phase}"
         times[name] += (interval.end_ms or interval.start_ms) - interval.start_ms - startup_ms
     return times

@@ -71,12 +71,12 @@ describe("a node of the graph (W32)", () => {
     expect(stateOf(box, then([task(), task({ span_id: "b", status: "error" })])).status).toBe("error");
   });
 
-  it("of a written task stands as its manager once that is over, and is not told apart", () => {
+  it("of a written task stands as its manager once that is over, and who did it is unknown", () => {
     const manager = node({ key: "task:manager", place: 1 });
     const written = node({ kind: "written", members: [], around: manager });
     expect(stateOf(written, then([task({ status: "running", end_ms: null })]))).toMatchObject({ status: "pending", name: "pending", said: "" });
-    expect(stateOf(written, then([task()]))).toMatchObject({ status: "ok", name: "done", said: "not told apart" });
-    expect(stateOf(written, then([task({ status: "error" })]))).toMatchObject({ status: "error", name: "failed", said: "not told apart" });
+    expect(stateOf(written, then([task()]))).toMatchObject({ status: "ok", name: "done", said: "who did it is unknown" });
+    expect(stateOf(written, then([task({ status: "error" })]))).toMatchObject({ status: "error", name: "failed", said: "who did it is unknown" });
   });
 
   it("of which a fallback took over says in place of whom, with which model, and what had failed", () => {

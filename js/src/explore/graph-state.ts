@@ -37,7 +37,7 @@ export interface NodeState {
   readonly rounds: number;
 }
 
-const NOT_TOLD_APART = "not told apart";
+const UNKNOWN_WORKER = "who did it is unknown";
 const FINAL = new Set<Status>(["ok", "error", "cancelled", "interrupted", "skipped"]);
 
 /** A row as it was in one of the goes at its work. */
@@ -160,7 +160,7 @@ function saidOf(node: Node, rows: readonly Row[], then: RowsThen, progress: stri
   if (row?.retry_reason && (row.attempt ?? 1) > 1) return { said: `again: ${causeOf(row)}`, isSaid: "note" };
   const fallback = describeFallback(rows, then);
   if (fallback) return { said: fallback, isSaid: "note" };
-  if (rows.length === 0 && untoldOf(node, then)) return { said: NOT_TOLD_APART, isSaid: "note" };
+  if (rows.length === 0 && untoldOf(node, then)) return { said: UNKNOWN_WORKER, isSaid: "note" };
   const planned = rows.length === 0 || row?.start_ms == null;
   const said = (planned && node.settings) || (planned || node.inside.length ? "" : node.model) || "";
   return { said, isSaid: said ? "note" : "" };
