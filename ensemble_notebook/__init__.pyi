@@ -12,6 +12,9 @@ from .domain.definitions.delegation import DelegationPolicy as DelegationPolicy
 from .domain.definitions.delegation import DelegationPolicyResult as DelegationPolicyResult
 from .domain.definitions.delegation import DelegationRequest as DelegationRequest
 from .domain.definitions.delegation import DelegationResponse as DelegationResponse
+from .domain.definitions.delegation import HierarchicalConstraints as HierarchicalConstraints
+from .domain.definitions.delegation import ManagedTask as ManagedTask
+from .domain.definitions.delegation import ManagerPrompt as ManagerPrompt
 from .domain.definitions.enums import CaptureMode as CaptureMode
 from .domain.definitions.enums import DelegationPriority as DelegationPriority
 from .domain.definitions.enums import DelegationStatus as DelegationStatus
@@ -26,16 +29,12 @@ from .domain.definitions.enums import RunStatus as RunStatus
 from .domain.definitions.enums import SpanStatus as SpanStatus
 from .domain.definitions.enums import ToolOutcome as ToolOutcome
 from .domain.definitions.enums import Workflow as Workflow
-from .domain.definitions.hierarchy import HierarchicalConstraints as HierarchicalConstraints
-from .domain.definitions.hierarchy import ManagedTask as ManagedTask
-from .domain.definitions.hierarchy import ManagerPrompt as ManagerPrompt
 from .domain.definitions.limits import Budget as Budget
 from .domain.definitions.limits import CostConfiguration as CostConfiguration
 from .domain.definitions.limits import RateLimit as RateLimit
 from .domain.definitions.limits import Spending as Spending
 from .domain.definitions.memory import MemoryEntry as MemoryEntry
 from .domain.definitions.memory import MemoryStore as MemoryStore
-from .domain.definitions.own_prompt import PromptTexts as PromptTexts
 from .domain.definitions.phase import Phase as Phase
 from .domain.definitions.phase import PhaseReview as PhaseReview
 from .domain.definitions.review import Review as Review
@@ -44,6 +43,7 @@ from .domain.definitions.review import ReviewRequest as ReviewRequest
 from .domain.definitions.run_context import RunContext as RunContext
 from .domain.definitions.task import GuardrailResult as GuardrailResult
 from .domain.definitions.task import Task as Task
+from .domain.definitions.templates import PromptTexts as PromptTexts
 from .domain.definitions.tool import AgentTool as AgentTool
 from .domain.definitions.tool import TaskInput as TaskInput
 from .domain.definitions.tool import ToolResult as ToolResult
@@ -152,7 +152,7 @@ from .interop.mcp_toolbox import McpToolbox as McpToolbox
 from .interop.mcp_toolbox import mcp_tools as mcp_tools
 from .memory.entity_memory import EntityMemory as EntityMemory
 from .memory.full_text_store import InMemoryStore as InMemoryStore
-from .memory.sqlite_memory import SqliteMemory as SqliteMemory
+from .memory.full_text_store import SqliteMemory as SqliteMemory
 from .memory.vector_store_memory import VectorStoreMemory as VectorStoreMemory
 from .models.langchain.scripted_model import Fail as Fail
 from .models.langchain.scripted_model import Reply as Reply

@@ -10,15 +10,13 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.amounts import DOLLARS
-from ensemble_notebook.domain.definitions.delegation import DelegationPolicy
+from ensemble_notebook.domain.definitions.delegation import DelegationPolicy, HierarchicalConstraints, ManagerPrompt
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, TaskNoun
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagerPrompt
 from ensemble_notebook.domain.definitions.limits import Budget, Pricing, RateLimit
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import PlacedText
-from ensemble_notebook.domain.events.text_filter import TextFilter
 from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
 from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput
@@ -26,6 +24,7 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, Plan
 from ensemble_notebook.domain.planning.graph import Graph, GraphPart, TaskNode
 from ensemble_notebook.domain.planning.known_items import KnownItems
 from ensemble_notebook.domain.planning.versions import Versions
+from ensemble_notebook.domain.text_filter import TextFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

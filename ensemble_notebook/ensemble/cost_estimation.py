@@ -24,8 +24,7 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price, get_currency
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
-from ensemble_notebook.domain.definitions.own_prompt import get_prompt_places
-from ensemble_notebook.domain.definitions.templates import ITEM, PlacedText
+from ensemble_notebook.domain.definitions.templates import ITEM, PlacedText, get_prompt_places
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble

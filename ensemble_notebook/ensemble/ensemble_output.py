@@ -17,7 +17,6 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrateg
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.events import BudgetWarning, Event, RunStarted, Warned
-from ensemble_notebook.domain.events.text_filter import DefinitionFilter, mask_event
 from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
@@ -25,6 +24,7 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Metrics, Skipp
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
+from ensemble_notebook.domain.text_filter import DefinitionFilter, mask_event
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.ensemble.run_settings import Inputs, PathLike, read_run, takes

@@ -10,18 +10,16 @@ from typing import Any, Final, NamedTuple
 
 from ensemble_notebook.domain.definitions.agent import Agent, find_llm_fault
 from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
+from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK, HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
-from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, DELEGATE_TASK, HierarchicalConstraints
 from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble
-from ensemble_notebook.domain.definitions.own_prompt import place_texts
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.templates import check_variables, find_first_texts
+from ensemble_notebook.domain.definitions.templates import check_variables, find_first_texts, place_texts
 from ensemble_notebook.domain.definitions.tool import human_input, list_told_names
-from ensemble_notebook.domain.events.text_filter import TextFilter
 from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
 from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.planning.ensemble_rules import check_inner_variables, find_taken_inputs
@@ -44,6 +42,7 @@ from ensemble_notebook.domain.planning.team import (
 )
 from ensemble_notebook.domain.planning.versions import Versions, make_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.text_filter import TextFilter
 from ensemble_notebook.engine.events.event_stream import wants_tokens
 from ensemble_notebook.engine.limits.parent_run import ParentRun, find_parent_run
 from ensemble_notebook.engine.run_spec import RunSpec, find_inner_revision

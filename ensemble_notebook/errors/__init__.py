@@ -38,126 +38,58 @@ task -> agent -> the foreign error. Each error that leaves ``run`` carries ``out
 
 from __future__ import annotations
 
-from ensemble_notebook.errors.base import (
-    AbsentObjectError,
-    EnsembleError,
-    RunInterrupted,
-    SuggestsNames,
-    did_you_mean,
-    find_nearest,
-    get_message,
-    make_readable,
-    register_mask,
-    remove_control_characters,
-    show_hidden_characters,
-    summarize_error,
-)
-from ensemble_notebook.errors.definition_errors import (
-    CircularDependencyError,
-    Problem,
-    PromptTemplateError,
-    ValidationError,
-)
-from ensemble_notebook.errors.execution_errors import (
-    AgentExecutionError,
-    BudgetExceededError,
-    ConstraintViolationError,
-    DeadlineExceededError,
-    FallbackFailedError,
-    GuardrailViolationError,
-    ItemsFailedError,
-    MaxIterationsExceededError,
-    MissingPackageError,
-    ModelRefusedError,
-    OutputParsingError,
-    ParallelExecutionError,
-    PhaseExecutionError,
-    RateLimitTimeoutError,
-    ReplayError,
-    ReviewRejectedError,
-    ReviewTimeoutError,
-    ScoringError,
-    StoreError,
-    TaskExecutionError,
-    ToolExecutionError,
-    TraceFormatError,
-)
-from ensemble_notebook.errors.origin import (
-    add_origin,
-    drop_own_frames,
-    find_origin,
-    find_place,
-    make_users_traceback,
-    register_cell_namer,
-)
-from ensemble_notebook.errors.pickling import (
-    AbsentObject,
-    DescribedObject,
-    Pickled,
-    RecordedError,
-    describe_object,
-    describe_parts,
-    find_http_status,
-    get_state,
-    make_recorded_error,
-    mask_error,
-    read_http_status,
-)
-
-__all__ = [
-    "AbsentObject",
-    "AbsentObjectError",
-    "AgentExecutionError",
-    "BudgetExceededError",
-    "CircularDependencyError",
-    "ConstraintViolationError",
-    "DeadlineExceededError",
-    "DescribedObject",
-    "EnsembleError",
-    "FallbackFailedError",
-    "GuardrailViolationError",
-    "ItemsFailedError",
-    "MaxIterationsExceededError",
-    "MissingPackageError",
-    "ModelRefusedError",
-    "OutputParsingError",
-    "ParallelExecutionError",
-    "PhaseExecutionError",
-    "Pickled",
-    "Problem",
-    "PromptTemplateError",
-    "RateLimitTimeoutError",
-    "RecordedError",
-    "ReplayError",
-    "ReviewRejectedError",
-    "ReviewTimeoutError",
-    "RunInterrupted",
-    "ScoringError",
-    "StoreError",
-    "SuggestsNames",
-    "TaskExecutionError",
-    "ToolExecutionError",
-    "TraceFormatError",
-    "ValidationError",
-    "add_origin",
-    "describe_object",
-    "describe_parts",
-    "did_you_mean",
-    "drop_own_frames",
-    "find_http_status",
-    "find_nearest",
-    "find_origin",
-    "find_place",
-    "get_message",
-    "get_state",
-    "make_readable",
-    "make_recorded_error",
-    "make_users_traceback",
-    "mask_error",
-    "read_http_status",
-    "register_cell_namer",
-    "register_mask",
-    "remove_control_characters",
-    "show_hidden_characters",
-    "summarize_error",
-]
+from ensemble_notebook.errors.base import AbsentObjectError as AbsentObjectError
+from ensemble_notebook.errors.base import EnsembleError as EnsembleError
+from ensemble_notebook.errors.base import RunInterrupted as RunInterrupted
+from ensemble_notebook.errors.base import SuggestsNames as SuggestsNames
+from ensemble_notebook.errors.base import did_you_mean as did_you_mean
+from ensemble_notebook.errors.base import find_nearest as find_nearest
+from ensemble_notebook.errors.base import get_message as get_message
+from ensemble_notebook.errors.base import make_readable as make_readable
+from ensemble_notebook.errors.base import register_mask as register_mask
+from ensemble_notebook.errors.base import remove_control_characters as remove_control_characters
+from ensemble_notebook.errors.base import show_hidden_characters as show_hidden_characters
+from ensemble_notebook.errors.base import summarize_error as summarize_error
+from ensemble_notebook.errors.exceptions import AgentExecutionError as AgentExecutionError
+from ensemble_notebook.errors.exceptions import BudgetExceededError as BudgetExceededError
+from ensemble_notebook.errors.exceptions import CircularDependencyError as CircularDependencyError
+from ensemble_notebook.errors.exceptions import ConstraintViolationError as ConstraintViolationError
+from ensemble_notebook.errors.exceptions import DeadlineExceededError as DeadlineExceededError
+from ensemble_notebook.errors.exceptions import FallbackFailedError as FallbackFailedError
+from ensemble_notebook.errors.exceptions import GuardrailViolationError as GuardrailViolationError
+from ensemble_notebook.errors.exceptions import ItemsFailedError as ItemsFailedError
+from ensemble_notebook.errors.exceptions import MaxIterationsExceededError as MaxIterationsExceededError
+from ensemble_notebook.errors.exceptions import MissingPackageError as MissingPackageError
+from ensemble_notebook.errors.exceptions import ModelRefusedError as ModelRefusedError
+from ensemble_notebook.errors.exceptions import OutputParsingError as OutputParsingError
+from ensemble_notebook.errors.exceptions import ParallelExecutionError as ParallelExecutionError
+from ensemble_notebook.errors.exceptions import PhaseExecutionError as PhaseExecutionError
+from ensemble_notebook.errors.exceptions import Problem as Problem
+from ensemble_notebook.errors.exceptions import PromptTemplateError as PromptTemplateError
+from ensemble_notebook.errors.exceptions import RateLimitTimeoutError as RateLimitTimeoutError
+from ensemble_notebook.errors.exceptions import ReplayError as ReplayError
+from ensemble_notebook.errors.exceptions import ReviewRejectedError as ReviewRejectedError
+from ensemble_notebook.errors.exceptions import ReviewTimeoutError as ReviewTimeoutError
+from ensemble_notebook.errors.exceptions import ScoringError as ScoringError
+from ensemble_notebook.errors.exceptions import StoreError as StoreError
+from ensemble_notebook.errors.exceptions import TaskExecutionError as TaskExecutionError
+from ensemble_notebook.errors.exceptions import ToolExecutionError as ToolExecutionError
+from ensemble_notebook.errors.exceptions import TraceFormatError as TraceFormatError
+from ensemble_notebook.errors.exceptions import ValidationError as ValidationError
+from ensemble_notebook.errors.http_status import find_http_status as find_http_status
+from ensemble_notebook.errors.http_status import read_http_status as read_http_status
+from ensemble_notebook.errors.origin import add_origin as add_origin
+from ensemble_notebook.errors.origin import drop_own_frames as drop_own_frames
+from ensemble_notebook.errors.origin import find_origin as find_origin
+from ensemble_notebook.errors.origin import find_place as find_place
+from ensemble_notebook.errors.origin import make_users_traceback as make_users_traceback
+from ensemble_notebook.errors.origin import register_cell_namer as register_cell_namer
+from ensemble_notebook.errors.pickling import AbsentObject as AbsentObject
+from ensemble_notebook.errors.pickling import DescribedObject as DescribedObject
+from ensemble_notebook.errors.pickling import Pickled as Pickled
+from ensemble_notebook.errors.pickling import describe_object as describe_object
+from ensemble_notebook.errors.pickling import describe_parts as describe_parts
+from ensemble_notebook.errors.pickling import get_state as get_state
+from ensemble_notebook.errors.recorded_errors import RecordedError as RecordedError
+from ensemble_notebook.errors.recorded_errors import make_recorded_error as make_recorded_error
+from ensemble_notebook.errors.recorded_errors import mask_error as mask_error

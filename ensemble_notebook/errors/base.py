@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from ensemble_notebook.errors.origin import find_origin, format_short_traceback, iterate_causes
 
-# --- The nearest known word to an unknown one, and the sentence that suggests it --------------------------------------
-
 
 def find_nearest(word: str, known: Iterable[str]) -> str | None:
     """Find the known word closest to `word`, ignoring case, or None when nothing is close."""
@@ -58,9 +56,6 @@ class SuggestsNames:
 @functools.lru_cache(maxsize=1000)  # code that asks by `hasattr` asks many objects
 def _find_nearest_attribute(kind: type, own: tuple[str, ...], name: str) -> str | None:
     return find_nearest(name, (each for each in (*dir(kind), *own) if not each.startswith("_")))
-
-
-# --- What texts of errors go through before a person reads them -------------------------------------------------------
 
 
 # ESC, NUL and their like; line breaks and tabs stay.

@@ -14,8 +14,7 @@ from typing import Any, Final, cast
 from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore, is_path, is_vector_store
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import SuggestsNames, ValidationError
-from ensemble_notebook.memory.full_text_store import InMemoryStore
-from ensemble_notebook.memory.sqlite_memory import SqliteMemory
+from ensemble_notebook.memory.full_text_store import InMemoryStore, SqliteMemory
 
 # What the metadata of our documents are called, so that they don't meet those of others. 0.1.0 wrote them bare.
 _PREFIX: Final = "ensemble_"

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.events.text_filter import mask_event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.seams.views import make_mime_bundle
+from ensemble_notebook.domain.text_filter import mask_event
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.errors import Pickled, ValidationError, did_you_mean
 from ensemble_notebook.trace.folding.trace_fold import TraceFold

@@ -12,9 +12,9 @@ import pytest
 from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.definition import get_field_names
+from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ReviewTiming, Workflow
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.review import Review

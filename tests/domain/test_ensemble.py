@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task

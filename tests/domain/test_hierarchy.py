@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, normalize_role
+from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints, normalize_role
 from ensemble_notebook.errors import ValidationError
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble

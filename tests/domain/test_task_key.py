@@ -14,8 +14,7 @@ from langchain_openai import ChatOpenAI
 
 from ensemble_notebook import Agent, Condition, Ensemble, RateLimit, Review, ScriptedChatModel, Task, Workflow
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
-from ensemble_notebook.domain.fingerprints.key_difference import explain_difference
-from ensemble_notebook.domain.fingerprints.parts import read_reads
+from ensemble_notebook.domain.fingerprints.parts import explain_difference, read_reads
 from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, DelegationSettings, TaskStart
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import build_graph

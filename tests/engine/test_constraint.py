@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
+from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
 from ensemble_notebook.domain.planning.hierarchy_rules import find_impossible_constraints
 from ensemble_notebook.engine.delegation.manager import ConstraintTracker
 

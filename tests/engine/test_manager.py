@@ -16,10 +16,15 @@ from typing import Any
 import pytest
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.delegation import DelegationContext, DelegationPolicyResult, DelegationRequest
+from ensemble_notebook.domain.definitions.delegation import (
+    DelegationContext,
+    DelegationPolicyResult,
+    DelegationRequest,
+    HierarchicalConstraints,
+    ManagedTask,
+)
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import SpanStatus, Workflow
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagedTask
 from ensemble_notebook.domain.definitions.review import Review, ReviewDecision
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import (

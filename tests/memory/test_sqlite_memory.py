@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ensemble_notebook import EnsembleError, SqliteMemory, ValidationError
-from ensemble_notebook.memory import sqlite_memory as long_term
+from ensemble_notebook.memory import full_text_store as long_term
 from tests.memory.conftest import remembered
 
 WRITER = """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.events.operation_events import DelegationStarted
+from ensemble_notebook.domain.events import DelegationStarted
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.notebook.picture.chart import make_chart
 from ensemble_notebook.trace.folding.trace_fold import TraceFold

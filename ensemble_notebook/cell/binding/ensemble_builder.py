@@ -22,10 +22,9 @@ from ensemble_notebook.domain.definitions.amounts import CURRENCY, DOLLARS, Amou
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
-from ensemble_notebook.domain.definitions.own_prompt import TextOfPrompt
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
-from ensemble_notebook.domain.definitions.templates import find_input_name
+from ensemble_notebook.domain.definitions.templates import TextOfPrompt, find_input_name
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, find_taken_inputs
 from ensemble_notebook.domain.planning.ensemble_texts import find_lacking_inside
 from ensemble_notebook.domain.planning.graph import Graph

@@ -191,8 +191,7 @@ class NameResolver:
         self.was_asked = True
         if not self._imports:
             return UnimportedObject("memory" if path is None else path.text)
-        from ensemble_notebook.memory.full_text_store import InMemoryStore
-        from ensemble_notebook.memory.sqlite_memory import SqliteMemory
+        from ensemble_notebook.memory.full_text_store import InMemoryStore, SqliteMemory
 
         return InMemoryStore() if path is None else _open_path(SqliteMemory, path)
 

@@ -27,7 +27,7 @@ from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.definition import Definition
-from ensemble_notebook.domain.definitions.hierarchy import normalize_role
+from ensemble_notebook.domain.definitions.delegation import normalize_role
 from ensemble_notebook.domain.definitions.limits import COST
 from ensemble_notebook.domain.definitions.memory import is_path
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.definition import Definition
+from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import (
     CaptureMode,
@@ -27,12 +28,11 @@ from ensemble_notebook.domain.definitions.enums import (
     ReviewTiming,
     Workflow,
 )
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
-from ensemble_notebook.domain.definitions.own_prompt import PROMPT_PLACES, SYSTEM_PLACES, TEXT_PLACES, PromptTexts
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
+from ensemble_notebook.domain.definitions.templates import PROMPT_PLACES, SYSTEM_PLACES, TEXT_PLACES, PromptTexts
 from ensemble_notebook.models.model_kinds import list_short_forms
 from ensemble_notebook.models.model_spec import SCHEMA_MODES
 

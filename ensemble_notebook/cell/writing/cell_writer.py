@@ -19,9 +19,9 @@ from ensemble_notebook.cell.writing.value_writer import SectionWriter, Spot, Val
 from ensemble_notebook.cell.writing.yaml_text import Block, BlockList, write_yaml
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.condition import Condition, write_pattern
+from ensemble_notebook.domain.definitions.delegation import normalize_role
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
-from ensemble_notebook.domain.definitions.hierarchy import normalize_role
 from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.task import Task

@@ -237,8 +237,7 @@ class _PythonWriter:
 
     def _write_object(self, value: Any, owner: Definition, field: str, label: str) -> Any:
         """Write the name of an object; one of our own stores and exporters without a name is made anew."""
-        from ensemble_notebook.memory.full_text_store import InMemoryStore, Retention
-        from ensemble_notebook.memory.sqlite_memory import SqliteMemory
+        from ensemble_notebook.memory.full_text_store import InMemoryStore, Retention, SqliteMemory
         from ensemble_notebook.trace.exporters import JsonTraceExporter
 
         if self._names.look_up(value) is None:

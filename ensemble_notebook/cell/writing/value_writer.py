@@ -27,8 +27,8 @@ from ensemble_notebook.domain.definitions.amounts import AmountError, read_budge
 from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.definitions.limits import COST, Budget, RateLimit, find_rates
 from ensemble_notebook.domain.definitions.memory import STORE_ENDINGS
-from ensemble_notebook.domain.definitions.own_prompt import TextOfPrompt
 from ensemble_notebook.domain.definitions.review import Review
+from ensemble_notebook.domain.definitions.templates import TextOfPrompt
 from ensemble_notebook.domain.outputs.secrets import has_secret
 from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.models.model_kinds import list_bare_words
@@ -269,8 +269,7 @@ class SectionWriter:
     # files
 
     def _write_store(self, value: Any, spot: Spot) -> Any:
-        from ensemble_notebook.memory.full_text_store import InMemoryStore, Retention
-        from ensemble_notebook.memory.sqlite_memory import SqliteMemory
+        from ensemble_notebook.memory.full_text_store import InMemoryStore, Retention, SqliteMemory
 
         if self.names.look_up(value) is None and getattr(value, "retention", None) == Retention():
             if type(value) is SqliteMemory:

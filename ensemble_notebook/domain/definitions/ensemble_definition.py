@@ -20,7 +20,12 @@ from ensemble_notebook.domain.definitions.definition import (
     definition,
     show_value,
 )
-from ensemble_notebook.domain.definitions.delegation import DelegationPolicy, PolicyFunction
+from ensemble_notebook.domain.definitions.delegation import (
+    DelegationPolicy,
+    HierarchicalConstraints,
+    ManagerPrompt,
+    PolicyFunction,
+)
 from ensemble_notebook.domain.definitions.enums import (
     CaptureMode,
     CaptureModeName,
@@ -31,7 +36,6 @@ from ensemble_notebook.domain.definitions.enums import (
     Workflow,
     WorkflowName,
 )
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagerPrompt
 from ensemble_notebook.domain.definitions.limits import (
     ANY_COST,
     AnyBudget,
@@ -45,11 +49,10 @@ from ensemble_notebook.domain.definitions.limits import (
     normalize_rate_limit,
 )
 from ensemble_notebook.domain.definitions.memory import MemoryStore, VectorStore, is_vector_store
-from ensemble_notebook.domain.definitions.own_prompt import PromptTexts
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.templates import is_variable_name
+from ensemble_notebook.domain.definitions.templates import PromptTexts, is_variable_name
 from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.seams.event import Listener
 

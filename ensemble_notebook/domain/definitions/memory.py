@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol, cast, get_args
 
-from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.secrets import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

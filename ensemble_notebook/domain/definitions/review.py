@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
 from ensemble_notebook.domain.definitions.enums import OnTimeout, OnTimeoutName, ReviewTiming, ReviewTimingName
-from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.secrets import Record
 from ensemble_notebook.errors import ValidationError
 
 

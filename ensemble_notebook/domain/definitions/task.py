@@ -26,10 +26,9 @@ from ensemble_notebook.domain.definitions.nested_ensemble import (
     reads_context,
 )
 from ensemble_notebook.domain.definitions.output_type import describe_output_type, normalize_output_type
-from ensemble_notebook.domain.definitions.own_prompt import TextOfPrompt
 from ensemble_notebook.domain.definitions.review import AnyReview, Review, normalize_reviews
 from ensemble_notebook.domain.definitions.run_context import give_context
-from ensemble_notebook.domain.definitions.templates import find_input_name, is_variable_name
+from ensemble_notebook.domain.definitions.templates import TextOfPrompt, find_input_name, is_variable_name
 from ensemble_notebook.domain.definitions.tool import (
     Handler,
     TaskInput,
@@ -38,8 +37,7 @@ from ensemble_notebook.domain.definitions.tool import (
     is_langchain_tool,
     list_tool_names,
 )
-from ensemble_notebook.domain.outputs.record import Record
-from ensemble_notebook.domain.outputs.secrets import protect_named
+from ensemble_notebook.domain.outputs.secrets import Record, protect_named
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 

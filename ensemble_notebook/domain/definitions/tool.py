@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.secrets import Record
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import EnsembleError
 

@@ -12,13 +12,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from ensemble_notebook.domain.definitions.condition import Condition
-from ensemble_notebook.domain.definitions.delegation import DelegationPolicy
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagerPrompt
+from ensemble_notebook.domain.definitions.delegation import DelegationPolicy, HierarchicalConstraints, ManagerPrompt
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
-from ensemble_notebook.domain.definitions.own_prompt import PromptTexts
 from ensemble_notebook.domain.definitions.run_context import takes_context
-from ensemble_notebook.domain.definitions.templates import find_input_name, render
+from ensemble_notebook.domain.definitions.templates import PromptTexts, find_input_name, render
 from ensemble_notebook.domain.fingerprints.content import SCALARS, digest
 from ensemble_notebook.domain.fingerprints.parts import (
     READS,

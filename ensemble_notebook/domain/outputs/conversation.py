@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.secrets import Record
 from ensemble_notebook.domain.reasoning import split_reasoning
 
 

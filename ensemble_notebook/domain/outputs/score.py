@@ -12,7 +12,7 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.secrets import Record
 from ensemble_notebook.domain.value_text import is_missing
 from ensemble_notebook.errors import ValidationError
 

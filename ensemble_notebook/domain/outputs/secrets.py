@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Final, TypeVar
 
-from ensemble_notebook.errors import register_mask, remove_control_characters
+from ensemble_notebook.errors import Pickled, register_mask, remove_control_characters
 
 MASK: Final = "***"
 
@@ -120,10 +121,11 @@ def _mask_once(text: str, _values: tuple[str, ...]) -> str:
 
 
 def _mask(text: str) -> str:
-    for value in _sort_protected_values():
+    for value in sorted(_protected, key=len, reverse=True):  # longest first, since one may begin with another
         text = text.replace(value, MASK)
-    for pattern in _find_matching_rules(text):
-        text = pattern.sub(rf"\1{MASK}", text)
+    for hint, pattern in _RULES:
+        if hint in text:
+            text = pattern.sub(rf"\1{MASK}", text)
     return text
 
 
@@ -167,6 +169,18 @@ def mask_repr(cls: C) -> C:
     return cls
 
 
+class Record(Pickled):
+    """The base of records, dataclasses with ``repr=False``: their ``repr`` and pickles hold no secrets (E63, E69)."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """All fields, secrets masked."""
+        kind: Any = type(self)
+        shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(kind) if each.repr)
+        return mask(remove_control_characters(f"{kind.__qualname__}({shown})"))
+
+
 def list_signs() -> tuple[str, ...]:
     """Regular expressions for other engines than `re`: where none is found, nothing looks like a key.
 
@@ -183,15 +197,6 @@ def list_protected() -> tuple[str, ...]:
 def has_secret(text: str) -> bool:
     """Whether a text holds a protected value or something that looks like a key: a cell with one is refused."""
     return mask(text) != text
-
-
-def _sort_protected_values() -> list[str]:
-    """Longest first, since one may begin with another."""
-    return sorted(_protected, key=len, reverse=True)
-
-
-def _find_matching_rules(text: str) -> Iterator[re.Pattern[str]]:
-    return (pattern for hint, pattern in _RULES if hint in text)
 
 
 register_mask(mask)

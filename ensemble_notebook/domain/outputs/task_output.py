@@ -8,8 +8,7 @@ from decimal import Decimal
 from typing import Any, Final, Literal, TypeVar
 
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
-from ensemble_notebook.domain.outputs.record import Record
-from ensemble_notebook.domain.outputs.secrets import mask_start
+from ensemble_notebook.domain.outputs.secrets import Record, mask_start
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import SuggestsNames, get_state, make_readable
 

@@ -15,9 +15,14 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.item_list import Items
 from ensemble_notebook.domain.definitions.nested_ensemble import describe_ensemble
 from ensemble_notebook.domain.definitions.output_type import find_field_fault, find_field_values, find_list_fields
-from ensemble_notebook.domain.definitions.own_prompt import PROMPT_PLACES
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.templates import CONTEXT, find_item_paths, find_places, find_variables
+from ensemble_notebook.domain.definitions.templates import (
+    CONTEXT,
+    PROMPT_PLACES,
+    find_item_paths,
+    find_places,
+    find_variables,
+)
 from ensemble_notebook.domain.planning.ensemble_texts import (
     describe_too_deep,
     find_lacking,

@@ -9,19 +9,17 @@ from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ReuseMode, ReviewPolicy
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble, list_input_texts
-from ensemble_notebook.domain.definitions.own_prompt import (
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.templates import (
     PROMPT_PLACES,
     SYSTEM_PLACES,
     TextOfPrompt,
-    list_told_texts,
-)
-from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.templates import (
     find_first_texts,
     find_input_name,
     find_places,
     hide_item,
     hide_places,
+    list_told_texts,
 )
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode

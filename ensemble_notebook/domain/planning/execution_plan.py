@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Any
 from ensemble_notebook.domain.definitions.definition import PlainValue, read_settings
 from ensemble_notebook.domain.definitions.item_list import Items, describe_count
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
-from ensemble_notebook.domain.definitions.own_prompt import find_appended_parts, get_prompt_places
-from ensemble_notebook.domain.definitions.templates import PlacedText, hide_item, render
+from ensemble_notebook.domain.definitions.templates import (
+    PlacedText,
+    find_appended_parts,
+    get_prompt_places,
+    hide_item,
+    render,
+)
 from ensemble_notebook.domain.definitions.tool import list_told_names
-from ensemble_notebook.domain.outputs.record import Record
-from ensemble_notebook.domain.outputs.secrets import mask_values
+from ensemble_notebook.domain.outputs.secrets import Record, mask_values
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
 from ensemble_notebook.domain.planning.known_items import NONE_KNOWN, KnownItems
 from ensemble_notebook.domain.planning.map_design import MapDesign

@@ -8,14 +8,14 @@ from itertools import accumulate
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.definitions.enums import Workflow
-from ensemble_notebook.domain.definitions.hierarchy import (
+from ensemble_notebook.domain.definitions.delegation import (
     DELEGATE,
     MANAGER_ROLE,
     HierarchicalConstraints,
     normalize_role,
 )
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_variables, render
 from ensemble_notebook.domain.definitions.tool import list_tool_names

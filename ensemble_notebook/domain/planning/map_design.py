@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.secrets import Record
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 MOST_REPEATS: Final = 1_000

@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.definitions.enums import Workflow
-from ensemble_notebook.domain.definitions.hierarchy import (
+from ensemble_notebook.domain.definitions.delegation import (
     MANAGER_GOAL,
     MANAGER_ROLE,
     HierarchicalConstraints,
     normalize_role,
 )
-from ensemble_notebook.domain.definitions.own_prompt import SYSTEM_PLACES, fill_system_prompt
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.templates import hide_places, render
+from ensemble_notebook.domain.definitions.templates import SYSTEM_PLACES, fill_system_prompt, hide_places, render
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, price_llm, resolve_llm
 
 MANAGER_NAME: Final = "manager"

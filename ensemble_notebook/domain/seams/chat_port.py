@@ -12,8 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.outputs.conversation import ToolCall
-from ensemble_notebook.domain.outputs.record import Record
-from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.outputs.secrets import Record, mask
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.value_text import mend_text, mend_value
 

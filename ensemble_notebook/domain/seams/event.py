@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, dataclass_transform
 
-from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.secrets import Record
 from ensemble_notebook.domain.seams.views import render_view
 
 E = TypeVar("E")

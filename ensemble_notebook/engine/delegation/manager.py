@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.hierarchy import (
+from ensemble_notebook.domain.definitions.delegation import (
     DELEGATE_TASK,
     MANAGER_GOAL,
     MANAGER_ROLE,

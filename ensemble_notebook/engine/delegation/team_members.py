@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, normalize_role
+from ensemble_notebook.domain.definitions.delegation import DELEGATE, normalize_role
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TeamMember
 

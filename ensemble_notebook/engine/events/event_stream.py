@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.events import Event, Warned
-from ensemble_notebook.domain.events.text_filter import TextFilter
+from ensemble_notebook.domain.text_filter import TextFilter
 from ensemble_notebook.engine.events.task_timer import GroupTimer, TaskTimer
 from ensemble_notebook.errors import mask_error
 

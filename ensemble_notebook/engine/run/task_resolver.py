@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import replace
 from typing import Any
 
-from ensemble_notebook.domain.definitions.own_prompt import get_prompt_places
 from ensemble_notebook.domain.definitions.review import ReviewDecision
-from ensemble_notebook.domain.definitions.templates import PlacedText, render
+from ensemble_notebook.domain.definitions.templates import PlacedText, get_prompt_places, render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph, GraphPart, PhaseNode, TaskNode

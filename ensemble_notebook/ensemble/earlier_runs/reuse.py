@@ -13,12 +13,11 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.fingerprints.key_difference import explain_difference, is_same
-from ensemble_notebook.domain.fingerprints.parts import read_reads
+from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same, read_reads
 from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, DelegationSettings, TaskKeys
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph, GraphPart, take_part

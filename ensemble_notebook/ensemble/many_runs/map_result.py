@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
-from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
-from ensemble_notebook.domain.outputs.secrets import has_secret, mask
+from ensemble_notebook.domain.outputs.secrets import Record, has_secret, mask
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowIdentity, write_value
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
