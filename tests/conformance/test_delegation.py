@@ -108,6 +108,27 @@ def test_e22_outputs_are_the_workers_in_completion_order_and_the_manager_s_last(
     assert output.raw == output.task_outputs[-1].raw == "End."
 
 
+def test_e22_a_task_has_one_name_in_plan_prompts_output_and_frames() -> None:
+    tasks = [Task(description="Find out about lighthouses"), Task(description="Write a postcard from it")]
+    handed_on = [
+        "Find out about lighthouses, please",
+        "Something else",
+        "Write a postcard from it",
+        "Write a postcard from it!",
+    ]
+    ensemble = managed(*([send("Writer", text)] for text in handed_on), "End.", tasks=tasks)
+    written = [each.name for each in ensemble.plan().tasks[0].managed]
+    assert written == ["researcher_1", "writer_2"]
+    output = ensemble.run()
+    # A worker's own work has no name of a written task, and what is handed on once more has a number.
+    done = ["researcher_1", "writer_1", "writer_2", "writer_2_2"]
+    assert [each.name for each in output.task_outputs] == [*done, "manager"]
+    assert set(output.frames.spans["task"].dropna()) == {*done, "manager"}
+    assert list(output.frames.links.query("kind == 'delegation'")["dst_name"]) == done
+    assert output["researcher_1"].agent_role == "Writer"
+    assert "### researcher_1" in ensemble.manager_llm.calls[0].messages[1].content
+
+
 def test_e22_workers_are_the_agents_of_the_tasks_where_no_others_are_given() -> None:
     cook = Agent(role="Cook", goal="Cook")
     output = managed([send("Cook")], "End.", agents=(), tasks=[Task.of("Cook", agent=cook)]).run()

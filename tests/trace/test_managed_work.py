@@ -9,9 +9,9 @@ import pytest
 
 from ensemble_notebook.domain.events import DelegationStarted
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
+from ensemble_notebook.domain.planning.managed_work import cut_words, find_title, find_told
 from ensemble_notebook.notebook.picture.chart import make_chart
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.managed_work import cut_words, find_title, find_told
 from ensemble_notebook.trace.timeline.run_sentence import describe_run
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.browser.scenes import run_hier

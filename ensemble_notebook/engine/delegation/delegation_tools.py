@@ -39,6 +39,7 @@ from ensemble_notebook.domain.events import (
 from ensemble_notebook.domain.outputs.conversation import ShortenedHistory
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode, TeamMember, make_role_slug
+from ensemble_notebook.domain.planning.managed_work import find_told
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
 from ensemble_notebook.domain.value_text import describe_limited_table, read_json, write_value
 from ensemble_notebook.engine.agent.agent_loop import AgentLoop
@@ -82,7 +83,8 @@ class DelegationTools:
             admission=asyncio.Lock(),
         )
         self._gates = gates
-        self._planned = frozenset(task.name for task in spec.plan.tasks)
+        self._written = [written for task in spec.plan.tasks for written in task.managed]
+        self._planned = frozenset(task.name for task in (*spec.plan.tasks, *self._written))
         self._numbers: Counter[str] = Counter()
 
     def make_tools(self, node: TaskNode, agent: Agent, work: str, depth: int = 1) -> tuple[EngineTool, ...]:
@@ -141,7 +143,7 @@ class DelegationTools:
         """The work of an approved request. It stands under the gates and limits of the task that it is part of."""
         member = self._services.team.get_member(request.agent_role)
         agent = member.agent
-        name = self._make_name(delegator, member.declared_role)
+        name = self._make_name(delegator, member.declared_role, request.task_description)
         return DelegatedTask(
             name=name,
             member=member,
@@ -156,9 +158,13 @@ class DelegationTools:
             mends_calls=self._gates.may_mend_calls(node),
         )
 
-    def _make_name(self, delegator: Delegator, role: str) -> str:
-        """A name for work, which no task of the plan and no other work has."""
-        stem = f"{delegator.work_prefix}{make_role_slug(role)}"
+    def _make_name(self, delegator: Delegator, role: str, text: str) -> str:
+        """A name for work, which no other work has: that of the written task that a manager's text tells of, if any."""
+        told = find_told(text, self._written) if delegator.depth == 1 else []
+        stem = told[0].name if told else f"{delegator.work_prefix}{make_role_slug(role)}"
+        if told and not self._numbers[stem]:
+            self._numbers[stem] = 1
+            return stem
         while True:
             self._numbers[stem] += 1
             name = f"{stem}_{self._numbers[stem]}"

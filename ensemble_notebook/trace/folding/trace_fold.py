@@ -26,12 +26,12 @@ from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics, Sums
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, PlannedTask
+from ensemble_notebook.domain.planning.managed_work import cut_words, find_title, find_told, title_written
 from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog, to_requested_call
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
 from ensemble_notebook.trace.folding.score_fold import ScoreFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
-from ensemble_notebook.trace.spans.managed_work import cut_words, find_title, find_told, title_written
 from ensemble_notebook.trace.spans.shared_words import DONE_AGAIN, describe_return
 from ensemble_notebook.trace.spans.span import ActiveInterval, Message, PhaseReturn, Role, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind

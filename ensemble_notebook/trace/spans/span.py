@@ -14,9 +14,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
+from ensemble_notebook.domain.planning.managed_work import find_told, title_written
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import SuggestsNames
-from ensemble_notebook.trace.spans.managed_work import find_told, title_written
 from ensemble_notebook.trace.spans.shared_words import (
     ANSWERS,
     DONE_AGAIN,

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.planning.graph_layout import Layout
+from ensemble_notebook.domain.planning.managed_work import find_told
 from ensemble_notebook.domain.planning.shown_graph import (
     MOST_NODES,
     EdgeKind,
@@ -28,7 +29,6 @@ from ensemble_notebook.domain.planning.shown_graph import (
 )
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.managed_work import find_told
 from ensemble_notebook.trace.spans.span import Round, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import Table
