@@ -8,22 +8,14 @@ import inspect
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from queue import SimpleQueue
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.run_context import give_context
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
+from ensemble_notebook.engine.task_timer import TaskTimer
 from ensemble_notebook.errors import summarize_error
 
 T = TypeVar("T")
-
-
-class CallTimer(Protocol):
-    """Hears when a call was at work on its thread, by its own clock, which any thread may read."""
-
-    @property
-    def clock(self) -> Callable[[], float]: ...
-
-    def add_work(self, from_s: float, to_s: float) -> None: ...
 
 
 class FunctionCaller:
@@ -37,7 +29,7 @@ class FunctionCaller:
         label: str,
         function: Callable[..., Any],
         *args: Any,
-        timer: CallTimer | None = None,
+        timer: TaskTimer | None = None,
         on_left: Callable[[ThreadCall], object] | None = None,
     ) -> Coroutine[Any, Any, Any]:
         """The result of ``function(*args)``, awaited if it is awaitable; with the `RunContext` if it asks for it.
@@ -73,7 +65,7 @@ class FunctionCaller:
         label: str,
         function: Callable[..., Any],
         args: tuple[Any, ...],
-        timer: CallTimer | None,
+        timer: TaskTimer | None,
         on_left: Callable[[ThreadCall], object] | None,
     ) -> Any:
         if self._threads is None:
@@ -133,7 +125,7 @@ def _join(items: list[Any]) -> Any:
 
 
 async def _call_timed(
-    threads: ThreadPool, label: str, function: Callable[..., Any], args: tuple[Any, ...], timer: CallTimer
+    threads: ThreadPool, label: str, function: Callable[..., Any], args: tuple[Any, ...], timer: TaskTimer
 ) -> Any:
     clock = timer.clock
     began_s: float | None = None

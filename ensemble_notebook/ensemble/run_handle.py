@@ -19,13 +19,14 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.domain.wording import pluralize
-from ensemble_notebook.engine.events.event_stream import DRAIN_LIMIT_S, Clock, EventStream, ListenerDelivery, Sink
+from ensemble_notebook.engine.events.event_stream import Clock, EventStream, Sink
+from ensemble_notebook.engine.events.listeners import DRAIN_LIMIT_S, ListenerDelivery
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
 from ensemble_notebook.engine.events.run_log import RunLogger
 from ensemble_notebook.engine.function_caller import FunctionCaller
-from ensemble_notebook.engine.limits.parent_run import find_parent_run, make_context_of_nobody
 from ensemble_notebook.engine.loop_thread import LoopThread, loop_thread, replace_loop_thread
 from ensemble_notebook.engine.run.driver import Driver
+from ensemble_notebook.engine.run_services import find_parent_run, make_context_of_nobody
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.ensemble.earlier_runs.remembering import (
     begin_remembering,

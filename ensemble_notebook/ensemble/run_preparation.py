@@ -43,8 +43,8 @@ from ensemble_notebook.domain.planning.team import (
 from ensemble_notebook.domain.planning.versions import Versions, make_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.text_filter import TextFilter
-from ensemble_notebook.engine.events.event_stream import wants_tokens
-from ensemble_notebook.engine.limits.parent_run import ParentRun, find_parent_run
+from ensemble_notebook.engine.events.listeners import wants_tokens
+from ensemble_notebook.engine.run_services import ParentRun, find_parent_run
 from ensemble_notebook.engine.run_spec import RunSpec, find_inner_revision
 from ensemble_notebook.ensemble.earlier_runs.reuse import (
     explain_no_reuse,

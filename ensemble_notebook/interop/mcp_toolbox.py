@@ -23,13 +23,7 @@ from typing import Any, Final, TextIO
 from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.domain.definitions.tool import Ask, SourcedTool, ToolResult, ToolSource
 from ensemble_notebook.domain.outputs.secrets import MASK, is_secret_name, mask, protect, protect_named
-from ensemble_notebook.errors import (
-    EnsembleError,
-    MissingPackageError,
-    ValidationError,
-    did_you_mean,
-    summarize_error,
-)
+from ensemble_notebook.errors import EnsembleError, MissingPackageError, ValidationError, did_you_mean, summarize_error
 from ensemble_notebook.interop.mcp_process import END_LIMIT_S, ServerProcess, quote_line
 
 LONGEST_RESULT: Final = 100_000

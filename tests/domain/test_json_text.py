@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ensemble_notebook.domain.value_text import DEEPEST, read_json
-from ensemble_notebook.engine.agent.toolbox import fit_arguments
+from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
 from ensemble_notebook.models.openai.reply_body import mark_malformed_arguments
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.engine.agent.toolbox import fit_arguments
+from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
 
 NOTHING = {"type": "object", "properties": {}}
 

@@ -15,13 +15,8 @@ from typing import Any
 import pytest
 
 from ensemble_notebook.domain.events import Event, Noted, Warned
-from ensemble_notebook.engine.events.event_stream import (
-    EventStream,
-    ListenerDelivery,
-    SpanEmitter,
-    SystemClock,
-    wants_tokens,
-)
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter, SystemClock
+from ensemble_notebook.engine.events.listeners import ListenerDelivery, wants_tokens
 
 ASKER = contextvars.ContextVar("ASKER", default="nobody")
 

@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskSkipped
-from ensemble_notebook.engine.events.task_timer import TaskTimer
+from ensemble_notebook.engine.task_timer import TaskTimer
 from ensemble_notebook.models.langchain.scripted_model import Fail, Reply, ScriptedChatModel, ToolUse
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.codec.records import read_value

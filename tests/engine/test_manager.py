@@ -411,7 +411,7 @@ def test_every_pair_of_calls_to_three_workers_after_a_full_stage_keeps_the_const
 def test_a_keeper_that_forgets_failed_workers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check itself is checked: with a fault in the engine, it fails."""
     monkeypatch.setattr(
-        "ensemble_notebook.engine.delegation.manager.ConstraintTracker.note_approved",
+        "ensemble_notebook.engine.manager.ConstraintTracker.note_approved",
         lambda self, role: None,
     )
     with pytest.raises(AssertionError, match="was let through against"):

@@ -19,7 +19,8 @@ from ensemble_notebook.domain.definitions.tool import SourcedTool, TaskInput, To
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolLeftRunning
-from ensemble_notebook.engine.agent.toolbox import Toolbox, to_handler_function, to_text
+from ensemble_notebook.engine.agent.langchain_tools import to_text
+from ensemble_notebook.engine.agent.toolbox import Toolbox, to_handler_function
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter, SystemClock
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.errors import ToolExecutionError, ValidationError

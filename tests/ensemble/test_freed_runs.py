@@ -15,8 +15,8 @@ import pytest
 from ensemble_notebook import Agent, Ensemble, MapResult, Phase, Task, TaskInput
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.engine.events.event_stream import SystemClock
-from ensemble_notebook.engine.limits.parent_run import ParentRun, find_parent_run
 from ensemble_notebook.engine.run.driver import Driver
+from ensemble_notebook.engine.run_services import ParentRun, find_parent_run
 from ensemble_notebook.engine.scheduler import Scheduler
 from ensemble_notebook.engine.task.task_runner import TaskRunner
 from tests.conformance.scene import scripted

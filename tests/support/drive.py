@@ -18,9 +18,9 @@ from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.engine.events.event_stream import Clock, EventStream, Sink, SystemClock
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
-from ensemble_notebook.engine.limits.parent_run import find_parent_run
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run.run_result import RunResult
+from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 

@@ -19,11 +19,9 @@ from ensemble_notebook.domain.outputs.conversation import (
     shorten_history,
 )
 from ensemble_notebook.domain.seams.chat_port import ChatPort
-from ensemble_notebook.engine.agent.agent_loop import AgentLoop
-from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
+from ensemble_notebook.engine.agent.agent_loop import AgentLoop, AgentRequest, WorkResult
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
-from ensemble_notebook.engine.agent.prepared_models import PreparedModels
-from ensemble_notebook.engine.agent.prepared_tools import PreparedTools
+from ensemble_notebook.engine.agent.preparation import PreparedModels, PreparedTools
 from ensemble_notebook.engine.agent.prompts import (
     NO_TEXTS,
     ONLY_REASONING,

@@ -5,22 +5,18 @@ Knows no listener in particular and nothing about what events mean.
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import functools
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.events import Event, Warned
+from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.text_filter import TextFilter
-from ensemble_notebook.engine.events.task_timer import GroupTimer, TaskTimer
+from ensemble_notebook.engine.task_timer import GroupTimer, TaskTimer
 from ensemble_notebook.errors import mask_error
 
 Sink = Callable[[Event], None]
@@ -64,6 +60,11 @@ class EventStream:
     def open_startups(self) -> OpenStartups:
         """What the runs inside this one wait for to be made ready; most runs have none inside."""
         return OpenStartups()
+
+    @functools.cached_property
+    def told(self) -> set[object]:
+        """What `SpanEmitter.emit_once` has told in this run; most runs tell nothing so."""
+        return set()
 
     def find_declared_role(self, role: str) -> str | None:
         """What a role was before its variables were filled; None where texts are kept, since nobody has to know."""
@@ -165,6 +166,12 @@ class SpanEmitter:
         """Write an event that belongs to this span."""
         self.stream.emit(kind, self, fields)
 
+    def emit_once(self, key: object, kind: type[Event], /, **fields: Any) -> None:
+        """The same, unless this run has told of it before; `key` says of what."""
+        if key not in self.stream.told:
+            self.stream.told.add(key)
+            self.emit(kind, **fields)
+
     def child(self) -> SpanEmitter:
         """A new span inside this one, of the same task and phase."""
         span_id = self.stream.new_span_id()
@@ -178,11 +185,11 @@ class SpanEmitter:
         return SpanEmitter(self.stream, self.stream.new_span_id(), self.span_id, name, phase, depends_on, timer)
 
 
-# --- Where the engine reads the time. Waiting is asyncio's; a test's virtual loop and this clock agree ----------------
-
-
 class Clock(Protocol):
-    """Two clocks: one for anchors, one for durations (T4)."""
+    """Where the engine reads the time: one clock for anchors, one for durations (T4).
+
+    Waiting is asyncio's; the virtual loop of a test and its clock agree.
+    """
 
     def now(self) -> datetime:
         """UTC."""
@@ -200,9 +207,6 @@ class SystemClock:
 
     # Read several times for each event: the function itself, not one around it.
     monotonic = staticmethod(time.monotonic)
-
-
-# --- The startups that runs inside a run wait for: one that several of them wait for is told once in it ---------------
 
 
 STARTUP: Final = "startup"  # the cause of such a wait
@@ -224,7 +228,10 @@ class OpenStartup:
 
 
 class OpenStartups:
-    """Those that go on inside one run, by what is made ready. Belongs to the loop of that run."""
+    """The startups that the runs inside one run wait for, by what is made ready: each is told once in it.
+
+    Belongs to the loop of that run.
+    """
 
     def __init__(self) -> None:
         self._by_subject: dict[str, OpenStartup] = {}
@@ -251,111 +258,3 @@ class OpenStartups:
         subject, startup = next(each for each in self._by_subject.items() if span_id in each[1].waiting)
         startup.waiting.discard(span_id)
         return None if startup.waiting else self._by_subject.pop(subject)
-
-
-class BrokenCallables:
-    """The callables of one run that did something wrong by now.
-
-    What the fault leads to (a refusal, a failed task, an answer without memory) is decided where it happens. This is
-    for the person, who would otherwise see the effect and look for its cause in the agents.
-    """
-
-    def __init__(self) -> None:
-        self._warned: set[object] = set()
-
-    def warn_once(self, key: object, message: str, span: SpanEmitter) -> None:
-        """Warn, unless this run has warned of the same callable before.
-
-        Args:
-            key: tells callables apart; hashable.
-            message: names the callable and says what is wrong with it, and what it should do.
-            span: where it happened.
-        """
-        if key not in self._warned:
-            self._warned.add(key)
-            span.emit(Warned, message=message)
-
-
-# --- Brings events to listeners, each from its own queue and thread: a slow or broken one does no harm ----------------
-#
-# See docs/contract/engine.md#events.
-
-
-DRAIN_LIMIT_S: Final = 5.0
-
-logger = logging.getLogger(__name__)
-
-
-def wants_tokens(listeners: Sequence[Any], *, default: bool = False) -> bool:
-    """True when some listener asks for replies to be streamed (E17); `default` is what one means that says nothing."""
-    return any(getattr(listener, "wants_tokens", default) for listener in listeners)
-
-
-class ListenerDelivery:
-    """The queues of all listeners of one run. Listeners see the caller's context variables.
-
-    A listener with `event_types` hears of these alone. One with `rest_s` has a rest of so many seconds whenever it has
-    heard everything, unless the run ends: events that come singly wake its thread less often, which costs the run time.
-
-    Args:
-        hold: called on each listener's thread before it hears of an event; returns once it may.
-    """
-
-    def __init__(self, listeners: Sequence[Any], hold: Callable[[Event], object] | None = None) -> None:
-        self._mailboxes = [_Mailbox(listener, hold) for listener in listeners]
-
-    def put(self, event: Event) -> None:
-        """Hand an event to every listener; returns at once."""
-        for mailbox in self._mailboxes:
-            if mailbox.event_types is None or isinstance(event, mailbox.event_types):
-                mailbox.queue.put(event)
-
-    async def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
-        """Wait until every listener has seen everything, but no longer than `limit_s` seconds in all."""
-        ends = [mailbox.close() for mailbox in self._mailboxes]
-        if not ends:
-            return
-        _, late = await asyncio.wait(ends, timeout=limit_s)
-        for mailbox, end in zip(self._mailboxes, ends, strict=True):
-            if end in late and limit_s > 0:
-                logger.warning("Listener %s is still busy after %g s; not waiting for it.", mailbox.label, limit_s)
-
-
-class _Mailbox:
-    def __init__(self, listener: Any, hold: Callable[[Event], object] | None) -> None:
-        self._hold = hold
-        self.label = getattr(listener, "__name__", type(listener).__name__)
-        self.event_types: tuple[type[Event], ...] | None = getattr(listener, "event_types", None)
-        self.queue: SimpleQueue[Event | None] = SimpleQueue()
-        self._rest_s: float | None = getattr(listener, "rest_s", None)
-        self._is_closing = threading.Event()
-        self._call: Callable[[Event], Any] = getattr(listener, "on_event", None) or listener
-        self._loop = asyncio.get_running_loop()
-        self._end: asyncio.Future[None] = self._loop.create_future()
-        context = contextvars.copy_context()
-        threading.Thread(target=context.run, args=(self._work,), name=f"ensemble-{self.label}", daemon=True).start()
-
-    def close(self) -> asyncio.Future[None]:
-        """Ask for the end of the queue; the future is done when it is reached."""
-        self.queue.put(None)
-        self._is_closing.set()
-        return self._end
-
-    def _work(self) -> None:
-        while (event := self.queue.get()) is not None:
-            if self._hold is not None:
-                self._hold(event)
-            try:
-                self._call(event)
-            except BaseException:  # even SystemExit must not keep this listener from its next events
-                logger.exception("Listener %s failed on %s.", self.label, type(event).__name__)
-            if self._rest_s is not None and self.queue.empty():
-                self._is_closing.wait(self._rest_s)
-        try:
-            self._loop.call_soon_threadsafe(self._settle)
-        except RuntimeError:
-            return  # The loop is closed: nobody waits for this listener any more.
-
-    def _settle(self) -> None:
-        if not self._end.done():
-            self._end.set_result(None)

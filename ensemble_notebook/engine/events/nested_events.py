@@ -25,8 +25,8 @@ from ensemble_notebook.domain.events import (
     Warned,
 )
 from ensemble_notebook.engine.events.event_stream import STARTUP, EventStream, SpanEmitter
-from ensemble_notebook.engine.events.task_timer import GroupTimer, TimedAround
 from ensemble_notebook.engine.loop_thread import call_on_loop
+from ensemble_notebook.engine.task_timer import GroupTimer, TimedAround
 
 _KEPT_INSIDE: Final = (PlanMade, Noted, Warned, BudgetWarning)
 _STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}

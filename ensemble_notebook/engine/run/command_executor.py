@@ -6,26 +6,27 @@ Knows nothing of how a run as a whole begins and ends; see `driver`.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, OnExhausted
-from ensemble_notebook.domain.definitions.output_type import read_field
 from ensemble_notebook.domain.definitions.review import ReviewDecision, Verdict
 from ensemble_notebook.domain.definitions.run_context import set_context
 from ensemble_notebook.domain.events import PhaseEnded, PhaseRetried, PhaseSkipped, PhaseStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import describe_conditions
-from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
+from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.events.nested_events import CallingSpan
 from ensemble_notebook.engine.function_caller import FunctionCaller
-from ensemble_notebook.engine.run.node_tasks import Node, NodeTasks
+from ensemble_notebook.engine.loop_thread import call_on_loop
+from ensemble_notebook.engine.run.conditions import ConditionEvaluator
 from ensemble_notebook.engine.run.phase_review import NO_REASON, PhaseReviewer
 from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
 from ensemble_notebook.engine.run.task_resolver import TaskResolver
+from ensemble_notebook.engine.run_services import ParentRun
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.scheduler_messages import (
     CancelReview,
@@ -61,6 +62,10 @@ from ensemble_notebook.engine.task_lifecycle import (
     stop_timer,
 )
 from ensemble_notebook.errors import BudgetExceededError, EnsembleError, ReviewRejectedError, summarize_error
+
+Node: TypeAlias = TaskNode | PhaseNode
+Work = Callable[[Any], Coroutine[Any, Any, Any]]
+Settle = Callable[[Any, Any, "BaseException | None"], None]
 
 
 class CommandExecutor:
@@ -347,97 +352,86 @@ class CommandExecutor:
                 self._advance(TaskEndedWithoutOutput(node.index))
 
 
-# Knows nothing of what follows from it: which tasks and phases run is the scheduler's business.
+class NodeTasks:
+    """At most one asyncio task works on each node at a time.
 
+    Args:
+        act: calls a function that moves the run on, and ends the run where that fails.
+        run: that the work is part of.
+    """
 
-class ConditionEvaluator:
-    """All conditions of one run, and what is known of them so far."""
+    def __init__(self, act: Callable[..., None], run: ParentRun) -> None:
+        self._act = act
+        self._run = run
+        self._context: contextvars.Context | None = None
+        self._working: dict[Node, _NodeTask] = {}
 
-    def __init__(self, graph: Graph, caller: FunctionCaller) -> None:
-        self._graph = graph
-        self._caller = caller
-        self._by_source: dict[int, list[ConditionNode]] = {}
-        for node in graph.conditions:
-            self._by_source.setdefault(node.source, []).append(node)
-        self._held: set[int] = set()
-        self._faults: dict[int, Exception] = {}
+    def start(self, node: Node, work: Work, settle: Settle) -> None:
+        """Let ``work(node)`` be done, on the next turn of the loop.
 
-    def has_conditions(self, source: int) -> bool:
-        """Whether there is any condition on a task."""
-        return source in self._by_source
-
-    async def evaluate(self, source: int, output: TaskOutput, span: SpanEmitter) -> frozenset[int]:
-        """Numbers of the conditions on a task for which its output is as wanted; replaces what was known of them.
-
-        A default is, where no other condition on the task is. One whose predicate raises can't be decided: it counts
-        as held, so that what it guards is neither silently skipped nor silently run; see `find_fault`.
-
-        Args:
-            source: number of the task.
-            output: what it left.
-            span: of the task; runs that a predicate begins are inside it.
+        ``settle(node, result, error)`` is called when it is over: with what it gave and None, or with None and what it
+        raised, its cancellation among that.
         """
-        siblings = self._by_source[source]
-        for node in siblings:
-            self._held.discard(node.index)
-            self._faults.pop(node.index, None)
-        with CallingSpan(span):
-            for node in siblings:
-                await self._test(node, output)
-        decided = {node.index for node in siblings if node.index in self._held or node.index in self._faults}
-        if not decided:
-            decided = {node.index for node in siblings if node.condition.default}
-            self._held |= decided
-        return frozenset(decided)
+        # Made once, since a copy of it costs a tenth; and not before the run begins, which sets variables (E68).
+        if self._context is None:
+            self._context = self._run.make_context()
+        self._working[node] = _NodeTask(self, node, work, settle, self._context.copy())
 
-    def find_broken(self, source: int) -> frozenset[int]:
-        """Numbers of the conditions on a task that can't be decided, since their test broke."""
-        return frozenset(node.index for node in self._by_source[source] if node.index in self._faults)
+    def cancel(self, node: Node) -> None:
+        """Ask the work on a node to end; from any thread."""
+        self._working[node].cancel()
 
-    def find_fault(self, numbers: Iterable[int]) -> EnsembleError | None:
-        """Why it can't be told whether one of these conditions holds; None where one does, or it can."""
-        if not self._faults:
-            return None
-        faulty = [number for number in numbers if number in self._faults]
-        if not faulty or any(number in self._held for number in numbers):
-            return None
-        node, cause = self._graph.conditions[faulty[0]], self._faults[faulty[0]]
-        name = self._graph.tasks[node.source].name
-        error = EnsembleError(f"The condition on {name!r} ({node.condition.test}) broke: {summarize_error(cause)}")
-        error.__cause__ = cause
-        return error
+    def cancel_all(self) -> None:
+        """Ask all work to end."""
+        for node_task in self._working.values():
+            node_task.cancel()
 
-    async def _test(self, node: ConditionNode, output: TaskOutput) -> None:
-        condition = node.condition
-        try:
-            test: Callable[..., Any] = condition.is_met_by
-            value: Any = output.raw
-            if condition.predicate is not None:
-                test, value = condition.predicate, output
-            elif condition.field is not None:
-                test, value = condition.is_met_by_value, self._read_field(node, condition.field, output)
-            # A search may take its time, too (E67): the loop is for others meanwhile.
-            is_slow = condition.predicate is not None or condition.matches is not None
-            is_met = bool(
-                await self._caller.call(f"condition on {output.name}", test, value) if is_slow else test(value)
-            )
-        except Exception as error:  # noqa: BLE001 - it is the user's own function
-            self._faults[node.index] = error
-        else:
-            if is_met:
-                self._held.add(node.index)
+    def detach(self) -> list[Node]:
+        """Forget the work that still goes on, so that nobody is told of its end; gives the nodes that it was for."""
+        nodes = list(self._working)
+        self._working.clear()
+        return nodes
 
-    def _read_field(self, node: ConditionNode, path: str, output: TaskOutput) -> Any:
-        """The value at a path of a typed output; None where its output type lets it be missing.
+    def end(self, node_task: _NodeTask, settle: Settle, result: Any, error: BaseException | None) -> bool:
+        """Tell how the work on a node ended; False where it is forgotten, or not known yet."""
+        node = node_task.node
+        if self._working.get(node) is not node_task:
+            return False
+        del self._working[node]
+        self._act(settle, node, result, error)
+        return True
 
-        Raises:
-            EnsembleError: there is no such value, and no output type that would say why.
-        """
-        try:
-            return read_field(output.parsed_output, path)
-        except LookupError as error:
-            if self._graph.tasks[node.source].task.output_type is not None:
-                return None
-            raise EnsembleError(
-                f"{error} Give the task an output_type, and the condition is checked before a run."
-            ) from None
+
+class _NodeTask:
+    """The asyncio task that works on one node, and its callback."""
+
+    __slots__ = ("_node_tasks", "_settle", "_task", "_work", "node")
+
+    def __init__(
+        self, node_tasks: NodeTasks, node: Node, work: Work, settle: Settle, context: contextvars.Context
+    ) -> None:
+        self.node = node
+        self._node_tasks = node_tasks
+        self._work = work
+        self._settle = settle
+        self._task = asyncio.get_running_loop().create_task(self._do(), context=context)
+        # For all other ends than a result: a task that is cancelled before its first step runs no code of its own.
+        self._task.add_done_callback(self, context=context)
+
+    def cancel(self) -> None:
+        """Ask it to end; from any thread."""
+        call_on_loop(self._task.get_loop(), self._task.cancel)
+
+    async def _do(self) -> Any:
+        """Do the work, and tell of its result at once: what follows need not wait for another turn of the loop."""
+        result = await self._work(self.node)
+        if self._node_tasks.end(self, self._settle, result, None):
+            self._task.remove_done_callback(self)
+        return result
+
+    def __call__(self, task: asyncio.Task[Any]) -> None:
+        """The asyncio task has ended, and nobody knows."""
+        # Looked at in any case: asyncio prints errors that nobody has looked at.
+        error: BaseException | None = asyncio.CancelledError() if task.cancelled() else task.exception()
+        del self._task  # it keeps the traceback of its error, which has a frame of ours: a ring
+        self._node_tasks.end(self, self._settle, task.result() if error is None else None, error)

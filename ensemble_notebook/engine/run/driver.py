@@ -10,15 +10,13 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
-from ensemble_notebook.engine.agent.prepared_tools import CLOSING_LIMIT_S
+from ensemble_notebook.engine.agent.preparation import CLOSING_LIMIT_S
 from ensemble_notebook.engine.events.event_stream import Clock, EventStream
-from ensemble_notebook.engine.events.task_timer import TimedAround
 from ensemble_notebook.engine.function_caller import FunctionCaller
-from ensemble_notebook.engine.limits.parent_run import ParentRun
 from ensemble_notebook.engine.loop_thread import call_on_loop
-from ensemble_notebook.engine.run.command_executor import CommandExecutor
-from ensemble_notebook.engine.run.node_tasks import NodeTasks
+from ensemble_notebook.engine.run.command_executor import CommandExecutor, NodeTasks
 from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
+from ensemble_notebook.engine.run_services import ParentRun
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.scheduler import Scheduler
 from ensemble_notebook.engine.scheduler_messages import (
@@ -30,6 +28,7 @@ from ensemble_notebook.engine.scheduler_messages import (
 )
 from ensemble_notebook.engine.task.for_each import ItemPlaces
 from ensemble_notebook.engine.task.task_runner import TaskRunner
+from ensemble_notebook.engine.task_timer import TimedAround
 
 CANCELLATION_LIMIT_S: Final = 0.5
 

@@ -13,8 +13,8 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskO
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.value_text import mend_text, write_whole
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.events.task_timer import GroupTimer, TimedAround
 from ensemble_notebook.engine.run_spec import RunSpec
+from ensemble_notebook.engine.task_timer import GroupTimer, TimedAround
 from ensemble_notebook.errors import BudgetExceededError
 
 _STATUS: Final = {

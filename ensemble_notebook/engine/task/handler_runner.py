@@ -14,14 +14,15 @@ from ensemble_notebook.domain.definitions.tool import TaskInput, ToolResult
 from ensemble_notebook.domain.events import TaskInputPrepared, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.value_text import is_table
-from ensemble_notebook.engine.agent.agent_request import WorkResult
+from ensemble_notebook.engine.agent.agent_loop import WorkResult
+from ensemble_notebook.engine.agent.langchain_tools import to_text
 from ensemble_notebook.engine.agent.llm_call import compute_backoff
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.agent.toolbox import to_handler_function, to_text
+from ensemble_notebook.engine.agent.toolbox import to_handler_function
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan
 from ensemble_notebook.engine.function_caller import FunctionCaller
-from ensemble_notebook.engine.limits.parent_run import find_parent_run
+from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.engine.run_spec import InnerRevision, ResolvedTask, Revision, hand_down
 from ensemble_notebook.engine.task.task_work import TaskWork
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned

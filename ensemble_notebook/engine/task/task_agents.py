@@ -11,10 +11,9 @@ from ensemble_notebook.domain.definitions.amounts import read_history
 from ensemble_notebook.domain.events import TaskInputPrepared, Warned
 from ensemble_notebook.domain.outputs.conversation import Messages, ShortenedHistory, guess_tokens, make_conversation
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
-from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
+from ensemble_notebook.engine.agent.agent_loop import AgentRequest, WorkResult
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
-from ensemble_notebook.engine.agent.prepared_models import PreparedModels
-from ensemble_notebook.engine.agent.prepared_tools import PreparedTools
+from ensemble_notebook.engine.agent.preparation import PreparedModels, PreparedTools
 from ensemble_notebook.engine.agent.prompts import (
     MemoryEntries,
     Texts,
@@ -25,7 +24,7 @@ from ensemble_notebook.engine.agent.prompts import (
     write_task_sections,
 )
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.events.event_stream import BrokenCallables, Clock, SpanEmitter
+from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.engine.run_spec import ResolvedTask, RunSpec
@@ -33,8 +32,8 @@ from ensemble_notebook.engine.task.task_work import TaskWork
 from ensemble_notebook.engine.task_gates import TaskGates
 
 if TYPE_CHECKING:
-    from ensemble_notebook.engine.delegation.delegation_tools import DelegationTools
-    from ensemble_notebook.engine.delegation.manager import Manager
+    from ensemble_notebook.engine.delegation import DelegationTools
+    from ensemble_notebook.engine.manager import Manager
 
 
 class TaskAgents:
@@ -50,7 +49,6 @@ class TaskAgents:
         draw: gives a random number from 0 to 1, for the waits between requests.
         run: the span of the run.
         gates: approve tool calls.
-        broken_callables: of the run.
 
     Attributes:
         manager: of a hierarchical run; else None.
@@ -67,7 +65,6 @@ class TaskAgents:
         draw: Callable[[], float],
         run: SpanEmitter,
         gates: TaskGates,
-        broken_callables: BrokenCallables,
         tools: PreparedTools,
     ) -> None:
         self._models = PreparedModels(source, run)
@@ -84,12 +81,11 @@ class TaskAgents:
         delegation_tools: DelegationTools | None = None
         self.manager: Manager | None = None
         if spec.graph.team:  # somebody delegates; most runs never load that room
-            from ensemble_notebook.engine.delegation.delegation_tools import DelegationTools
-            from ensemble_notebook.engine.delegation.manager import Manager
-            from ensemble_notebook.engine.delegation.team_members import TeamMembers
+            from ensemble_notebook.engine.delegation import DelegationTools, TeamMembers
+            from ensemble_notebook.engine.manager import Manager
 
             team = TeamMembers(spec.graph.team)
-            delegation_tools = DelegationTools(spec, team, self._runner, gates, caller, clock, broken_callables)
+            delegation_tools = DelegationTools(spec, team, self._runner, gates, caller, clock)
             self.manager = Manager(spec, team) if spec.graph.managed else None
         self._requests = TaskRequestBuilder(spec, inputs, gates, delegation_tools, self.manager, caller)
 

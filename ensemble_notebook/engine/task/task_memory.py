@@ -11,7 +11,7 @@ from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore
 from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.agent.prompts import write_exchange
-from ensemble_notebook.engine.events.event_stream import BrokenCallables, SpanEmitter
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.errors import summarize_error
@@ -25,11 +25,9 @@ class TaskMemory:
     What a store gives is anybody's, too, so it is looked at before it is believed.
     """
 
-    def __init__(self, store: MemoryStore | None, caller: FunctionCaller, broken_callables: BrokenCallables) -> None:
+    def __init__(self, store: MemoryStore | None, caller: FunctionCaller) -> None:
         self._store = store
         self._caller = caller
-        self._broken_callables = broken_callables
-        self._has_warned = False
 
     async def read(
         self, scopes: Sequence[str], query: str, task: SpanEmitter, limit_s: float | None
@@ -67,13 +65,12 @@ class TaskMemory:
         A `VectorStoreMemory` that somebody has built is read-only on purpose; a vector store as it is may be not.
         """
         is_read_only = bool(getattr(self._store, "read_only", False))
-        if is_read_only and scopes and not self._has_warned and getattr(self._store, "is_wrapped", False):
-            self._has_warned = True
+        if is_read_only and scopes and getattr(self._store, "is_wrapped", False):
             message = (
                 f"What task {task.task!r} leaves for its memory is not stored: the vector store is only read. Where "
                 f"tasks may write into it, give memory=VectorStoreMemory(store, read_only=False)."
             )
-            task.emit(Warned, message=message)
+            task.emit_once("memory is only read", Warned, message=message)
         return is_read_only
 
     def _get_kind(self, name: str) -> str:
@@ -106,7 +103,7 @@ class TaskMemory:
             verb = "be read" if operation == "retrieve" else "be written"
             reason = f"no answer within {limit_s:g} s" if limit.expired() else summarize_error(error)
             message = f"The memory {name!r} could not {verb} for task {task.task!r}: {reason}"
-            self._broken_callables.warn_once((operation, name), message, task)
+            task.emit_once(("memory", operation, name), Warned, message=message)
             return ()
         span.emit(MemoryEnded, status=SpanStatus.OK, count=len(entries))
         return entries

@@ -22,25 +22,25 @@ from ensemble_notebook.domain.definitions.enums import ExitReason, ReviewTiming,
 from ensemble_notebook.domain.definitions.run_context import RunContext, set_context
 from ensemble_notebook.domain.definitions.task import GuardrailResult
 from ensemble_notebook.domain.definitions.tool import TaskInput
-from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted, ProgressReported, TaskFellBack
+from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted, ProgressReported, TaskFellBack, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ChatSource, set_asking_task
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.domain.value_text import to_plain
-from ensemble_notebook.engine.agent.agent_request import WorkResult
-from ensemble_notebook.engine.agent.prepared_tools import PreparedTools
+from ensemble_notebook.engine.agent.agent_loop import WorkResult
+from ensemble_notebook.engine.agent.preparation import PreparedTools
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.events.event_stream import BrokenCallables, Clock, SpanEmitter
+from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.budget_account import open_account
-from ensemble_notebook.engine.limits.parent_run import ParentRun
 from ensemble_notebook.engine.limits.request_limits import RequestLimits, SendGate
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.review_queue import ReviewQueue
+from ensemble_notebook.engine.run_services import ParentRun
 from ensemble_notebook.engine.run_spec import ResolvedTask, Revision, RunSpec
 from ensemble_notebook.engine.task.for_each import ForEachRunner, ItemPlaces
 from ensemble_notebook.engine.task.handler_runner import EnsembleRunner, run_handler, run_row
@@ -123,16 +123,12 @@ class TaskRunner:
     # What few runs need is made once it is: the rows of a map have thousands of runners.
 
     @cached_property
-    def _broken_callables(self) -> BrokenCallables:
-        return BrokenCallables()
-
-    @cached_property
     def _ensembles(self) -> EnsembleRunner:
         return EnsembleRunner(self._inputs, self._caller)
 
     @cached_property
     def _memory(self) -> TaskMemory:
-        return TaskMemory(self._spec.memory, self._caller, self._broken_callables)
+        return TaskMemory(self._spec.memory, self._caller)
 
     def stop_requests(self) -> None:
         """Let no agent send anything any more, whatever its tools do with their cancellation."""
@@ -209,7 +205,6 @@ class TaskRunner:
                 self._draw,
                 self._run_span,
                 self._gates,
-                self._broken_callables,
                 self._tools,
             )
         return self._agents
@@ -353,7 +348,7 @@ class TaskRunner:
     async def _run_guardrails(self, work: TaskWork, kind: GuardrailKind, subject: TaskInput | TaskOutput) -> None:
         task = work.node.task
         if guardrails := task.input_guardrails if kind == "input" else task.output_guardrails:
-            checks = run_guardrails(kind, guardrails, subject, self._caller, work.span, self._broken_callables)
+            checks = run_guardrails(kind, guardrails, subject, self._caller, work.span)
             await work.deadline.limit(checks, f"its {kind} guardrails")
 
     async def _ask_after(self, work: TaskWork, output: TaskOutput) -> tuple[TaskOutput, str | None]:
@@ -429,7 +424,6 @@ async def run_guardrails(
     subject: Any,
     caller: FunctionCaller,
     task: SpanEmitter,
-    broken_callables: BrokenCallables,
 ) -> None:
     """Ask the guardrails about the `TaskInput` or `TaskOutput` of a task, in order.
 
@@ -449,7 +443,7 @@ async def run_guardrails(
             objection = _read_objection(answer)
             if objection is not None and not isinstance(answer, bool | str | GuardrailResult):
                 message = f"Guardrail {name!r} is broken: {objection}. That counts as an objection."
-                broken_callables.warn_once(("guardrail", id(guardrail)), message, task)
+                task.emit_once(("guardrail", id(guardrail)), Warned, message=message)
         except asyncio.CancelledError:
             span.emit(GuardrailEnded, status=SpanStatus.CANCELLED)
             raise

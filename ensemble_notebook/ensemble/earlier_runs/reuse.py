@@ -30,7 +30,7 @@ from ensemble_notebook.domain.seams.kept_tasks import (
     Reads,
     TaskKey,
 )
-from ensemble_notebook.engine.limits.parent_run import ParentRun
+from ensemble_notebook.engine.run_services import ParentRun
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean, get_message
 from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment
 from ensemble_notebook.trace.folding.prices import TaskSpending

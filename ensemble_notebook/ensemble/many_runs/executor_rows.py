@@ -28,8 +28,8 @@ from ensemble_notebook.domain.planning.known_items import list_known_items
 from ensemble_notebook.engine.events.nested_events import CallingSpan, NestedEvents, find_calling_span
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
 from ensemble_notebook.engine.limits.budget_ledger import Reservation, ReservationState
-from ensemble_notebook.engine.limits.parent_run import find_parent_run
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
+from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.cost_estimation import estimate
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, leave_row

@@ -13,7 +13,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.events.nested_events import find_calling_span
-from ensemble_notebook.engine.limits.parent_run import find_parent_run
+from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.rows import Row

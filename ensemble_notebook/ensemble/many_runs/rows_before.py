@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
 from ensemble_notebook.domain.planning.map_design import SpentBefore
 from ensemble_notebook.domain.planning.row_pairs import KnownRows
-from ensemble_notebook.engine.limits.parent_run import find_parent_run
+from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.earlier_runs.resuming import (
     ResumedRows,
     ResumedRun,

@@ -23,7 +23,7 @@ from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
-from ensemble_notebook.engine.limits.parent_run import find_parent_run
+from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.earlier_runs.remembering import keep_scores
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.delegation import (
+    DELEGATE,
     DELEGATION_PARAMETERS,
     DelegationContext,
     DelegationPolicy,
@@ -24,6 +25,7 @@ from ensemble_notebook.domain.definitions.delegation import (
     DelegationRequest,
     DelegationResponse,
     PolicyVerdict,
+    normalize_role,
 )
 from ensemble_notebook.domain.definitions.enums import DelegationPriority, DelegationStatus, SpanStatus, ToolOutcome
 from ensemble_notebook.domain.definitions.limits import RateLimit
@@ -42,21 +44,129 @@ from ensemble_notebook.domain.planning.graph import TaskNode, TeamMember, make_r
 from ensemble_notebook.domain.planning.managed_work import find_told
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
 from ensemble_notebook.domain.value_text import describe_limited_table, read_json, write_value
-from ensemble_notebook.engine.agent.agent_loop import AgentLoop
-from ensemble_notebook.engine.agent.agent_request import AgentRequest, RepeatGate, ToolGate
+from ensemble_notebook.engine.agent.agent_loop import AgentLoop, AgentRequest, RepeatGate, ToolGate
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import OutputFormat, get_output_format
 from ensemble_notebook.engine.agent.toolbox import EngineTool
-from ensemble_notebook.engine.delegation.team_members import Delegator, PeerDelegator, TeamMembers, quote_roles
-from ensemble_notebook.engine.events.event_stream import BrokenCallables, Clock, SpanEmitter
+from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.task_gates import TaskGates
 from ensemble_notebook.engine.task_lifecycle import abandonment_in, run_unplanned_task
 from ensemble_notebook.errors import get_message, summarize_error
 
-# --- The tools by which agents delegate, and all that the delegations of one run share --------------------------------
+
+class TeamMembers:
+    """Members by role, in any case; of two with the same role, the first."""
+
+    def __init__(self, members: Sequence[TeamMember]) -> None:
+        self._members: dict[str, TeamMember] = {}
+        for member in members:
+            self._members.setdefault(normalize_role(member.agent.role), member)
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """All of them."""
+        return tuple(member.agent for member in self._members.values())
+
+    def list_roles(self, besides: str = "") -> tuple[str, ...]:
+        """Who is there besides the one of this role."""
+        return tuple(each.agent.role for role, each in self._members.items() if role != normalize_role(besides))
+
+    def spell_role(self, role: str) -> str:
+        """A role as its agent spells it; trimmed where there is no such agent."""
+        member = self._members.get(normalize_role(role))
+        return role.strip() if member is None else member.agent.role
+
+    def get_member(self, role: str) -> TeamMember:
+        """The member of a role.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self._members[normalize_role(role)]
+
+    def find_objection(self, role: str, asked_by: str = "") -> str | None:
+        """That there is nobody of this role, and who there is; None where there is somebody."""
+        if normalize_role(role) in self._members:
+            return None
+        return f"There is no agent {role!r}. Available: {quote_roles(self.list_roles(asked_by))}"
+
+
+def quote_roles(roles: Sequence[str]) -> str:
+    """Write roles into a sentence."""
+    return ", ".join(map(repr, roles)) or "nobody"
+
+
+class Delegator(Protocol):
+    """Who delegates.
+
+    Attributes:
+        role: its own.
+        tool: name of the tool by which it asks.
+        depth: of what it asks for, from 1.
+        work_prefix: begins the names of the work that it asks for.
+    """
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def tool(self) -> str: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def work_prefix(self) -> str: ...
+
+    def list_roles(self) -> tuple[str, ...]:
+        """The roles of those whom it can ask."""
+
+    def find_objection(self, role: str) -> str | None:
+        """Why it may not ask this one now; None where it may."""
+
+    def note_approved(self, role: str) -> None:
+        """It has asked this one, and the work begins."""
+
+    def note_refused(self, role: str, reason: str) -> None:
+        """What it asked of this one was refused, or has failed."""
+
+    def note_completed(self, output: TaskOutput) -> None:
+        """The work is done."""
+
+
+class PeerDelegator:
+    """An agent that may ask the others of its team."""
+
+    tool: Final = DELEGATE
+
+    def __init__(self, role: str, work: str, depth: int, max_depth: int, team: TeamMembers) -> None:
+        self.role = role
+        self.depth = depth
+        self.work_prefix = f"{work}."
+        self._max_depth = max_depth
+        self._team = team
+
+    def list_roles(self) -> tuple[str, ...]:
+        return self._team.list_roles(besides=self.role)
+
+    def find_objection(self, role: str) -> str | None:
+        if self.depth > self._max_depth:
+            return f"The delegation depth limit of {self._max_depth} is reached; do the work yourself"
+        if normalize_role(role) == normalize_role(self.role):
+            return f"Agent {self.role!r} can't delegate to itself. Available: {quote_roles(self.list_roles())}"
+        return self._team.find_objection(role, asked_by=self.role)
+
+    def note_approved(self, role: str) -> None:
+        """Nothing is counted."""
+
+    def note_refused(self, role: str, reason: str) -> None:
+        """Nothing is kept: nobody has to be asked."""
+
+    def note_completed(self, output: TaskOutput) -> None:
+        """Nothing is kept: it is part of the delegator's own work."""
 
 
 class DelegationTools:
@@ -70,7 +180,6 @@ class DelegationTools:
         gates: TaskGates,
         caller: FunctionCaller,
         clock: Clock,
-        broken_callables: BrokenCallables,
     ) -> None:
         self._services = DelegationServices(
             policies=spec.delegation_policies,
@@ -79,7 +188,6 @@ class DelegationTools:
             agent_runner=agent_runner,
             caller=caller,
             clock=clock,
-            broken_callables=broken_callables,
             admission=asyncio.Lock(),
         )
         self._gates = gates
@@ -207,7 +315,6 @@ class DelegationServices:
         agent_runner: does the work.
         caller: calls the policies.
         clock: tells durations.
-        broken_callables: of the run.
         admission: lets one request at a time be looked at, in the order in which they were made, so that what guards,
             constraints and policies count is what they see. The work itself goes on side by side.
     """
@@ -218,7 +325,6 @@ class DelegationServices:
     agent_runner: AgentRunner
     caller: FunctionCaller
     clock: Clock
-    broken_callables: BrokenCallables
     admission: asyncio.Lock
 
 
@@ -303,7 +409,7 @@ class DelegationCall:
         except DelegationRefused as refusal:
             if refusal.error is not None:
                 message = f"{refusal.reason}. What it was asked about is refused."
-                self._services.broken_callables.warn_once(("policy", id(policy)), message, self._span)
+                self._span.emit_once(("policy", id(policy)), Warned, message=message)
             raise
 
     def _check_request(self) -> None:

@@ -19,7 +19,7 @@ from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.engine.agent.prompts import write_system_prompt
-from ensemble_notebook.engine.delegation.team_members import TeamMembers, quote_roles
+from ensemble_notebook.engine.delegation import TeamMembers, quote_roles
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.errors import ConstraintViolationError

@@ -1,1 +1,0 @@
-"""Agents that hand work to agents: peers, the manager, its constraints and policies."""

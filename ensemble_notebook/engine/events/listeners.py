@@ -1,0 +1,95 @@
+"""Brings events to listeners, each from its own queue on its own thread: a slow or broken one does no harm.
+
+See docs/contract/engine.md#events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any, Final
+
+from ensemble_notebook.domain.events import Event
+
+DRAIN_LIMIT_S: Final = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+def wants_tokens(listeners: Sequence[Any], *, default: bool = False) -> bool:
+    """True when some listener asks for replies to be streamed (E17); `default` is what one means that says nothing."""
+    return any(getattr(listener, "wants_tokens", default) for listener in listeners)
+
+
+class ListenerDelivery:
+    """The queues of all listeners of one run. Listeners see the caller's context variables.
+
+    A listener with `event_types` hears of these alone. One with `rest_s` has a rest of so many seconds whenever it has
+    heard everything, unless the run ends: events that come singly wake its thread less often, which costs the run time.
+
+    Args:
+        hold: called on each listener's thread before it hears of an event; returns once it may.
+    """
+
+    def __init__(self, listeners: Sequence[Any], hold: Callable[[Event], object] | None = None) -> None:
+        self._mailboxes = [_Mailbox(listener, hold) for listener in listeners]
+
+    def put(self, event: Event) -> None:
+        """Hand an event to every listener; returns at once."""
+        for mailbox in self._mailboxes:
+            if mailbox.event_types is None or isinstance(event, mailbox.event_types):
+                mailbox.queue.put(event)
+
+    async def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
+        """Wait until every listener has seen everything, but no longer than `limit_s` seconds in all."""
+        ends = [mailbox.close() for mailbox in self._mailboxes]
+        if not ends:
+            return
+        _, late = await asyncio.wait(ends, timeout=limit_s)
+        for mailbox, end in zip(self._mailboxes, ends, strict=True):
+            if end in late and limit_s > 0:
+                logger.warning("Listener %s is still busy after %g s; not waiting for it.", mailbox.label, limit_s)
+
+
+class _Mailbox:
+    def __init__(self, listener: Any, hold: Callable[[Event], object] | None) -> None:
+        self._hold = hold
+        self.label = getattr(listener, "__name__", type(listener).__name__)
+        self.event_types: tuple[type[Event], ...] | None = getattr(listener, "event_types", None)
+        self.queue: SimpleQueue[Event | None] = SimpleQueue()
+        self._rest_s: float | None = getattr(listener, "rest_s", None)
+        self._is_closing = threading.Event()
+        self._call: Callable[[Event], Any] = getattr(listener, "on_event", None) or listener
+        self._loop = asyncio.get_running_loop()
+        self._end: asyncio.Future[None] = self._loop.create_future()
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(self._work,), name=f"ensemble-{self.label}", daemon=True).start()
+
+    def close(self) -> asyncio.Future[None]:
+        """Ask for the end of the queue; the future is done when it is reached."""
+        self.queue.put(None)
+        self._is_closing.set()
+        return self._end
+
+    def _work(self) -> None:
+        while (event := self.queue.get()) is not None:
+            if self._hold is not None:
+                self._hold(event)
+            try:
+                self._call(event)
+            except BaseException:  # even SystemExit must not keep this listener from its next events
+                logger.exception("Listener %s failed on %s.", self.label, type(event).__name__)
+            if self._rest_s is not None and self.queue.empty():
+                self._is_closing.wait(self._rest_s)
+        try:
+            self._loop.call_soon_threadsafe(self._settle)
+        except RuntimeError:
+            return  # The loop is closed: nobody waits for this listener any more.
+
+    def _settle(self) -> None:
+        if not self._end.done():
+            self._end.set_result(None)
