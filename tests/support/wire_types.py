@@ -119,6 +119,7 @@ def make_words() -> str:
         "ANSWERS: Words": words.ANSWERS,
         "NO_RETRY_LEFT": words.NO_RETRY_LEFT,
         "UNDECIDED": words.UNDECIDED,
+        "UNKNOWN_WORKER": words.UNKNOWN_WORKER,
         "FAULTS: Words": wording.FAULTS,
         "LONGEST_CAUSE": wording.LONGEST_CAUSE,
         "UNKNOWN": wording.UNKNOWN,

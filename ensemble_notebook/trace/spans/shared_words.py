@@ -80,6 +80,8 @@ DONE_AGAIN: Final = "done again"
 UNTIL_MET: Final = "until met"
 NO_ROUND_LEFT: Final = "kept: no round left"
 """Of the last round of such work: its condition holds, or it was kept all the same."""
+UNKNOWN_WORKER: Final = "who did it is unknown"
+"""Said of a written task that a manager saw to, where no text tells which worker did it."""
 ENDING_ANSWERS: Final = (Verdict.REJECT, Verdict.EXIT_EARLY)
 """What ends a phase, a task or the run by itself."""
 LONGEST_FEEDBACK: Final = 200

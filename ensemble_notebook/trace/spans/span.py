@@ -25,6 +25,7 @@ from ensemble_notebook.trace.spans.shared_words import (
     NO_ROUND_LEFT,
     OUTCOMES,
     STATUSES,
+    UNKNOWN_WORKER,
     UNTIL_MET,
 )
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -477,8 +478,6 @@ class Message(SuggestsNames):
 
 # --- What stands below a manager (W27) -----------------------------------------------------------------------------
 
-_UNKNOWN_WORKER: Final = "who did it is unknown"
-
 
 def _list_work(manager: Span) -> list[dict[str, Any]]:
     """What stands below a manager, in order: the written tasks by time, then what else was handed on, by worker.
@@ -512,7 +511,7 @@ def _list_work(manager: Span) -> list[dict[str, Any]]:
 def _list_written(task: PlannedTask, done: Sequence[Span], *, is_over: bool) -> list[dict[str, Any]]:
     title = title_written(task)
     if not done:
-        return [{"title": title, "note": _UNKNOWN_WORKER} if is_over else {"title": title}]
+        return [{"title": title, "note": UNKNOWN_WORKER} if is_over else {"title": title}]
     return [
         {"title": title, "span_id": each.worker.span_id, "agent": each.name} for each in done if each.worker is not None
     ]

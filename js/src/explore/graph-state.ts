@@ -2,7 +2,7 @@
 // an earlier time give the node as it was then.
 
 import type { Row, Status } from "../wire/rows";
-import { STATUS_NAMES } from "../wire/words";
+import { STATUS_NAMES, UNKNOWN_WORKER } from "../wire/words";
 import { causeOf, describeSkip, modelNameOf, nameOfState, stateOfMany } from "../wording/labels";
 import { formatCount, formatDuration, formatExactCount, formatGrowingDuration, formatMoney, pluralize } from "../wording/numbers";
 import type { Node } from "./graph-model";
@@ -37,7 +37,6 @@ export interface NodeState {
   readonly rounds: number;
 }
 
-const UNKNOWN_WORKER = "who did it is unknown";
 const FINAL = new Set<Status>(["ok", "error", "cancelled", "interrupted", "skipped"]);
 
 /** A row as it was in one of the goes at its work. */

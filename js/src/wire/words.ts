@@ -32,6 +32,7 @@ export const NO_RETRY_LEFT = "kept: no retry left";
 export const UNDECIDED = {
   on_timeout: "no answer", nobody_to_ask: "nobody to ask",
 };
+export const UNKNOWN_WORKER = "who did it is unknown";
 export const FAULTS: Words = {
   429: "too many requests", 5: "server error", 4: "refused",
 };
