@@ -50,7 +50,17 @@ def find_llm_fault(value: Any) -> str | None:
     if isinstance(value, str):
         return None if value.strip() else "must not be blank"
     if isinstance(value, Mapping):
-        return _find_mapping_fault(value)
+        if "model" not in value:
+            return "must name its model: {'model': ..., 'base_url': ..., 'api_key_env': ...}"
+        try:
+            find_rates(value, None)
+        except ValidationError as error:
+            return f"has a price that can't be meant: {error.problems[0].message.rstrip('.')}"
+        if (core := get_core_llm(value)) is value:
+            return None
+        if more := ", ".join(str(name) for name in value if name not in ("model", COST)):
+            return f"is a model object, which takes nothing but cost beside it: give {more} to the object itself"
+        return "must name its model" if isinstance(core, Mapping) else find_llm_fault(core)
     if callable(getattr(value, "ainvoke", None)) and not isinstance(value, type):
         return None
     return f"must be a LangChain chat model or a spec text such as 'local' or 'openai:NAME', got {type(value).__name__}"
@@ -76,20 +86,6 @@ def get_core_llm(llm: Any) -> Any:
     """The model object in a mapping, which has nothing but its price beside it; every other model as it is."""
     model = llm.get("model") if isinstance(llm, Mapping) else None
     return llm if model is None or isinstance(model, str) else model
-
-
-def _find_mapping_fault(llm: Mapping[str, Any]) -> str | None:
-    if "model" not in llm:
-        return "must name its model: {'model': ..., 'base_url': ..., 'api_key_env': ...}"
-    try:
-        find_rates(llm, None)
-    except ValidationError as error:
-        return f"has a price that can't be meant: {error.problems[0].message.rstrip('.')}"
-    if (core := get_core_llm(llm)) is llm:
-        return None
-    if more := [str(name) for name in llm if name not in ("model", COST)]:
-        return f"is a model object, which takes nothing but cost beside it: give {', '.join(more)} to the object itself"
-    return "must name its model" if isinstance(core, Mapping) else find_llm_fault(core)
 
 
 @definition
@@ -148,7 +144,10 @@ class Agent(Definition):
         """Check one agent by itself."""
         self._require_text("role")
         self._require_text("goal")
-        self._check_llm()
+        if self.llm is None:
+            raise self._refuse("llm", "Agent llm must not be None. Leave it out to use the ensemble's model.")
+        if self.llm is not INHERIT and (wrong := find_llm_fault(self.llm)):
+            raise self._refuse("llm", f"Agent llm {wrong}.")
         self._require_integer("max_iterations", least=1)
         normalize_tools(self)
         self._check_optional_text("background")
@@ -176,14 +175,6 @@ class Agent(Definition):
         if nearest is None and isinstance(llm, Mapping):
             nearest = llm.get(MAX_RETRY_WAIT)
         return USUAL_RETRY_WAIT_S if nearest is None else float(nearest)
-
-    def _check_llm(self) -> None:
-        if self.llm is INHERIT:
-            return
-        if self.llm is None:
-            raise self._refuse("llm", "Agent llm must not be None. Leave it out to use the ensemble's model.")
-        if wrong := find_llm_fault(self.llm):
-            raise self._refuse("llm", f"Agent llm {wrong}.")
 
 
 def normalize_tools(owner: Definition) -> None:

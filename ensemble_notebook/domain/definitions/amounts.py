@@ -7,6 +7,7 @@ share it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -38,6 +39,7 @@ _NUMBER: Final = r"(?P<digits>(?:0|[1-9]\d{0,14})(?:[_,]\d{3})*(?:\.\d{1,12})?)"
 _MONEY: Final = re.compile(rf"(?P<sign>[$€£])\s*{_NUMBER}|{_NUMBER.replace('digits', 'plain')}\s*(?P<code>[A-Z]{{3}})")
 _COUNT: Final = re.compile(rf"{_NUMBER}\s*(?P<factor>[kKM]?)\s*(?P<unit>[a-zA-Z]{{2,20}})")
 _SIGNS: Final = {"$": "USD", "€": "EUR", "£": "GBP"}
+_NO_SEPARATORS: Final = str.maketrans("", "", ",_")
 _FACTORS: Final = {"": 1, "k": 1000, "K": 1000, "M": 1_000_000}
 _COUNTED: Final = {
     **dict.fromkeys(("token", "tokens"), "max_tokens"),
@@ -97,27 +99,32 @@ def read_budget(text: str) -> dict[str, Any]:
     shown = _clean(text, _BUDGET_FORM)
     found: dict[str, Any] = {}
     for part in re.split(r"\s*,\s+|\s+and\s+", shown):
-        limit = _read_limit(part)
+        money, count = _MONEY.fullmatch(part), _COUNT.fullmatch(part)
+        if money is not None:
+            amount = (money["digits"] or money["plain"]).translate(_NO_SEPARATORS)
+            limit = {"max_cost": amount, CURRENCY: money["code"] or _SIGNS[money["sign"]]}
+        elif count is None:
+            raise AmountError(f"{part!r} is no limit: it needs a currency, 'tokens' or 'calls'.", _BUDGET_FORM)
+        else:
+            limit = {_COUNTED[_read_unit(count, _COUNTED, _BUDGET_FORM)]: _read_count(part, count, _BUDGET_FORM)}
         if found.keys() & limit.keys():
             raise AmountError(f"{shown!r} limits the same thing twice.", _BUDGET_FORM)
         found |= limit
     return found
 
 
-def _read_limit(part: str) -> dict[str, Any]:
-    money, count = _MONEY.fullmatch(part), _COUNT.fullmatch(part)
-    if money is not None:
-        amount = _strip_separators(money["digits"] or money["plain"])
-        return {"max_cost": amount, CURRENCY: money["code"] or _SIGNS[money["sign"]]}
-    if count is None:
-        raise AmountError(f"{part!r} is no limit: it needs a currency, 'tokens' or 'calls'.", _BUDGET_FORM)
+def _read_unit(count: re.Match[str], known: Iterable[str], form: str) -> str:
     unit = count["unit"].lower()
-    if unit not in _COUNTED:
-        raise AmountError(f"{count['unit']!r} can't be limited.{did_you_mean(unit, _COUNTED)}", _BUDGET_FORM)
-    number = Decimal(_strip_separators(count["digits"])) * _FACTORS[count["factor"]]
+    if unit not in known:
+        raise AmountError(f"{count['unit']!r} can't be limited.{did_you_mean(unit, known)}", form)
+    return unit
+
+
+def _read_count(text: str, count: re.Match[str], form: str) -> int:
+    number = Decimal(count["digits"].translate(_NO_SEPARATORS)) * _FACTORS[count["factor"]]
     if number != int(number):
-        raise AmountError(f"{part!r} is no whole number.", _BUDGET_FORM)
-    return {_COUNTED[unit]: int(number)}
+        raise AmountError(f"{text!r} is no whole number.", form)
+    return int(number)
 
 
 class HistoryLimit(NamedTuple):
@@ -145,16 +152,11 @@ def read_history(text: str) -> HistoryLimit:
     count = _COUNT.fullmatch(amount)
     if count is None:
         raise AmountError(f"{amount!r} is no amount of history.", _HISTORY_FORM)
-    unit, number = count["unit"].lower(), Decimal(_strip_separators(count["digits"])) * _FACTORS[count["factor"]]
-    if unit.rstrip("s") not in ("turn", "token"):
-        raise AmountError(
-            f"{count['unit']!r} can't be limited.{did_you_mean(unit, ('turns', 'tokens'))}", _HISTORY_FORM
-        )
-    if number != int(number):
-        raise AmountError(f"{amount!r} is no whole number.", _HISTORY_FORM)
+    unit = _read_unit(count, ("turns", "tokens", "turn", "token"), _HISTORY_FORM)
+    number = _read_count(amount, count, _HISTORY_FORM)
     if comma and rest.lower() not in _SUMMARISED:
         raise AmountError(f"{rest!r} is nothing that can be done with what is left out.", _HISTORY_FORM)
-    turns, tokens = (int(number), None) if unit.startswith("turn") else (None, int(number))
+    turns, tokens = (number, None) if unit.startswith("turn") else (None, number)
     return HistoryLimit(turns, tokens, is_summarised=bool(comma))
 
 
@@ -167,7 +169,3 @@ def check_currency(given: str, paid: str) -> None:
     if given != paid:
         hint = f"Write the amount in {paid}, or give your prices in {given} with `cost`."
         raise AmountError(f"this budget is in {given!r}, and the prices are in {paid!r}.", hint)
-
-
-def _strip_separators(digits: str) -> str:
-    return digits.replace(",", "").replace("_", "")

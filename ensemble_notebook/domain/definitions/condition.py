@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field as make_field
 from functools import cache
@@ -76,14 +76,25 @@ class Condition(Definition):
             raise self._refuse(
                 "source", f"Condition source must be a task or a name, got {type(self.source).__name__}."
             )
-        self._check_field()
+        self._check_optional_text("field")
+        if self.field is not None and not all(self.field.split(".")):
+            message = f"Condition field must be a path such as 'category' or 'address.city', got {self.field!r}."
+            raise self._refuse("field", message)
         if self.field is None or not isinstance(self.equals, int | float):
             self._check_optional_text("equals")
         self._check_optional_text("contains")
         self._check_optional_function("predicate", "(TaskOutput) -> bool")
         self._require_bool("default")
-        self._compile()
-        chosen = [name for name in self.TESTS if self._has_test(name)]
+        given: Any = self.matches
+        try:
+            self._set("matches", None if given is None else read_pattern(given))
+        except ValueError as error:
+            shown = describe_pattern(given.pattern if isinstance(given, re.Pattern) else given)
+            message = f"Condition matches must be a regular expression, and {shown} {error}."
+            raise self._refuse("matches", message) from error
+        # False is a value that a field may equal, and for the others none at all.
+        given = {name: getattr(self, name) for name in self.TESTS}
+        chosen = [name for name, each in given.items() if each is not None and (name == "equals" or each is not False)]
         if len(chosen) != 1:
             found = "none" if not chosen else " and ".join(chosen)
             raise self._refuse(
@@ -92,27 +103,6 @@ class Condition(Definition):
         if self.field is not None and chosen[0] in ("predicate", "default"):
             message = f"Condition {chosen[0]} looks at the whole output; leave out field={self.field!r}."
             raise self._refuse("field", message)
-
-    def _has_test(self, name: str) -> bool:
-        value = getattr(self, name)
-        return value is not None if name == "equals" else value not in (None, False)
-
-    def _check_field(self) -> None:
-        self._check_optional_text("field")
-        if self.field is not None and not all(self.field.split(".")):
-            message = f"Condition field must be a path such as 'category' or 'address.city', got {self.field!r}."
-            raise self._refuse("field", message)
-
-    def _compile(self) -> None:
-        given: Any = self.matches
-        if given is None:
-            return
-        try:
-            self._set("matches", read_pattern(given))
-        except ValueError as error:
-            shown = describe_pattern(given.pattern if isinstance(given, re.Pattern) else given)
-            message = f"Condition matches must be a regular expression, and {shown} {error}."
-            raise self._refuse("matches", message) from error
 
     def is_met_by(self, text: str) -> bool:
         """Whether a test of the text holds for `text`. For the engine; it tests `predicate` and `default` elsewhere."""
@@ -210,33 +200,30 @@ def normalize_conditions(owner: Definition, field: str = "when") -> None:
     if given is None or given == ():
         owner._set(field, ())
         return
-    items = given if isinstance(given, list | tuple) else [given]
-    found = (each for index, item in enumerate(items) for each in _read_conditions(owner, field, item, index))
+    found: list[Condition] = []
+    for index, value in enumerate(given if isinstance(given, list | tuple) else [given]):
+        if isinstance(value, Condition):
+            found.append(value)
+            continue
+        if not isinstance(value, Mapping):
+            message = f"{owner._label} {field} must be conditions, such as {_ANY_CONDITION}; got {show_value(value)}."
+            raise owner._refuse(field, message, item=index)
+        if len(value) != 1:
+            message = f"{owner._label} {field}: a condition is about one task, and this one about {len(value)}."
+            hint = "Write a list, [{a: x}, {b: y}]: any of them may hold."
+            raise owner._refuse(field, f"{message} {hint}", item=index)
+        ((source, tests),) = value.items()
+        tests = tests if isinstance(tests, list | tuple) else [tests]
+        if not tests:
+            raise owner._refuse(field, f"{owner._label} {field}: the condition on {source!r} has no test.", item=index)
+        for test in tests:
+            fields = read_short_test(test) if isinstance(test, str) else test
+            if fields is None:
+                message = f"{owner._label} {field}: {test!r} is no test. Did you mean 'default'? "
+                raise owner._refuse(field, f"{message}For the output itself, write {{'equals': {test!r}}}.", item=index)
+            fields = {**fields, "source": source} if isinstance(fields, Mapping) else fields
+            found.append(owner._to_part(field, fields, Condition, f"tests such as {_ANY_CONDITION}", item=index))
     owner._set(field, tuple(found))
-
-
-def _read_conditions(owner: Definition, field: str, value: Any, index: int) -> Iterator[Condition]:
-    """Read the conditions on one task, of which any may hold."""
-    if isinstance(value, Condition):
-        yield value
-        return
-    if not isinstance(value, Mapping):
-        message = f"{owner._label} {field} must be conditions, such as {_ANY_CONDITION}; got {show_value(value)}."
-        raise owner._refuse(field, message, item=index)
-    if len(value) != 1:
-        message = f"{owner._label} {field}: a condition is about one task, and this one about {len(value)}. "
-        raise owner._refuse(field, f"{message}Write a list, [{{a: x}}, {{b: y}}]: any of them may hold.", item=index)
-    ((source, tests),) = value.items()
-    if isinstance(tests, list | tuple) and not tests:
-        raise owner._refuse(field, f"{owner._label} {field}: the condition on {source!r} has no test.", item=index)
-    for test in tests if isinstance(tests, list | tuple) else [tests]:
-        fields = read_short_test(test) if isinstance(test, str) else test
-        if fields is None:
-            message = f"{owner._label} {field}: {test!r} is no test. Did you mean 'default'? "
-            raise owner._refuse(field, f"{message}For the output itself, write {{'equals': {test!r}}}.", item=index)
-        if isinstance(fields, Mapping):
-            fields = {**fields, "source": source}
-        yield owner._to_part(field, fields, Condition, f"tests such as {_ANY_CONDITION}", item=index)
 
 
 # --- Searches for users' regular expressions in a text, within limits -------------------------------------------------

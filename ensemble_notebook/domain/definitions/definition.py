@@ -109,20 +109,15 @@ def definition(cls: type[D]) -> type[D]:
 
 def get_field_names(cls: type) -> tuple[str, ...]:
     """Get the names of the fields that the constructor of a definition takes, in order."""
-    return _read_field_names(cls)
+    return _read_field_names(cls)[0]
 
 
 @functools.cache
-def _read_field_names(cls: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(cls) if each.init)
-
-
-@functools.cache
-def _get_required_names(cls: type) -> tuple[str, ...]:
-    """Those of them that have no default."""
-    return tuple(
-        each.name for each in fields(cls) if each.init and each.default is MISSING and each.default_factory is MISSING
-    )
+def _read_field_names(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the fields that the constructor takes, and of those without a default."""
+    given = [each for each in fields(cls) if each.init]
+    required = (each.name for each in given if each.default is each.default_factory is MISSING)
+    return tuple(each.name for each in given), tuple(required)
 
 
 def find_field_problems(
@@ -136,7 +131,7 @@ def find_field_problems(
         values: arguments by name.
         placed: arguments by position, under the names of their fields.
     """
-    owner, known = get_label(cls), get_field_names(cls)
+    owner, (known, required) = get_label(cls), _read_field_names(cls)
     problems = []
     if extra:  # what it was meant for can't be told, so nothing is said about missing fields
         first = next((name for name in known if name not in placed), known[0])
@@ -149,7 +144,7 @@ def find_field_problems(
             problems.append(Problem(f"{owner} has no field {name!r}.{did_you_mean(name, known)}", cls, name))
     meant = {near: value for name, value in values.items() if name not in known and (near := find_nearest(name, known))}
     given = {*cls._complete_fields({**meant, **values}), *placed}
-    missing = [name for name in _get_required_names(cls) if name not in given]
+    missing = [name for name in required if name not in given]
     problems += [Problem(f"{owner} needs {'an' if name[0] in 'aeiou' else 'a'} {name}.", cls, name) for name in missing]
     return problems
 
@@ -198,14 +193,9 @@ def _read_fields(
     """
     every = [each for each in fields(cast("Any", cls)) if not are_shown or _SHOW in each.metadata]
     names = tuple(each.name for each in every)
-    return names, tuple(each.default for each in every), _get_all(names)
-
-
-def _get_all(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gets these attributes of an object. That of `operator` is quick, and gives no tuple for one."""
-    if len(names) > 1:
-        return operator.attrgetter(*names)
-    return lambda owner: tuple(getattr(owner, name) for name in names)
+    # That of `operator` is quick, and gives no tuple for one name.
+    get_one = lambda owner: tuple(getattr(owner, name) for name in names)  # noqa: E731
+    return names, tuple(each.default for each in every), operator.attrgetter(*names) if len(names) > 1 else get_one
 
 
 def get_label(cls: type) -> str:
@@ -342,13 +332,6 @@ class Definition(Pickled):
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise self._refuse(field, f"{self._label} {field} must be a list or tuple, got {type(value).__name__}.")
         self._set(field, tuple(value))
-
-    def _check_optional_type(self, field: str, kind: type) -> None:
-        """The field is None or of this type."""
-        value = getattr(self, field)
-        if value is not None and not isinstance(value, kind):
-            wanted = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
-            raise self._refuse(field, f"{self._label} {field} must be {wanted}, got {type(value).__name__}.")
 
     def _make_part(self, field: str, kind: type[P], example: str, read: TextReader | None = None) -> None:
         """Accept None, or a part in any of the forms that `_to_part` takes."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypedDict
@@ -149,28 +149,29 @@ class EnsembleDefinition(Definition):
         self._check_members("phases", Phase)
         self._check_empty_agents()
         self._check_members("agents", Agent)
-        if self.llm is not None and (wrong := find_llm_fault(self.llm)):
-            raise self._refuse("llm", f"Ensemble llm {wrong}.")
-        if self.manager_llm is not None and (wrong := find_llm_fault(self.manager_llm)):
-            raise self._refuse("manager_llm", f"Ensemble manager_llm {wrong}.")
+        for name in ("llm", "manager_llm"):
+            if (llm := getattr(self, name)) is not None and (wrong := find_llm_fault(llm)):
+                raise self._refuse(name, f"Ensemble {name} {wrong}.")
         self._make_enum("workflow", Workflow)
         self._make_enum("error_strategy", ErrorStrategy)
         self._require_bool("fallback_is_warning")
         self._make_part("hierarchical_constraints", HierarchicalConstraints, _ANY_CONSTRAINTS)
         self._require_integer("max_delegation_depth", least=1)
-        for method in ("system", "user"):
-            self._check_with_method("manager_prompt", method, "system(workers) and user(tasks)")
-        self._check_policies()
-        self._check_listeners()
+        self._check_methods("manager_prompt", ("system", "user"), "system(workers) and user(tasks)")
+        self._check_callables()
         if self.capture_mode is not None:
             self._make_enum("capture_mode", CaptureMode)
-        self._check_exporter()
+        if self.trace_exporter is not None and not callable(self.trace_exporter):
+            self._check_methods("trace_exporter", ("export",), "export(trace)")
+        if inspect.iscoroutinefunction(getattr(self.trace_exporter, "export", None) or self.trace_exporter):
+            message = "Ensemble trace_exporter is async; make it a plain function: it is called on a thread of its own."
+            raise self._refuse("trace_exporter", message)
         normalize_rate_limit(self)
         self._make_part("cost", CostConfiguration, ANY_COST)
         normalize_budget(self, get_currency(self.cost))
         if not is_vector_store(self.memory):
-            for method in ("store", "retrieve"):
-                self._check_with_method("memory", method, "store(scope, entry) and retrieve(scope, query, limit)")
+            wanted = "store(scope, entry) and retrieve(scope, query, limit)"
+            self._check_methods("memory", ("store", "retrieve"), wanted)
         self._check_optional_function("review_handler", "(ReviewRequest) -> ReviewDecision")
         self._make_enum("review_policy", ReviewPolicy)
         if self.max_concurrency is not None:
@@ -202,46 +203,35 @@ class EnsembleDefinition(Definition):
             )
             raise self._refuse("agents", message)
 
-    def _check_with_method(self, name: str, method: str, wanted: str) -> None:
+    def _check_methods(self, name: str, methods: Sequence[str], wanted: str) -> None:
         value = getattr(self, name)
-        if value is not None and (isinstance(value, type) or not callable(getattr(value, method, None))):
+        has_all = not isinstance(value, type) and all(callable(getattr(value, each, None)) for each in methods)
+        if value is not None and not has_all:
             raise self._refuse(name, f"Ensemble {name} must be an object with {wanted}, got {type(value).__name__}.")
 
-    def _check_policies(self) -> None:
-        given: Any = self.delegation_policies
-        if callable(getattr(given, "evaluate", None) or given):
-            self._set("delegation_policies", (given,))
-        self._make_tuple("delegation_policies")
-        for index, each in enumerate(self.delegation_policies):
-            if not callable(getattr(each, "evaluate", None) or each) or isinstance(each, type):
-                message = (
-                    f"Policy at index {index} ({type(each).__name__}) is neither callable nor has "
-                    f"evaluate(request, context)."
-                )
+    def _check_callables(self) -> None:
+        for index, policy, _, label in self._make_callables(
+            "delegation_policies", "Policy", "evaluate(request, context)"
+        ):
+            if isinstance(policy, type):
+                message = f"{label} is neither callable nor has evaluate(request, context)."
                 raise self._refuse("delegation_policies", message, item=index)
-
-    def _check_listeners(self) -> None:
-        given: Any = self.listeners
-        if callable(getattr(given, "on_event", None) or given):
-            self._set("listeners", (given,))
-        self._make_tuple("listeners")
-        for index, each in enumerate(self.listeners):
-            call = getattr(each, "on_event", None) or each
-            label = f"Listener at index {index} ({type(each).__name__})"
-            if not callable(call):
-                message = f"{label} is neither callable nor has on_event(event)."
-                raise self._refuse("listeners", message, item=index)
+        for index, _, call, label in self._make_callables("listeners", "Listener", "on_event(event)"):
             if inspect.iscoroutinefunction(call):
                 message = f"{label} is async; make it a plain function: it is called on a thread of its own."
                 raise self._refuse("listeners", message, item=index)
 
-    def _check_exporter(self) -> None:
-        exporter = self.trace_exporter
-        if exporter is not None and not callable(exporter):
-            self._check_with_method("trace_exporter", "export", "export(trace)")
-        if inspect.iscoroutinefunction(getattr(exporter, "export", None) or exporter):
-            message = "Ensemble trace_exporter is async; make it a plain function: it is called on a thread of its own."
-            raise self._refuse("trace_exporter", message)
+    def _make_callables(self, name: str, noun: str, wanted: str) -> Iterator[tuple[int, Any, Any, str]]:
+        """A tuple of functions, or objects with the wanted method: of each its place, what is called, and a label."""
+        given, method = getattr(self, name), wanted.partition("(")[0]
+        if callable(getattr(given, method, None) or given):
+            self._set(name, (given,))
+        self._make_tuple(name)
+        for index, each in enumerate(getattr(self, name)):
+            call, label = getattr(each, method, None) or each, f"{noun} at index {index} ({type(each).__name__})"
+            if not callable(call):
+                raise self._refuse(name, f"{label} is neither callable nor has {wanted}.", item=index)
+            yield index, each, call, label
 
     def _check_inputs(self) -> None:
         if not isinstance(self.inputs, Mapping):

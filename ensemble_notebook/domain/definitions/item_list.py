@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.output_type import get_parts
@@ -61,17 +61,12 @@ def list_items(value: Any) -> Items:
             return Items(map(_replace_missing, listed))
     if callable(getattr(value, "to_list", None)):
         return Items(map(_replace_missing, value.to_list()))
-    return Items(_find_only_list(value))
-
-
-def _find_only_list(value: Any) -> Iterable[Any]:
     if not isinstance(value, Mapping) and not dataclasses.is_dataclass(value) and not hasattr(value, "model_dump"):
         raise NoListError(f"is no list, but a value of type {type(value).__name__}")
     fields = get_parts(value)
     lists = [str(name) for name, each in fields.items() if isinstance(each, list | tuple)]
     if len(lists) == 1:
-        only: Iterable[Any] = fields[lists[0]]
-        return only
+        return Items(fields[lists[0]])
     found = f"has the lists {', '.join(lists)}, and needs" if lists else "has no field that holds a list, and needs"
     raise NoListError(f"{found} exactly one")
 
@@ -87,9 +82,6 @@ def name_item(item: Any) -> str:
         return name_item(label if isinstance(label, int | float) else next(found, ""))
     except Exception:  # noqa: BLE001 - the item is anybody's; the task goes by its number, and its texts tell what is wrong
         return ""
-
-
-# --- Tables -----------------------------------------------------------------------------------------------------------
 
 
 def _list_rows(table: Any) -> Iterator[dict[str, Any]]:
@@ -117,9 +109,6 @@ def _to_name(label: Any) -> str:
 def _replace_missing(value: Any) -> Any:
     """None for what tables have in place of a value."""
     return None if is_missing(value) else value
-
-
-# --- Texts ------------------------------------------------------------------------------------------------------------
 
 
 def _read_text(text: str) -> list[Any]:

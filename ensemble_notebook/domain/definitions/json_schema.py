@@ -44,17 +44,27 @@ def find_schema_faults(schema: Mapping[str, Any]) -> list[SchemaFault]:
     """Find what keeps a schema from being one; where it is one, which parts of it no value can fit."""
     from jsonschema_rs import ValidationError
 
-    plain = _copy(schema)
+    plain, version = _copy(schema), schema.get("$schema")
+    try:  # by the form of its own version, where that is known
+        checker = _make_checker(version if isinstance(version, str) else _NEWEST)
+    except ValueError:
+        checker = _make_checker(_NEWEST)
     try:
-        found = {tuple(each.instance_path): each.message for each in _get_checker(schema).iter_errors(plain)}
+        found = {
+            tuple(each.instance_path): each.message.replace('is not a "regex"', "is no regular expression")
+            for each in checker.iter_errors(plain)
+        }
     except ValueError as error:  # what is no data of JSON
         return [SchemaFault((), summarize_error(error))]
     if found:
-        return [SchemaFault(path, f"{_reword(message)}.", _find_hint(path)) for path, message in found.items()]
+        return [SchemaFault(path, f"{message}.", _find_hint(path)) for path, message in found.items()]
     try:
         make_validator(plain)
-    except ValidationError as error:
-        return [_read_reference_fault(plain, error.message)]
+    except ValidationError as error:  # it refers to something that is not there
+        message = error.message.rpartition("LookupError: ")[2]
+        near = (path for path, target in _find_references(plain, ()) if target.lstrip("#") in message)
+        path = next(near, ())
+        return [SchemaFault(path, f"{message}.", _find_hint(path))]
     return list(_find_impossible(plain))
 
 
@@ -100,15 +110,6 @@ def _refuse_to_fetch(address: str) -> Any:
     raise LookupError(f"{address} is not fetched; put its definitions under $defs")
 
 
-def _get_checker(schema: Mapping[str, Any]) -> Validator:
-    """What holds a schema to the form of schemas, of its own version where that is known."""
-    version = schema.get("$schema")
-    try:
-        return _make_checker(version if isinstance(version, str) else _NEWEST)
-    except ValueError:
-        return _make_checker(_NEWEST)
-
-
 @functools.cache
 def _make_checker(version: str) -> Validator:
     from jsonschema_rs import validator_for
@@ -130,14 +131,6 @@ def _copy(value: Any) -> Any:
         if "type" not in made and all(any(isinstance(made.get(each), int | float) for each in side) for side in bounds):
             made["type"] = kind
     return made
-
-
-def _read_reference_fault(schema: Any, message: str) -> SchemaFault:
-    """What is wrong where a schema refers to something that is not there."""
-    message = message.rpartition("LookupError: ")[2]
-    near = (path for path, target in _find_references(schema, ()) if target.lstrip("#") in message)
-    path = next(near, ())
-    return SchemaFault(path, f"{message}.", _find_hint(path))
 
 
 def _find_references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -191,10 +184,6 @@ def _follow(schema: Any, pointer: str) -> tuple[str | int, ...]:
         path.append(key)
         schema = schema[key]
     return tuple(path)
-
-
-def _reword(message: str) -> str:
-    return message.replace('is not a "regex"', "is no regular expression")
 
 
 def _find_hint(path: tuple[str | int, ...]) -> str:

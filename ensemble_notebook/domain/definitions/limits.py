@@ -101,7 +101,10 @@ class Budget(Definition):
     def __post_init__(self) -> None:
         """Check each limit; the cost becomes an exact decimal."""
         if self.max_cost is not None:
-            self._set("max_cost", self._read_amount(self.max_cost))
+            amount = _read_decimal(self.max_cost)
+            if amount <= 0:
+                raise self._refuse("max_cost", f"Budget max_cost must be an amount > 0, got {self.max_cost!r}.")
+            self._set("max_cost", amount)
         for name in ("max_tokens", "max_llm_calls"):
             if getattr(self, name) is not None:
                 self._require_integer(name, least=1)
@@ -121,15 +124,6 @@ class Budget(Definition):
         budget._set("is_shared", True)
         return budget
 
-    def _read_amount(self, value: Any) -> Decimal:
-        try:
-            amount = Decimal(str(value))
-        except InvalidOperation:
-            amount = Decimal(-1)
-        if isinstance(value, bool) or not amount.is_finite() or amount <= 0:
-            raise self._refuse("max_cost", f"Budget max_cost must be an amount > 0, got {value!r}.")
-        return amount
-
     def __repr__(self) -> str:
         """Its limits."""
         limits = [f"{name}={value}" for name, value in self.limits.items()]
@@ -146,6 +140,15 @@ class Budget(Definition):
         """What is left of each limit now, by field name. Calls in flight are not subtracted."""
         spent = next((found for find in _spending_finders if (found := find(self)) is not None), Spending())
         return {name: max(limit - limit.__class__(spent.get_amount(name)), 0) for name, limit in self.limits.items()}
+
+
+def _read_decimal(value: Any) -> Decimal:
+    """An amount, exact; -1 for what is none."""
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation:
+        return Decimal(-1)
+    return amount if amount.is_finite() and not isinstance(value, bool) else Decimal(-1)
 
 
 # The forms in which they may be given (C2).
@@ -258,11 +261,8 @@ class CostConfiguration(Definition):
             value = getattr(self, name)
             if value is None and name == "cached_input_rate":
                 continue
-            try:
-                rate = Decimal(str(value))
-            except InvalidOperation:
-                rate = Decimal(-1)
-            if isinstance(value, bool) or not rate.is_finite() or rate < 0:
+            rate = _read_decimal(value)
+            if rate < 0:
                 raise self._refuse(name, f"CostConfiguration {name} must be a price per token >= 0, got {value!r}.")
             self._set(name, rate)
         # A budget reserves input at its input_rate: the dearest that it can be.

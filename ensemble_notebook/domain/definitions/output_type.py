@@ -10,6 +10,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from enum import Enum, Flag
 from typing import Any, Final
 
@@ -71,13 +72,10 @@ def normalize_output_type(owner: Definition) -> None:
     given: Any = getattr(owner, "output_type")  # noqa: B009 - the base of all definitions has none
     if given is None:
         return
-    if isinstance(given, Mapping) and not is_json_schema(given):
-        _read_fields(owner, given)
-    elif fault := find_output_type_fault(given):
-        raise owner._refuse("output_type", f"{owner._label} output_type {fault}.")
-
-
-def _read_fields(owner: Definition, given: Mapping[Any, Any]) -> None:
+    if not isinstance(given, Mapping) or is_json_schema(given):
+        if fault := find_output_type_fault(given):
+            raise owner._refuse("output_type", f"{owner._label} output_type {fault}.")
+        return
     problems: list[Problem] = []
 
     def add_problem(path: Path, message: str, hint: str) -> None:
@@ -177,7 +175,16 @@ def _read_type(value: Any, label: str, report: Report, path: Path) -> tuple[dict
     if isinstance(value, type) and value in _PLAIN_CLASSES:  # what Python has for these types
         value = value.__name__
     if isinstance(value, str):
-        return _read_type_text(value, label, path)
+        shown = value.strip()
+        word = shown.removesuffix("?")
+        is_optional = word != shown
+        if _BAR in shown:
+            is_verbatim = isinstance(value, Verbatim)
+            return _read_alternatives(word, label, path, is_optional=is_optional, is_verbatim=is_verbatim), is_optional
+        if word not in TYPE_WORDS:
+            raise _TypeFieldError(path, f"{label} takes a type, and {_quote(shown)} is none.{_suggest(word)}")
+        kind = TYPE_WORDS[word]
+        return ({} if kind is None else {"type": [kind, "null"] if is_optional else kind}), is_optional
     if isinstance(value, Mapping):
         return read_type_fields(value, label, report, path), False
     if not isinstance(value, Sequence):
@@ -190,21 +197,7 @@ def _read_type(value: Any, label: str, report: Report, path: Path) -> tuple[dict
     return {"type": "array", "items": items}, False
 
 
-def _read_type_text(text: str, label: str, path: Path) -> tuple[dict[str, Any], bool]:
-    shown = text.strip()
-    word = shown.removesuffix("?")
-    is_optional = word != shown
-    if _BAR in shown:
-        return _read_alternatives(word, label, path, is_optional=is_optional, is_verbatim=isinstance(text, Verbatim))
-    if word not in TYPE_WORDS:
-        raise _TypeFieldError(path, f"{label} takes a type, and {_quote(shown)} is none.{_suggest(word)}")
-    kind = TYPE_WORDS[word]
-    return ({} if kind is None else {"type": [kind, "null"] if is_optional else kind}), is_optional
-
-
-def _read_alternatives(
-    text: str, label: str, path: Path, *, is_optional: bool, is_verbatim: bool
-) -> tuple[dict[str, Any], bool]:
+def _read_alternatives(text: str, label: str, path: Path, *, is_optional: bool, is_verbatim: bool) -> dict[str, Any]:
     """Read ``int | str``, a union of types, or ``billing | other``, of which the value is one."""
     parts = [part.strip() for part in text.split(_BAR)]
     types = [part for part in parts if part in TYPE_WORDS or part in NULL_WORDS]
@@ -221,18 +214,14 @@ def _read_alternatives(
         hint = "Of words alone it is one of them, of types alone any of them."
         raise _TypeFieldError(path, message + close, hint)
     if types:
-        return _make_union(types, is_optional=is_optional), is_optional
+        kinds = ["null" if name in NULL_WORDS else TYPE_WORDS[name] for name in types]
+        kinds += ["null"] if is_optional else []
+        return {} if None in kinds else {"type": list(dict.fromkeys(kinds))}  # `any` among them allows everything
     words = parts if is_verbatim else [_read_word(part, path) for part in parts]
     kind: dict[str, Any] = {}
     if all(isinstance(word, str) for word in words):  # native schemas of some servers want a type beside an enum
         kind = {"type": ["string", "null"] if is_optional else "string"}
-    return {**kind, "enum": [*words, None] if is_optional else words}, is_optional
-
-
-def _make_union(names: list[str], *, is_optional: bool) -> dict[str, Any]:
-    """Make the schema of any of these types; ``any`` among them allows everything."""
-    kinds = ["null" if name in NULL_WORDS else TYPE_WORDS[name] for name in names] + (["null"] if is_optional else [])
-    return {} if None in kinds else {"type": list(dict.fromkeys(kinds))}
+    return {**kind, "enum": [*words, None] if is_optional else words}
 
 
 def _read_word(text: str, path: Path) -> Any:
@@ -342,28 +331,39 @@ def find_field_values(output_type: Any, path: str) -> FieldValues | None:
     found = _follow_path(output_type, path, output_type)
     if isinstance(found, str):
         return None
-    values = [each for kind in found for each in _list_values(kind, output_type)]
+    values = [each for kind in found for single in _list_singles(kind, output_type) for each in _list_values(single)]
     if _ANYTHING in values or not values:
         return None
     kinds = {each: None for each in values if isinstance(each, FieldKind)}
     return FieldValues(tuple(each for each in values if not isinstance(each, FieldKind)), tuple(kinds))
 
 
-def _list_values(kind: Any, root: Any) -> list[Any]:
-    """List what a type allows, single values and kinds of them; null is left out.
+def _list_singles(kind: Any, root: Any) -> list[Any]:
+    """The single types that a type allows: those of a union, the one that is annotated or that a schema refers to."""
+    if isinstance(kind, Mapping):
+        kind = _follow_reference(kind, root)
+        inside = [each for word in ("anyOf", "oneOf") for each in kind.get(word, ()) if isinstance(each, Mapping)]
+    else:
+        origin, inside = typing.get_origin(kind), [*typing.get_args(kind)]
+        if origin not in (typing.Union, types.UnionType):
+            inside = inside[:1] if origin is typing.Annotated else []
+    return [single for each in inside for single in _list_singles(each, root)] if inside else [kind]
+
+
+def _list_values(kind: Any) -> list[Any]:
+    """List what a single type allows, single values and kinds of them; null is left out.
 
     `_ANYTHING` stands for what is not known, or has fields of its own.
     """
     if isinstance(kind, Mapping):
-        return _list_schema_values(kind, root)
-    origin, inside = typing.get_origin(kind), typing.get_args(kind)
-    if origin is typing.Annotated:
-        return _list_values(inside[0], root)
-    if origin in (typing.Union, types.UnionType):
-        return [each for branch in inside for each in _list_values(branch, root)]
-    if origin is typing.Literal:
-        return [_to_scalar(each) for each in inside if each is not None]
-    kind = origin or kind
+        if "enum" in kind or "const" in kind:
+            return [each for each in kind.get("enum", [kind.get("const")]) if each is not None]
+        words = kind.get("type")
+        words = words if isinstance(words, list) else [words]
+        return [each for word in words for each in _SCHEMA_VALUES.get(word, (_ANYTHING,))]
+    if typing.get_origin(kind) is typing.Literal:
+        return [_to_scalar(each) for each in typing.get_args(kind) if each is not None]
+    kind = typing.get_origin(kind) or kind
     if not isinstance(kind, type):
         return [_ANYTHING]
     if issubclass(kind, Enum):
@@ -373,19 +373,6 @@ def _list_values(kind: Any, root: Any) -> list[Any]:
     if kind is type(None):
         return []
     return [next((_KIND_OF[base] for base in _KIND_OF if issubclass(kind, base)), _ANYTHING)]
-
-
-def _list_schema_values(schema: Mapping[str, Any], root: Any) -> list[Any]:
-    """The same for a JSON schema."""
-    schema = _follow_reference(schema, root)
-    branches = [each for word in ("anyOf", "oneOf") for each in schema.get(word, ()) if isinstance(each, Mapping)]
-    if branches:
-        return [each for branch in branches for each in _list_schema_values(branch, root)]
-    if "enum" in schema or "const" in schema:
-        return [each for each in schema.get("enum", [schema.get("const")]) if each is not None]
-    kinds = schema.get("type")
-    kinds = kinds if isinstance(kinds, list) else [kinds]
-    return [each for word in kinds for each in _SCHEMA_VALUES.get(word, (_ANYTHING,))]
 
 
 def find_list_fields(output_type: Any) -> dict[str, Any] | None:
@@ -402,22 +389,14 @@ def find_list_fields(output_type: Any) -> dict[str, Any] | None:
 
 def _find_item_type(kind: Any, root: Any) -> Any:
     """Find the type of the items of a list; None for what is no list."""
-    if isinstance(kind, Mapping):
-        kind = _follow_reference(kind, root)
-        is_list = kind.get("type") == "array" or (isinstance(kind.get("type"), list) and "array" in kind["type"])
-        branches = [each for word in ("anyOf", "oneOf") for each in kind.get(word, ()) if isinstance(each, Mapping)]
-        if is_list:
-            items = kind.get("items")
-            return items if isinstance(items, Mapping) else _ANYTHING
-    else:
-        origin, branches = typing.get_origin(kind), []
-        if origin in (typing.Union, types.UnionType):
-            branches = list(typing.get_args(kind))
-        elif origin is typing.Annotated:
-            branches = [typing.get_args(kind)[0]]
-        elif kind in (list, tuple) or origin in (list, tuple, Sequence):
-            return next(iter(typing.get_args(kind)), _ANYTHING)
-    return next((each for each in (_find_item_type(branch, root) for branch in branches) if each is not None), None)
+    for each in (_follow_reference(kind, root) if isinstance(kind, Mapping) else kind, *_list_singles(kind, root)):
+        if isinstance(each, Mapping):
+            if each.get("type") == "array" or (isinstance(each.get("type"), list) and "array" in each["type"]):
+                items = each.get("items")
+                return items if isinstance(items, Mapping) else _ANYTHING
+        elif each in (list, tuple) or typing.get_origin(each) in (list, tuple, Sequence):
+            return next(iter(typing.get_args(each)), _ANYTHING)
+    return None
 
 
 def find_part(value: Any, path: str) -> Any:
@@ -489,28 +468,29 @@ def get_parts(value: Any) -> Mapping[str, Any]:
 
 def _list_fields(kind: Any, root: Any) -> list[Any]:
     """List the fields of each form that a type allows; `_ANYTHING` for one that is not known, none for a scalar."""
-    if kind is _ANYTHING:
-        return [_ANYTHING]
-    if isinstance(kind, Mapping):
-        return _list_schema_fields(kind, root)
-    origin = typing.get_origin(kind)
-    if origin in (typing.Union, types.UnionType):
-        return [fields for each in typing.get_args(kind) for fields in _list_fields(each, root)]
-    if origin is typing.Annotated:
-        return _list_fields(typing.get_args(kind)[0], root)
+    return [fields for each in _list_singles(kind, root) if (fields := _get_own_fields(each)) is not None]
+
+
+def _get_own_fields(kind: Any) -> Any:
+    if isinstance(kind, Mapping):  # of which the reference, where one is left, leads to another document
+        properties, word = kind.get("properties"), kind.get("type")
+        is_open = kind.get("additionalProperties") or "allOf" in kind or "$ref" in kind
+        if isinstance(properties, Mapping) and not is_open:
+            return dict(properties)
+        is_scalar = "enum" in kind or (
+            word is not None and "object" not in (word if isinstance(word, list) else [word])
+        )
+        return None if is_scalar and "$ref" not in kind else _ANYTHING
     if isinstance(kind, type) and issubclass(kind, (*_SCALARS, type(None), list, tuple, AbstractSet)):
-        return []
-    if origin in (list, tuple, set, frozenset, typing.Literal):
-        return []
-    models = getattr(kind, "model_fields", None)
-    if isinstance(models, Mapping):
-        return [{name: each.annotation for name, each in models.items()}]
+        return None
+    if typing.get_origin(kind) in (list, tuple, set, frozenset, typing.Literal):
+        return None
+    if isinstance(models := getattr(kind, "model_fields", None), Mapping):
+        return {name: each.annotation for name, each in models.items()}
     if dataclasses.is_dataclass(kind) or typing.is_typeddict(kind):
-        try:
-            return [typing.get_type_hints(kind)]
-        except Exception:  # noqa: BLE001 - a type that only type checkers know
-            return [_ANYTHING]
-    return [_ANYTHING]
+        with suppress(Exception):  # a type that only type checkers know
+            return typing.get_type_hints(kind)
+    return _ANYTHING
 
 
 def _follow_reference(schema: Mapping[str, Any], root: Any) -> Mapping[str, Any]:
@@ -522,20 +502,3 @@ def _follow_reference(schema: Mapping[str, Any], root: Any) -> Mapping[str, Any]
     for part in reference.removeprefix("#/").split("/"):
         found = found.get(part) if isinstance(found, Mapping) else None
     return found if isinstance(found, Mapping) and "$ref" not in found else schema
-
-
-def _list_schema_fields(schema: Mapping[str, Any], root: Any) -> list[Any]:
-    """The same for a JSON schema; what refers to another document, or names no fields, is not known."""
-    schema = _follow_reference(schema, root)
-    if "$ref" in schema:
-        return [_ANYTHING]
-    branches = [each for word in ("anyOf", "oneOf") for each in schema.get(word, ()) if isinstance(each, Mapping)]
-    if branches:
-        return [fields for each in branches for fields in _list_schema_fields(each, root)]
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping) and not schema.get("additionalProperties") and "allOf" not in schema:
-        return [dict(properties)]
-    kind = schema.get("type")
-    kinds = kind if isinstance(kind, list) else [kind]
-    is_scalar = "enum" in schema or (kind is not None and "object" not in kinds)
-    return [] if is_scalar else [_ANYTHING]

@@ -144,21 +144,20 @@ class Phase(Definition):
                     "tasks", f"Phase {self.name!r} holds a {type(each).__name__} where a Task belongs.", item=index
                 )
         if self.workflow is not None:
-            self._check_workflow()
+            self._make_enum("workflow", Workflow)
+        if self.workflow is Workflow.HIERARCHICAL:
+            raise self._refuse("workflow", f"Phase {self.name!r} can't be hierarchical: a manager has no single phase.")
         self._check_after()
         normalize_conditions(self)
-        self._check_review()
+        given: Any = self.review
+        if given is not None and not isinstance(given, PhaseReview):  # the fields of one, or just the reviewer
+            has_fields = isinstance(given, Mapping) and given.keys() & set(get_field_names(PhaseReview))
+            self._set(
+                "review", self._to_part("review", given if has_fields else {"by": given}, PhaseReview, "a review")
+            )
         normalize_conditions(self, "until")
         self._make_enum("on_exhausted", OnExhausted)
         self._check_rounds()
-
-    def _check_review(self) -> None:
-        """Accept a review, the fields of one, or just the reviewer."""
-        given: Any = self.review
-        if given is None or isinstance(given, PhaseReview):
-            return
-        is_reviewer = not isinstance(given, Mapping) or not given.keys() & set(get_field_names(PhaseReview))
-        self._set("review", self._to_part("review", {"by": given} if is_reviewer else given, PhaseReview, "a review"))
 
     def _check_rounds(self) -> None:
         """A phase that is done again has a condition and a limit, and nobody else who may send it back."""
@@ -188,11 +187,6 @@ class Phase(Definition):
             )
             message += ", or put the reviewer into the phase, as the task that until tests."
             raise self._refuse("review", message)
-
-    def _check_workflow(self) -> None:
-        self._make_enum("workflow", Workflow)
-        if self.workflow is Workflow.HIERARCHICAL:
-            raise self._refuse("workflow", f"Phase {self.name!r} can't be hierarchical: a manager has no single phase.")
 
     def _check_after(self) -> None:
         self._make_tuple("after", Phase, str)

@@ -228,13 +228,11 @@ def normalize_reviews(owner: Definition) -> None:
     if given is None or given == ():
         owner._set("review", ())
         return
-    gates = given if isinstance(given, list | tuple) else [given]
-    owner._set("review", tuple(_to_review(owner, each, index) for index, each in enumerate(gates)))
-
-
-def _to_review(owner: Definition, value: Any, index: int) -> Review:
-    if value is False:
-        message = f"{owner._label} review can't be False: without it there is none. Leave it out."
-        raise owner._refuse("review", message, item=index)
-    given = {} if value is True else value
-    return owner._to_part("review", given, Review, _ANY_REVIEW, lambda timing: {"timing": timing}, index)
+    gates = []
+    for index, each in enumerate(given if isinstance(given, list | tuple) else [given]):
+        if each is False:
+            message = f"{owner._label} review can't be False: without it there is none. Leave it out."
+            raise owner._refuse("review", message, item=index)
+        part = {} if each is True else each
+        gates.append(owner._to_part("review", part, Review, _ANY_REVIEW, lambda timing: {"timing": timing}, index))
+    owner._set("review", tuple(gates))

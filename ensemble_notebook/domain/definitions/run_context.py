@@ -29,10 +29,6 @@ _NAME: Final = "RunContext"
 _WRITTEN: Final = re.compile(rf"(?P<class>(?:\w+\.)*{_NAME})\b")
 
 
-def _tell_nobody(text: str, fraction: float | None) -> None:
-    """Take no notice: nobody watches."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunContext(Generic[Deps]):
     """What a run knows: for a parameter of a tool, handler, guardrail, condition or scorer.
@@ -60,7 +56,7 @@ class RunContext(Generic[Deps]):
     agent: str | None = None
     run_id: str = ""
     deadline: datetime | None = None
-    _report: Callable[[str, float | None], None] = _tell_nobody
+    _report: Callable[[str, float | None], object] = lambda *_: None
 
     def progress(self, text: str, fraction: float | None = None) -> None:
         """Tell people who watch how far it is; it stands in the bar until something else is told. From any thread.
@@ -156,25 +152,17 @@ def give_context(function: F) -> F:
             raise EnsembleError(f"{shown} takes a RunContext as {name!r}, and is called by no run: give it one.")
         return {name: context, **given}
 
-    wrapper: Any
-    if inspect.iscoroutinefunction(function):
+    def call(*args: Any, **given: Any) -> Any:
+        given = find_given(given)
+        with _explaining(given[name]):
+            return _call(function, name, args, given)
 
-        @functools.wraps(function)
-        async def call_async(*args: Any, **given: Any) -> Any:
-            given = find_given(given)
-            with _explaining(given[name]):
-                return await _call(function, name, args, given)
+    async def call_async(*args: Any, **given: Any) -> Any:
+        given = find_given(given)
+        with _explaining(given[name]):
+            return await _call(function, name, args, given)
 
-        wrapper = call_async
-    else:
-
-        @functools.wraps(function)
-        def call(*args: Any, **given: Any) -> Any:
-            given = find_given(given)
-            with _explaining(given[name]):
-                return _call(function, name, args, given)
-
-        wrapper = call
+    wrapper: Any = functools.wraps(function)(call_async if inspect.iscoroutinefunction(function) else call)
     signature = inspect.signature(function)
     parameters = [each for each in signature.parameters.values() if each.name != name]
     wrapper.__signature__ = signature.replace(parameters=parameters)

@@ -106,10 +106,6 @@ def _join_function_names(functions: Sequence[Any]) -> str:
     return ", ".join(getattr(each, "__name__", type(each).__name__) for each in functions)
 
 
-def _join_timings(reviews: Sequence[Review]) -> str:
-    return ", ".join(each.timing.value for each in reviews)
-
-
 _RETRIES: Final = ("max_retries", "max_retry_wait")
 _WHY_NOT: Final = {
     "prompt": "no model is sent one for it, since the ensemble's tasks have their own.",
@@ -246,7 +242,7 @@ class Task(ConditionSource):
         default=(), metadata=shown(_join_function_names)
     )
     review: Converted[tuple[Review, ...], Sequence[AnyReview] | AnyReview | None] = converted(
-        default=None, metadata=shown(_join_timings)
+        default=None, metadata=shown(lambda reviews: ", ".join(each.timing.value for each in reviews))
     )
     memory: Converted[tuple[str, ...], Sequence[str] | str] = converted(default=(), metadata=shown(", ".join))
     history: str | None = field(default=None, metadata=shown())
@@ -338,10 +334,22 @@ class Task(ConditionSource):
         self._make_functions("input_guardrails", "(TaskInput) -> None | str")
         self._make_functions("output_guardrails", "(TaskOutput) -> None | str")
         self._check_review()
-        self._check_memory()
+        self._make_tuple("memory", str)
+        for index, scope in enumerate(cast("Sequence[Any]", self.memory)):
+            if not isinstance(scope, str) or not scope.strip():
+                raise self._refuse("memory", f"Task memory takes names of scopes, got {scope!r}.", item=index)
+            self._require_whole_characters("memory", scope, item=index)
+        self._set("memory", tuple(dict.fromkeys(self.memory)))
         self._check_history()
         normalize_rate_limit(self)
-        self._check_retries()
+        if self.max_retries is not None:
+            self._require_integer("max_retries", least=0)
+        self._check_optional_seconds("max_retry_wait")
+        self._require_integer("max_guardrail_retries", least=0)
+        if self.max_guardrail_retries and not self.has_agent:
+            who = "a handler" if self.ensemble is None else "an ensemble"
+            message = f"Task max_guardrail_retries sends objections back to an agent, and {who} can't be told any."
+            raise self._refuse("max_guardrail_retries", f"{message} Leave it out.")
         self._make_enum("reuse", ReuseMode)
         self._require_integer("max_items", least=1)
         self._check_for_each()
@@ -394,24 +402,6 @@ class Task(ConditionSource):
                 raise self._refuse("review", f"Task review has two gates {each.timing.value!r}. Keep one.", item=index)
             timings.add(each.timing)
 
-    def _check_retries(self) -> None:
-        if self.max_retries is not None:
-            self._require_integer("max_retries", least=0)
-        self._check_optional_seconds("max_retry_wait")
-        self._require_integer("max_guardrail_retries", least=0)
-        if self.max_guardrail_retries and not self.has_agent:
-            who = "a handler" if self.ensemble is None else "an ensemble"
-            message = f"Task max_guardrail_retries sends objections back to an agent, and {who} can't be told any."
-            raise self._refuse("max_guardrail_retries", f"{message} Leave it out.")
-
-    def _check_memory(self) -> None:
-        self._make_tuple("memory", str)
-        for index, scope in enumerate(cast("Sequence[Any]", self.memory)):
-            if not isinstance(scope, str) or not scope.strip():
-                raise self._refuse("memory", f"Task memory takes names of scopes, got {scope!r}.", item=index)
-            self._require_whole_characters("memory", scope, item=index)
-        self._set("memory", tuple(dict.fromkeys(self.memory)))
-
     def _check_context(self) -> None:
         self._make_tuple("context", Task, str)
         for index, each in enumerate(self.context):
@@ -459,38 +449,26 @@ class Task(ConditionSource):
     def _check_handler(self) -> None:
         if self.handler is None:
             return
-        if callable(self.handler) and not is_langchain_tool(self.handler) and not is_agent_tool(self.handler):
-            self._check_arity(self.handler)
+        handler: Any = self.handler
+        if callable(handler) and not is_langchain_tool(handler) and not is_agent_tool(handler):
+            self._refuse_foreign_context("handler", handler)
+            if (other := find_other_signature(handler)) is not None:
+                message = f"Task handler must take one argument, a TaskInput; this one takes {other}."
+                raise self._refuse("handler", message)
         else:
-            self._check_handler_tool()
-        for name, value in (
-            ("prompt", self.prompt),
-            ("agent", self.agent),
-            ("llm", self.llm),
-            ("tools", self.tools or None),
-            ("rate_limit", self.rate_limit),
-        ):
-            if value is not None:
+            kind, names = type(handler).__name__, list_tool_names(handler)
+            if names is None:
+                raise self._refuse("handler", f"Task handler must be a function or a tool, got {kind}.")
+            if isinstance(handler, ToolSource):
+                message = f"Task handler must be one tool, and {handler.label} has its tools for agents: tools=[...]."
+                raise self._refuse("handler", message)
+            if len(names) > 1:
+                message = f"Task handler must be one tool, but {kind} holds several: {', '.join(names)}."
+                raise self._refuse("handler", f"{message} Pass one of them.")
+        for name in ("prompt", "agent", "llm", "tools", "rate_limit"):
+            if getattr(self, name) not in (None, ()):
                 message = f"A task has a handler or {name}, not both: the handler runs instead of an agent."
                 raise self._refuse(name, message)
-
-    def _check_arity(self, handler: Any) -> None:
-        self._refuse_foreign_context("handler", handler)
-        if (other := find_other_signature(handler)) is not None:
-            message = f"Task handler must take one argument, a TaskInput; this one takes {other}."
-            raise self._refuse("handler", message)
-
-    def _check_handler_tool(self) -> None:
-        handler: object = self.handler
-        kind, names = type(handler).__name__, list_tool_names(handler)
-        if names is None:
-            raise self._refuse("handler", f"Task handler must be a function or a tool, got {kind}.")
-        if isinstance(handler, ToolSource):
-            message = f"Task handler must be one tool, and {handler.label} has its tools for agents: tools=[...]."
-            raise self._refuse("handler", message)
-        if len(names) > 1:
-            message = f"Task handler must be one tool, but {kind} holds several: {', '.join(names)}. Pass one of them."
-            raise self._refuse("handler", message)
 
     def __repr__(self) -> str:
         """Name and the start of the description."""

@@ -196,7 +196,11 @@ class PlacedText:
 
     def write(self, write: Callable[[str, str], str]) -> str:
         """The text with all its places filled: `write` gives what stands in one, by its name and path."""
-        return "".join([literal + _write_place(place, write) for literal, place in self._parts])
+        written = []
+        for literal, place in self._parts:
+            name, _, path = (place or "").partition(".")
+            written.append(literal if place is None else literal + write(name, path))
+        return "".join(written)
 
     def fill_item(self, item: Any) -> PlacedText:
         """The same, in which the places for an item are filled, and the others are left.
@@ -213,13 +217,6 @@ class PlacedText:
                 made._parts.append((before + literal, place))
                 before = ""
         return made
-
-
-def _write_place(place: str | None, write: Callable[[str, str], str]) -> str:
-    if place is None:
-        return ""
-    name, _, path = place.partition(".")
-    return write(name, path)
 
 
 class ItemTemplate(PlacedText):
