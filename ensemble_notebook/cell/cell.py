@@ -80,7 +80,7 @@ class Cell:
             found = estimate(definition, self.graph, self.inputs, datetime.now(UTC), items, replies)
             if self.scorers is None:
                 return found
-            from ensemble_notebook.ensemble.many_runs.map_run import add_judges
+            from ensemble_notebook.ensemble.many_runs.map_estimate import add_judges
 
             return add_judges(found, self.scorers.score, self.scorers.expected, self.inputs)
         except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema; or no key is set

@@ -365,7 +365,7 @@ def _judge(result: MapResult, marks: _Marks, earlier: MapResult | None) -> _Verd
         ValidationError: a mark is of a score that nobody gave, or rows failed under a number, and `--failed` is not
             said.
     """
-    from ensemble_notebook.ensemble.many_runs.verdicts import describe_scores
+    from ensemble_notebook.evaluation.verdicts import describe_scores
 
     gates = [
         (f"{name} at least {mark:g}", result.passes(name, mark, failed=marks.failed))

@@ -17,7 +17,8 @@ from enum import Enum, auto
 from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, OnExhausted, PhaseStatus
-from ensemble_notebook.domain.planning.graph import Graph, GraphPart
+from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.planning.only_selection import GraphPart
 from ensemble_notebook.engine.scheduler_messages import (
     CancelReview,
     CancelTask,

@@ -394,7 +394,7 @@ class Ensemble(RunnableEnsemble):
         graph, _ = check_runnable(self, make_source(RunSettings()))
         values = merge_inputs(self, inputs, variables)
         if rows is not None or repeat is not None:
-            from ensemble_notebook.ensemble.many_runs.map_run import estimate_runs
+            from ensemble_notebook.ensemble.many_runs.map_estimate import estimate_runs
             from ensemble_notebook.ensemble.many_runs.map_settings import MapSettings
             from ensemble_notebook.ensemble.many_runs.rows import make_only_row, read_rows
 
@@ -404,7 +404,7 @@ class Ensemble(RunnableEnsemble):
         found = self._estimate(graph, self._write_inputs(values), list_known_items(graph, values))
         if score is None:
             return found
-        from ensemble_notebook.ensemble.many_runs.map_run import add_judges
+        from ensemble_notebook.ensemble.many_runs.map_estimate import add_judges
 
         return add_judges(found, score, expected, values)
 

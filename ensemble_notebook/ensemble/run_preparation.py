@@ -32,9 +32,10 @@ from ensemble_notebook.domain.planning.ensemble_texts import (
     list_texts,
 )
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, fill_plan, make_plan
-from ensemble_notebook.domain.planning.graph import Graph, GraphPart, build_graph
+from ensemble_notebook.domain.planning.graph import Graph, build_graph
 from ensemble_notebook.domain.planning.hierarchy_rules import find_resolved_role_problems, find_resolved_role_warnings
 from ensemble_notebook.domain.planning.known_items import KnownItems, list_known_items
+from ensemble_notebook.domain.planning.only_selection import GraphPart, find_part
 from ensemble_notebook.domain.planning.team import (
     AgentResolver,
     list_agent_texts,
@@ -48,7 +49,6 @@ from ensemble_notebook.engine.run_services import ParentRun, find_parent_run
 from ensemble_notebook.engine.run_spec import RunSpec, find_inner_revision
 from ensemble_notebook.ensemble.earlier_runs.reuse import (
     explain_no_reuse,
-    find_part,
     keeps_tasks,
     make_task_keys,
 )

@@ -16,7 +16,6 @@ from ensemble_notebook.domain.wording import format_money, format_percent, plura
 from ensemble_notebook.errors import Pickled, ValidationError, make_readable
 from ensemble_notebook.evaluation import statistics
 from ensemble_notebook.evaluation.agreement import describe_judge
-from ensemble_notebook.evaluation.amounts import Scale, agree, format_p
 from ensemble_notebook.evaluation.gate import UNPAIRED, Gate, decide
 from ensemble_notebook.evaluation.scored_runs import (
     Amounts,
@@ -27,7 +26,7 @@ from ensemble_notebook.evaluation.scored_runs import (
     make_side,
     take_means,
 )
-from ensemble_notebook.evaluation.summary import SideSummary, average_run, summarize_side
+from ensemble_notebook.evaluation.summary import Scale, SideSummary, agree, average_run, format_p, summarize_side
 from ensemble_notebook.trace.tables.table import Column, Table
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ UNNAMED: Final = "score"
 Failed: TypeAlias = float | Literal["leave out"] | None
 """What a row that failed counts as, where the score is a number."""
 
+_LONGEST_NAME: Final = 40
 _MOST_UNSCORED: Final = 0.05
 _WORDS: Final[Mapping[Measure, str]] = {"passed": "pass or fail", "value": "a number", "label": "a label"}
 
@@ -278,3 +279,22 @@ def is_number(value: Any) -> bool:
         return not isinstance(value, bool) and math.isfinite(value)
     except TypeError:
         return False
+
+
+def shorten_names(names: Sequence[str]) -> list[str]:
+    """Names of variants, as short as is unambiguous: ``style=kindly`` is ``kindly`` beside ``style=tersely``.
+
+    Args:
+        names: of all variants; those that `--vary` makes say what each was given.
+    """
+    split = [[part.partition("=")[::2] for part in name.split(", ")] for name in names]
+    keys = [[key for key, _ in parts] for parts in split]
+    if not names or any(each != keys[0] for each in keys) or any("=" not in name for name in names):
+        return list(names)
+    varied = [place for place in range(len(keys[0])) if len({parts[place] for parts in split}) > 1]
+    short = [", ".join(parts[place][1] for place in varied) for parts in split]
+    cut = [each if len(each) <= _LONGEST_NAME else f"{each[: _LONGEST_NAME - 1]}…" for each in short]
+    for found in (cut, short):
+        if all(found) and len(set(found)) == len(names):
+            return found
+    return list(names)

@@ -31,10 +31,10 @@ from ensemble_notebook import (
     ValidationError,
     load_traces,
 )
+from ensemble_notebook.ensemble.many_runs.earlier_rows import list_remaining
 from ensemble_notebook.ensemble.many_runs.map_run import start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import read_map
 from ensemble_notebook.ensemble.many_runs.rows import read_rows
-from ensemble_notebook.ensemble.many_runs.same_rows import list_remaining
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_table import make_run_table

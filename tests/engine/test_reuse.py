@@ -14,7 +14,7 @@ from ensemble_notebook.domain.events import Event, TaskCompleted, TaskReused, Ta
 from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
-from ensemble_notebook.domain.planning.graph import take_part
+from ensemble_notebook.domain.planning.only_selection import take_part
 from ensemble_notebook.domain.seams.kept_tasks import Approval, KeptTask, PendingKey, TaskKey
 from ensemble_notebook.engine.run.run_result import RunResult
 from tests.support.drive import PARALLEL, drive, fails

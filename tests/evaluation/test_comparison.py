@@ -17,11 +17,10 @@ from statsmodels.stats.proportion import proportion_confint
 
 from ensemble_notebook import ValidationError
 from ensemble_notebook.domain.outputs.score import ScoreKind
-from ensemble_notebook.ensemble.many_runs.verdicts import shorten_names
-from ensemble_notebook.evaluation import amounts
+from ensemble_notebook.evaluation import summary
 from ensemble_notebook.evaluation.agreement import describe_judge, measure_agreement
 from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
-from ensemble_notebook.evaluation.scored_runs import Ending, ScoredRun, ask
+from ensemble_notebook.evaluation.scored_runs import Ending, ScoredRun, ask, shorten_names
 from ensemble_notebook.evaluation.summary import summarize
 from ensemble_notebook.notebook.picture.verdict_picture import draw_quality, draw_text, make_comparison_bundle
 from tests.support.scored_runs import CUT, FAILED, compare, make_record, make_runs
@@ -381,12 +380,12 @@ def test_summary_has_a_row_for_each_word_of_a_label_and_without_scores_one_of_wh
 
 def test_p_is_never_written_smaller_than_it_is() -> None:
     written = {0.0504: "= 0.051", 0.02: "= 0.02", 0.0196: "= 0.02", 0.0009: "< 0.001", 0.342: "= 0.35", 1.0: "= 1"}
-    assert {p: amounts.format_p(p) for p in written} == written
+    assert {p: summary.format_p(p) for p in written} == written
 
 
 @given(some.lists(some.floats(-1, 1), min_size=2, max_size=3))
 def test_no_amount_but_zero_is_written_as_zero(values: list[float]) -> None:
-    for each, text in zip(values, amounts.Scale(values, "points").write_signed(), strict=True):
+    for each, text in zip(values, summary.Scale(values, "points").write_signed(), strict=True):
         if abs(each) > 1e-8:
             assert text.removesuffix(" points").removesuffix(" point") not in ("0", "+0", "-0")
         assert "-0 " not in f"{text} "

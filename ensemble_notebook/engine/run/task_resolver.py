@@ -10,7 +10,8 @@ from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.domain.definitions.templates import PlacedText, get_prompt_places, render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
-from ensemble_notebook.domain.planning.graph import Graph, GraphPart, PhaseNode, TaskNode
+from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
+from ensemble_notebook.domain.planning.only_selection import GraphPart
 from ensemble_notebook.engine.run_spec import FIRST_ATTEMPT, MissingOutput, ResolvedTask, Revision
 from ensemble_notebook.errors import summarize_error
 

@@ -16,11 +16,10 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode
-from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same, read_reads
 from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, DelegationSettings, TaskKeys
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.planning.graph import Graph, GraphPart, take_part
+from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.kept_tasks import (
     Approval,
     InputRead,
@@ -31,7 +30,7 @@ from ensemble_notebook.domain.seams.kept_tasks import (
     TaskKey,
 )
 from ensemble_notebook.engine.run_services import ParentRun
-from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean, get_message
+from ensemble_notebook.errors import StoreError, get_message
 from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment
 from ensemble_notebook.trace.folding.prices import TaskSpending
 from ensemble_notebook.trace.store.run_facts import StoredResult
@@ -415,9 +414,6 @@ def _add_attempt(task: KeptTask, kept: StoredResult) -> KeptTask:
     return replace(task, attempt=read_number(kept.facts, "attempt", int) or 1, feedback=said)
 
 
-# --- Prepares a run for reuse: the keys of its tasks, and the part of the graph that `only` selects -------------------
-
-
 _MODE: Final = CaptureMode.METADATA.value
 
 
@@ -459,23 +455,3 @@ def make_task_keys(
         texts=ensemble.texts,
     )
     return ContentKeys(graph, delegation, openai_url=find_base_url_of_environment(), deps=deps)
-
-
-def find_part(graph: Graph, only: Task | str | None) -> GraphPart | None:
-    """The part of a graph that a run of ``only`` takes; None for all of it.
-
-    Raises:
-        ValidationError: there is no such task, or it does not run by itself.
-    """
-    if only is None:
-        return None
-    wanted = only if isinstance(only, str) else only.name
-    for node in graph.tasks:
-        if node.task is only or only in (node.name, f"{graph.get_phase_name(node)}.{node.name}"):
-            return take_part(graph, node)
-    if graph.managed:
-        raise ValidationError("only is for tasks that run by themselves: here a manager has all of them done.")
-    if wanted is None or not isinstance(only, str):
-        raise ValidationError(f"only={only!r} is no task of this ensemble.")
-    names = tuple(node.name for node in graph.tasks)
-    raise ValidationError(f"only: no task {wanted!r}.{did_you_mean(wanted, names)} The tasks are {', '.join(names)}.")

@@ -21,8 +21,8 @@ from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.planning.map_design import EarlierRow
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, ScoredRun
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
-from ensemble_notebook.ensemble.many_runs.score_history import ScoreHistory, make_score_history
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
+from ensemble_notebook.evaluation.score_history import ScoreHistory, make_score_history
 from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Failed
 from ensemble_notebook.evaluation.scorer import AnyScorers
 from ensemble_notebook.trace.analysis.map_rows import MapRow, get_design, list_known_rows, list_map_rows

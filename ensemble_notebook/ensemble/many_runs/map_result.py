@@ -353,7 +353,7 @@ class MapResult(Pickled):
         if not found:
             near = did_you_mean(row, (*names, *(each.name for each in self.rows))) if isinstance(row, str) else ""
             raise ValidationError(f"There is no row {row!r}: there are {pluralize(len(names), 'row')}.{near}")
-        from ensemble_notebook.ensemble.many_runs.row_diff import find_variant
+        from ensemble_notebook.evaluation.verdicts import find_variant
 
         variant = None if variant is None else find_variant(self, variant)
         found = [each for each in found if variant in (None, each.variant) and repeat in (None, each.repeat)]
@@ -510,7 +510,7 @@ class MapResult(Pickled):
             ValidationError: there is no such variant, row or repeat, that row has not run, or the other map has none
                 that is the same.
         """
-        from ensemble_notebook.ensemble.many_runs.row_diff import diff_rows
+        from ensemble_notebook.evaluation.verdicts import diff_rows
 
         return diff_rows(self, a, b, row, repeat)
 
@@ -534,7 +534,7 @@ class MapResult(Pickled):
             ValidationError: `k` is no number of repeats; rows failed under a number, and `failed` is not said; a score
                 is of several kinds.
         """
-        from ensemble_notebook.ensemble.many_runs.verdicts import summarize_result
+        from ensemble_notebook.evaluation.verdicts import summarize_result
 
         return summarize_result(self, k, failed)
 
@@ -566,9 +566,19 @@ class MapResult(Pickled):
             ValidationError: there is no such variant, map or score; a score is of several kinds; rows failed under a
                 number, and `failed` is not said.
         """
-        from ensemble_notebook.ensemble.many_runs.verdicts import compare_results
+        from ensemble_notebook.evaluation.verdicts import compare_results
 
-        return compare_results(self, a, b, score, baseline=baseline, is_=is_, failed=failed, detect=detect)
+        return compare_results(
+            self,
+            a,
+            b,
+            score,
+            baseline=baseline,
+            is_=is_,
+            failed=failed,
+            detect=detect,
+            load_map=lambda word: render_view("stored_map", word),
+        )
 
     def passes(
         self,
@@ -591,7 +601,7 @@ class MapResult(Pickled):
         Raises:
             ValidationError: there is no such variant or score, or the mark is none.
         """
-        from ensemble_notebook.ensemble.many_runs.verdicts import measure_mark
+        from ensemble_notebook.evaluation.verdicts import measure_mark
 
         return measure_mark(self, score, at_least, variant, is_, failed)
 
@@ -606,7 +616,7 @@ class MapResult(Pickled):
         Raises:
             ValidationError: there is no such score, no run has both, or they are of different kinds.
         """
-        from ensemble_notebook.ensemble.many_runs.verdicts import measure_scores
+        from ensemble_notebook.evaluation.verdicts import measure_scores
 
         return measure_scores(self, first, second, levels)
 

@@ -13,10 +13,11 @@ from ensemble_notebook.cell.language.options import DEFAULT_OUT
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.wording import format_money, pluralize
-from ensemble_notebook.ensemble.many_runs.map_run import estimate_runs, start_map
+from ensemble_notebook.ensemble.many_runs.earlier_rows import list_remaining
+from ensemble_notebook.ensemble.many_runs.map_estimate import estimate_runs
+from ensemble_notebook.ensemble.many_runs.map_run import start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments, MapSettings
 from ensemble_notebook.ensemble.many_runs.rows import Rows, find_id_column, make_only_row, read_rows
-from ensemble_notebook.ensemble.many_runs.same_rows import list_remaining
 from ensemble_notebook.ensemble.many_runs.variant import combine, make_variants
 from ensemble_notebook.errors import RunInterrupted, ValidationError, find_nearest
 from ensemble_notebook.notebook.live.display_mode import can_answer

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.domain.wording import UNKNOWN, format_duration, format_money
 from ensemble_notebook.errors import remove_control_characters
-from ensemble_notebook.evaluation.amounts import Scale, Unit, format_p
 from ensemble_notebook.evaluation.comparison import Comparison, Difference, Pair
+from ensemble_notebook.evaluation.summary import Scale, Unit, format_p
 from ensemble_notebook.notebook.picture.html_table import (
     FAINT,
     Bundle,
@@ -29,7 +29,7 @@ from ensemble_notebook.notebook.picture.html_table import (
 from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, IDLE_COLOR, TONE_COLORS
 
 if TYPE_CHECKING:
-    from ensemble_notebook.ensemble.many_runs.score_history import ScoreHistory
+    from ensemble_notebook.evaluation.score_history import ScoreHistory
     from ensemble_notebook.evaluation.summary import SideSummary
 
 _WIDTH: Final = 460

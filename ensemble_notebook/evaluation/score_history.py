@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.seams.views import make_mime_bundle
-from ensemble_notebook.ensemble.many_runs.verdicts import shorten_names
 from ensemble_notebook.errors import BudgetExceededError, Pickled, make_readable
-from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Ending, Failed, Question, ScoredRun, ask, make_side
+from ensemble_notebook.evaluation.scored_runs import (
+    LEAVE_OUT,
+    Ending,
+    Failed,
+    Question,
+    ScoredRun,
+    ask,
+    make_side,
+    shorten_names,
+)
 from ensemble_notebook.evaluation.summary import SideSummary, describe_side, summarize_side
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 

@@ -1,18 +1,18 @@
-"""The verdicts on the results of maps (V11-V13): what evaluation is asked, and which runs it is told of."""
+"""The verdicts on the results of maps (V11-V13): what a `MapResult` is asked, and of which of its runs."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, find_name, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowPairs, pair_rows
-from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.agreement import Agreement, measure_agreement
 from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
@@ -26,8 +26,10 @@ from ensemble_notebook.evaluation.scored_runs import (
     is_number,
     list_scores,
     make_side,
+    shorten_names,
 )
 from ensemble_notebook.evaluation.summary import describe_side, list_questions, pass_mark, summarize, summarize_side
+from ensemble_notebook.trace.comparison.run_diff import RunDiff
 from ensemble_notebook.trace.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 
-class ScoredResult(Protocol):
-    """What a verdict needs of a `MapResult`, which iterates over its rows."""
+class ScoredMap(Protocol):
+    """What a verdict needs of a `MapResult`."""
 
     @property
     def variants(self) -> tuple[str, ...] | None: ...
@@ -53,24 +55,25 @@ class ScoredResult(Protocol):
     def trace(self) -> ExecutionTrace | None: ...
     @property
     def ensemble(self) -> Any: ...
+    @property
+    def rows(self) -> Sequence[Any]: ...
+    @property
+    def repeats(self) -> int | None: ...
     def get_spending(self, row: Any) -> RowSpending: ...
     def list_known_rows(self) -> KnownRows: ...
-    def __iter__(self) -> Iterator[Any]: ...
 
 
-Compared: TypeAlias = str | ScoredResult
+Compared: TypeAlias = str | ScoredMap
 """What can be compared: the name of a variant, a result, or the id of a stored map."""
 Named: TypeAlias = tuple[str, Sequence[ScoredRun]]
 
-_LONGEST_NAME: Final = 40
 
-
-def summarize_result(result: ScoredResult, k: int | None, failed: Failed) -> RowFrame:
+def summarize_result(result: ScoredMap, k: int | None, failed: Failed) -> RowFrame:
     """As `MapResult.summary`."""
     return summarize(_list_sides(result), k, failed)
 
 
-def describe_scores(result: ScoredResult, failed: Failed = None) -> list[str]:
+def describe_scores(result: ScoredMap, failed: Failed = None) -> list[str]:
     """A sentence for each variant and score; rows that failed are left out of numbers unless said otherwise.
 
     Args:
@@ -86,18 +89,18 @@ def describe_scores(result: ScoredResult, failed: Failed = None) -> list[str]:
 
 
 def measure_mark(
-    result: ScoredResult, score: str, at_least: float, variant: str | None, is_: str | None, failed: Failed
+    result: ScoredMap, score: str, at_least: float, variant: str | None, is_: str | None, failed: Failed
 ) -> Gate:
     """As `MapResult.passes`."""
     sides = _list_sides(result)
     if variant is None and len(sides) > 1:
         raise ValidationError(f"There are {len(sides)} variants: say which with variant={next(iter(sides))!r}.")
-    name, runs = next(iter(sides.items())) if variant is None else _find_variant(result, variant)
+    name, runs = next(iter(sides.items())) if variant is None else _take_side(result, variant)
     question = ask(runs, score, is_, failed)
     return pass_mark(make_side(name, runs, question), question, at_least)
 
 
-def measure_scores(result: ScoredResult, first: str, second: str, levels: Sequence[int] | None) -> Agreement:
+def measure_scores(result: ScoredMap, first: str, second: str, levels: Sequence[int] | None) -> Agreement:
     """As `MapResult.agreement`."""
     runs = list_runs(result)
     names = list_scores(runs)
@@ -105,7 +108,7 @@ def measure_scores(result: ScoredResult, first: str, second: str, levels: Sequen
 
 
 def compare_results(
-    result: ScoredResult,
+    result: ScoredMap,
     a: Compared | None,
     b: Compared | None,
     score: str | None,
@@ -114,8 +117,9 @@ def compare_results(
     is_: str | None,
     failed: Failed,
     detect: float | None,
+    load_map: Callable[[str], ScoredMap],
 ) -> Comparison:
-    """As `MapResult.compare`."""
+    """As `MapResult.compare`; `load_map` loads a stored map by its id."""
     if detect is not None and (not is_number(detect) or detect <= 0):
         raise ValidationError(f"detect must be a number above 0, the difference that is to be settled, got {detect!r}.")
     matched = None
@@ -124,7 +128,7 @@ def compare_results(
     elif baseline is not None:
         raise ValidationError("baseline= is for comparing all variants with one: leave it out beside two names.")
     else:
-        first, other, matched = _find_two(result, a, b)
+        first, other, matched = _find_two(result, a, b, load_map)
         others = [other]
     runs = [run for _, side in (first, *others) for run in side]
     question = ask(runs, score, is_, failed)
@@ -171,7 +175,7 @@ def _to_scored_run(scores: Mapping[str, ScoreRecord]) -> ScoredRun:
     return ScoredRun(variant=place.variant or "", row=row, repeat=place.repeat or 1, scores=scores)
 
 
-def _order_variants(result: ScoredResult, baseline: str | None) -> list[Named]:
+def _order_variants(result: ScoredMap, baseline: str | None) -> list[Named]:
     """The variants, the one that others are compared with first."""
     sides = _list_sides(result)
     if len(sides) < 2:
@@ -179,11 +183,13 @@ def _order_variants(result: ScoredResult, baseline: str | None) -> list[Named]:
             "There is nothing to compare it with: run variants(...).map(rows), or compare two results, "
             "new.compare(old, new)."
         )
-    first = next(iter(sides)) if baseline is None else _find_variant(result, baseline)[0]
+    first = next(iter(sides)) if baseline is None else _take_side(result, baseline)[0]
     return [(first, sides[first]), *(side for side in sides.items() if side[0] != first)]
 
 
-def _find_two(result: ScoredResult, a: Compared | None, b: Compared | None) -> tuple[Named, Named, RowPairs | None]:
+def _find_two(
+    result: ScoredMap, a: Compared | None, b: Compared | None, load_map: Callable[[str], ScoredMap]
+) -> tuple[Named, Named, RowPairs | None]:
     """The two sides, and where they are of two maps, which rows are the same."""
     if a is None or (b is None and isinstance(a, str) and result.variants):
         raise ValidationError("compare takes two: names of variants, results, or ids of stored maps.")
@@ -191,9 +197,14 @@ def _find_two(result: ScoredResult, a: Compared | None, b: Compared | None) -> t
     if all(isinstance(each, str) for each in given) and result.variants:
         names = _name_variants(result)
         if any(each in names or each in names.values() for each in given):
-            first, second = (_find_variant(result, str(each)) for each in given)
+            first, second = (_take_side(result, str(each)) for each in given)
             return first, second, None
-    earlier, later = (_find_result(each) for each in given)
+    for each in given:
+        if not isinstance(each, str) and not (hasattr(each, "score_records") and hasattr(each, "variants")):
+            raise ValidationError(
+                f"compare takes names of variants, results, or ids of maps, got {type(each).__name__}."
+            )
+    earlier, later = (load_map(each) if isinstance(each, str) else each for each in given)
     name, other = _name_results([earlier, later])
     pairs = pair_rows(earlier.list_known_rows(), later.list_known_rows())
     before = list_runs(earlier, {name: (0, name) for name in pairs.gone})
@@ -201,24 +212,7 @@ def _find_two(result: ScoredResult, a: Compared | None, b: Compared | None) -> t
     return (name, before), (other, now), pairs
 
 
-def _find_result(given: Compared) -> ScoredResult:
-    """A result that is given, or a stored one by its id.
-
-    Raises:
-        ValidationError: it is neither.
-        StoreError: no run has this id.
-    """
-    if not isinstance(given, str):
-        if not hasattr(given, "score_records") or not hasattr(given, "variants"):
-            raise ValidationError(
-                f"compare takes names of variants, results, or ids of maps, got {type(given).__name__}."
-            )
-        return given
-    found: ScoredResult = render_view("stored_map", given)
-    return found
-
-
-def _name_results(results: Sequence[ScoredResult]) -> list[str]:
+def _name_results(results: Sequence[ScoredMap]) -> list[str]:
     """What results are called: by the names of their ensembles, or where these are alike, by their time."""
     for each in results:
         if each.variants:
@@ -236,7 +230,7 @@ def _name_results(results: Sequence[ScoredResult]) -> list[str]:
     return names
 
 
-def _list_sides(result: ScoredResult) -> dict[str, list[ScoredRun]]:
+def _list_sides(result: ScoredMap) -> dict[str, list[ScoredRun]]:
     """The runs of each variant, by its short name; of all of them, by an empty one."""
     names, runs = _name_variants(result), list_runs(result)
     if not names:
@@ -244,8 +238,8 @@ def _list_sides(result: ScoredResult) -> dict[str, list[ScoredRun]]:
     return {short: [each for each in runs if each.variant == full] for full, short in names.items()}
 
 
-def _find_variant(result: ScoredResult, name: str) -> Named:
-    """A variant by its name or its short name.
+def find_variant(result: ScoredMap, name: str) -> str:
+    """The whole name of a variant, which may be given as short as sentences have it.
 
     Raises:
         ValidationError: there is no such variant.
@@ -254,10 +248,15 @@ def _find_variant(result: ScoredResult, name: str) -> Named:
     full = name if name in names else next((full for full, short in names.items() if short == name), None)
     if full is None:
         raise ValidationError(f"No variant is called {name!r}.{did_you_mean(name, [*names, *names.values()])}")
-    return names[full], _list_sides(result)[names[full]]
+    return full
 
 
-def _name_variants(result: ScoredResult) -> dict[str, str]:
+def _take_side(result: ScoredMap, variant: str) -> Named:
+    name = _name_variants(result)[find_variant(result, variant)]
+    return name, _list_sides(result)[name]
+
+
+def _name_variants(result: ScoredMap) -> dict[str, str]:
     """What a sentence calls each variant, by its name; by place, where names are texts that go."""
     names = result.variants or ()
     if not result.shows_texts:
@@ -265,29 +264,7 @@ def _name_variants(result: ScoredResult) -> dict[str, str]:
     return dict(zip(names, map(mask, shorten_names(names)), strict=True))
 
 
-def shorten_names(names: Sequence[str]) -> list[str]:
-    """Names of variants, as short as is unambiguous: ``style=kindly`` is ``kindly`` beside ``style=tersely``.
-
-    Args:
-        names: of all variants; those that `--vary` makes say what each was given.
-    """
-    split = [[part.partition("=")[::2] for part in name.split(", ")] for name in names]
-    keys = [[key for key, _ in parts] for parts in split]
-    if not names or any(each != keys[0] for each in keys) or any("=" not in name for name in names):
-        return list(names)
-    varied = [place for place in range(len(keys[0])) if len({parts[place] for parts in split}) > 1]
-    short = [", ".join(parts[place][1] for place in varied) for parts in split]
-    cut = [each if len(each) <= _LONGEST_NAME else f"{each[: _LONGEST_NAME - 1]}…" for each in short]
-    for found in (cut, short):
-        if all(found) and len(set(found)) == len(names):
-            return found
-    return list(names)
-
-
-# --- The runs of a result, as evaluation knows them -------------------------------------------------------------------
-
-
-def list_runs(result: ScoredResult, rows: Mapping[str, Hashable] = MappingProxyType({})) -> list[ScoredRun]:
+def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType({})) -> list[ScoredRun]:
     """The runs of a result with their scores.
 
     Args:
@@ -299,7 +276,7 @@ def list_runs(result: ScoredResult, rows: Mapping[str, Hashable] = MappingProxyT
         if record.span_id is None:
             scores.setdefault(record.run_id, {})[record.current_name] = record
     made = []
-    for row in result:
+    for row in result.rows:
         spending = result.get_spending(row)
         is_spent = not row.reused or row.spending is not None or bool(spending.cost)  # a map before this one has paid
         is_priced = is_spent and spending.cost is not None and spending.cost_complete
@@ -323,3 +300,61 @@ def _find_ending(row: Any) -> Ending:
     if isinstance(row.error, BudgetExceededError):  # of an executor's row, that had not begun yet
         return Ending.INCOMPLETE
     return Ending.FAILED if row.status == RunStatus.FAILED.value else Ending.INCOMPLETE
+
+
+def diff_rows(result: ScoredMap, a: Any, b: Any, row: int, repeat: int) -> RunDiff:
+    """As `MapResult.diff`."""
+    later = result if b is None else b
+    if isinstance(a, str) and isinstance(later, str):
+        (first, first_name), (second, second_name) = (_find_run(result, each, row, repeat) for each in (a, later))
+    elif _is_place(a) and _is_place(later):
+        (first, first_name), (second, second_name) = (_get_run(each, result.rows) for each in (a, later))
+    elif hasattr(a, "list_known_rows") and hasattr(later, "list_known_rows"):
+        second, second_name = _find_run(later, None, row, repeat)
+        first, first_name = _find_run(a, None, _find_row_in(a, later, row), repeat)
+    else:
+        raise ValidationError(
+            f"diff takes two names of variants, two places in this result, or results, got {a!r} and {b!r}."
+        )
+    return RunDiff(first.trace.fold, second.trace.fold, (first_name, second_name))
+
+
+def _find_run(result: ScoredMap, variant: str | None, row: int, repeat: int) -> tuple[Any, str]:
+    """The run of a variant, None where there are none, and what the timeline calls it."""
+    if variant is None and result.variants:
+        raise ValidationError(f"A result with variants ({', '.join(result.variants)}) has several runs of a row.")
+    variant = None if variant is None else find_variant(result, variant)
+    rows = [each for each in result.rows if each.variant == variant and each.repeat in (None, repeat)]
+    if not rows or (repeat != 1 and result.repeats is None):
+        raise ValidationError(f"There are {result.repeats or 1} repeats, so repeat must be 1 to {result.repeats or 1}.")
+    return _get_run(row, rows)
+
+
+def _get_run(row: Any, rows: Sequence[Any]) -> tuple[Any, str]:
+    if not _is_place(row):
+        raise ValidationError(f"row must be the place of a row, from 0, got {row!r}.")
+    if not -len(rows) <= row < len(rows):
+        raise ValidationError(f"There are {pluralize(len(rows), 'row')}, so row must be 0 to {len(rows) - 1}.")
+    output = rows[row].output
+    if output is None:
+        raise ValidationError(f"{rows[row].name} has no run: {rows[row].reason or rows[row].status}.")
+    return output, rows[row].name
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _find_row_in(earlier: ScoredMap, later: ScoredMap, row: int) -> int:
+    """The position of the same row in an earlier result.
+
+    Raises:
+        ValidationError: it has none.
+    """
+    before, now = earlier.list_known_rows(), later.list_known_rows()
+    pairs = pair_rows(before, now)
+    found = pairs.partners.get(now.names[row])
+    if found is None:
+        why = f", since {pairs.reason}" if pairs.reason else ""
+        raise ValidationError(f"The other map has no row that is the same as {now.names[row]}{why}.")
+    return list(before.names).index(found)

@@ -1,0 +1,61 @@
+"""What ``only`` selects: one task of a run, and those that it builds on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode
+from ensemble_notebook.errors import ValidationError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPart:
+    """The tasks that take part in a run; all others are skipped."""
+
+    task: int
+    name: str
+    tasks: frozenset[int]
+
+
+def find_part(graph: Graph, only: Task | str | None) -> GraphPart | None:
+    """The part of a graph that a run of ``only`` takes; None for all of it.
+
+    Raises:
+        ValidationError: there is no such task, or it does not run by itself.
+    """
+    if only is None:
+        return None
+    wanted = only if isinstance(only, str) else only.name
+    for node in graph.tasks:
+        if node.task is only or only in (node.name, f"{graph.get_phase_name(node)}.{node.name}"):
+            return take_part(graph, node)
+    if graph.managed:
+        raise ValidationError("only is for tasks that run by themselves: here a manager has all of them done.")
+    if wanted is None or not isinstance(only, str):
+        raise ValidationError(f"only={only!r} is no task of this ensemble.")
+    names = tuple(node.name for node in graph.tasks)
+    raise ValidationError(f"only: no task {wanted!r}.{did_you_mean(wanted, names)} The tasks are {', '.join(names)}.")
+
+
+def take_part(graph: Graph, node: TaskNode) -> GraphPart:
+    """The part of a graph that a run of this one task takes."""
+    found = {node.index}
+    to_follow = [node]
+    while to_follow:
+        for index in _list_sources(graph, to_follow.pop()):
+            if index not in found:
+                found.add(index)
+                to_follow.append(graph.tasks[index])
+    return GraphPart(node.index, node.name, frozenset(found))
+
+
+def _list_sources(graph: Graph, node: TaskNode) -> Iterator[int]:
+    yield from node.context
+    yield from node.sources
+    if node.item_source is not None:
+        yield node.item_source
+    if node.phase is not None:
+        for number in graph.phases[node.phase].when:
+            yield graph.conditions[number].source
