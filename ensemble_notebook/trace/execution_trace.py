@@ -22,6 +22,7 @@ from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.text_filter import mask_event
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.errors import Pickled, ValidationError, did_you_mean
+from ensemble_notebook.trace.folding.score_fold import clean_scores
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.task_traces import PhaseTrace, RunParts, TaskTrace
@@ -84,8 +85,6 @@ class ExecutionTrace(Pickled):
     @cached_property
     def scores(self) -> tuple[ScoreRecord, ...]:
         """The scores that count, in the order in which they were given; secrets masked."""
-        from ensemble_notebook.trace.analysis.score_table import clean_scores
-
         return clean_scores(self._scores, keeps_texts=self.capture_mode is not CaptureMode.METADATA)
 
     def with_scores(self, scores: Iterable[ScoreRecord]) -> ExecutionTrace:

@@ -6,38 +6,39 @@ The one place where a trace meets pandas; what the columns are is in `tables`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors.pickling import Pickled
 from ensemble_notebook.trace.analysis.agent_stats import AGENTS, AgentStats, collect_agent_stats
 from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segment, list_segments
-from ensemble_notebook.trace.analysis.event_log import EVENTS, list_logged_events
-from ensemble_notebook.trace.analysis.links import LINKS, Link, find_links
 from ensemble_notebook.trace.analysis.map_rows import MAP_ROWS, TabledRow, list_tabled_rows, spread_columns
-from ensemble_notebook.trace.analysis.phase_attempts import PhaseAttempt, list_phase_attempts
-from ensemble_notebook.trace.analysis.score_table import SCORES
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES, RunActivity, compute_timeseries, measure_activity
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.links import Link, find_links
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.frame_tables import (
     ATTEMPTS,
     DELEGATIONS,
     ERRORS,
+    EVENTS,
+    LINKS,
     LLM_CALLS,
     MESSAGES,
     PHASES,
     REVIEWS,
     RUNS,
+    SCORES,
     SPANS,
     TASKS,
     TOOL_CALLS,
+    list_logged_events,
 )
 from ensemble_notebook.trace.tables.table import as_frame, document_table, list_frames
 
@@ -81,8 +82,9 @@ class Frames(Pickled):
         return self._select_spans(*SpanKind)
 
     @as_frame(PHASES)
-    def phases(self) -> Sequence[PhaseAttempt]:
-        return list_phase_attempts([span for span in self._select_spans(SpanKind.PHASE) if span.nested_in is None])
+    def phases(self) -> Sequence[Span]:
+        phases = [span for span in self._select_spans(SpanKind.PHASE) if span.nested_in is None]
+        return [attempt for span in phases for attempt in _split_into_attempts(span)]
 
     @as_frame(TASKS)
     def tasks(self) -> Sequence[Span]:
@@ -179,3 +181,25 @@ def _name_row_task(task: Span) -> Span:
     """The same under a name that no other row has."""
     whole = None if task.item_of is None else f"{task.row}/{task.item_of}"
     return replace(task, task=f"{task.row}/{task.name}", item_of=whole)
+
+
+def _split_into_attempts(phase: Span) -> Iterator[Span]:
+    """Each time that a phase was done, as a span of its own (E28); one of a phase that never ran."""
+    start_ms, start_time = phase.start_ms, phase.start_time
+    for number, returned in enumerate(phase.returns, start=1):
+        yield replace(
+            phase,
+            attempt=number,
+            start_ms=start_ms,
+            start_time=start_time,
+            end_ms=returned.end_ms,
+            end_time=returned.end_time,
+            totals=returned.totals,
+            ended_as=PhaseStatus.COMPLETED,  # what was sent back had completed: its review is another matter
+            error_type=None,
+            error_message=None,
+            attributes={"feedback": returned.feedback},
+        )
+        start_ms, start_time = returned.end_ms, returned.end_time
+    last = None if phase.start_ms is None else len(phase.returns) + 1
+    yield replace(phase, attempt=last, start_ms=start_ms, start_time=start_time, totals=phase.attempt_totals)

@@ -15,8 +15,6 @@ from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.errors import StoreError
-from ensemble_notebook.trace.analysis.event_log import EVENTS, list_logged_events
-from ensemble_notebook.trace.analysis.score_table import SCORES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.joined_frames import FoldedTables, RunTables
 from ensemble_notebook.trace.store.faults import opened
@@ -31,6 +29,7 @@ from ensemble_notebook.trace.store.store_reader import (
     read_runs,
     read_scores,
 )
+from ensemble_notebook.trace.tables.frame_tables import EVENTS, SCORES, list_logged_events
 from ensemble_notebook.trace.tables.table import TableColumns
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.timeline_rows import to_row
+from ensemble_notebook.trace.timeline.timeline_messages import to_row
 from tests.support.cell import read
 
 CELL = """

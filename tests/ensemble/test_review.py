@@ -38,7 +38,7 @@ from ensemble_notebook import (
 )
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.spans.shared_words import describe_skip, name_state
-from ensemble_notebook.trace.timeline.timeline_rows import to_row
+from ensemble_notebook.trace.timeline.timeline_messages import to_row
 
 Decide = Callable[[ReviewRequest], ReviewDecision]
 

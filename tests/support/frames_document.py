@@ -11,20 +11,20 @@ from typing import Final
 
 from ensemble_notebook.trace.analysis.agent_stats import AGENTS
 from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH
-from ensemble_notebook.trace.analysis.event_log import EVENTS
-from ensemble_notebook.trace.analysis.links import LINKS
 from ensemble_notebook.trace.analysis.map_rows import MAP_ROWS
-from ensemble_notebook.trace.analysis.score_table import SCORES
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.tables.frame_tables import (
     ATTEMPTS,
     DELEGATIONS,
     ERRORS,
+    EVENTS,
+    LINKS,
     LLM_CALLS,
     MESSAGES,
     PHASES,
     REVIEWS,
     RUNS,
+    SCORES,
     SPANS,
     TASKS,
     TOOL_CALLS,

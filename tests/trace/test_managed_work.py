@@ -12,6 +12,7 @@ from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.domain.planning.managed_work import cut_words, find_title, find_told
 from ensemble_notebook.notebook.picture.chart import make_chart
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.links import list_work
 from ensemble_notebook.trace.timeline.run_sentence import describe_run
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.browser.scenes import run_hier
@@ -84,7 +85,7 @@ def test_w27_the_sentence_speaks_of_workers_and_counts_the_written_tasks() -> No
 
 def test_w27_written_tasks_come_first_then_delegations_by_worker_and_a_refusal_in_words() -> None:
     (manager,) = [span for span in run_hier().fold.spans.values() if span.managed]
-    assert [(item["title"], item.get("agent"), item.get("note")) for item in manager.work or ()] == [
+    assert [(item["title"], item.get("agent"), item.get("note")) for item in list_work(manager) or ()] == [
         ("Find three facts about tides", "Researcher", None),
         ("Write a brief from them", None, "who did it is unknown"),
         ("Poet", None, "refused: There is no agent 'Poet'. Available: 'Researcher', 'Writer'"),

@@ -10,7 +10,7 @@ from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.timeline.timeline_rows import to_row, to_run
+from ensemble_notebook.trace.timeline.timeline_messages import to_row, to_run
 
 
 def builder(**facts):

@@ -17,7 +17,7 @@ from ensemble_notebook.domain.wording import format_duration, format_money
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.comparison.row_diffs import format_difference
-from ensemble_notebook.trace.comparison.run_history import RunHistory
+from ensemble_notebook.trace.comparison.run_diff import RunHistory
 from ensemble_notebook.trace.comparison.text_changes import (
     TextChange,
     TextChanges,

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-    from ensemble_notebook.trace.comparison.run_diff import RunDiff
-    from ensemble_notebook.trace.comparison.run_history import RunHistory
+    from ensemble_notebook.trace.comparison.run_diff import RunDiff, RunHistory
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.store.run_facts import RememberedRun
     from ensemble_notebook.trace.store.run_store import RunStore
@@ -137,7 +136,7 @@ def compare_last_runs(store: RunStore, count: int, names: Mapping[str, Any]) -> 
     Raises:
         StoreError: the store can't be read.
     """
-    from ensemble_notebook.trace.comparison.run_history import RunHistory
+    from ensemble_notebook.trace.comparison.run_diff import RunHistory
 
     runs = _list_runs_here(store, names)
     told = runs[:count]

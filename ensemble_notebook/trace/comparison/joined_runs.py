@@ -42,7 +42,7 @@ class JoinedRuns(TraceFold):
         self.summary = diff.summary
         self.workflow, self.inputs, self.agents = after.workflow, after.inputs, after.agents
         self.currency, self.capture_mode = after.currency, after.capture_mode
-        self.savings, self.budget, self.task_noun = after.savings, after.budget, after.task_noun
+        self.budget, self.task_noun = after.budget, after.task_noun
         self.status = RunStatus.INTERRUPTED if after.status in _GOING_ON else after.status
         self.exit_reason, self.error, self.warnings = after.exit_reason, after.error, list(diff.notes)
         with before.lock, after.lock:

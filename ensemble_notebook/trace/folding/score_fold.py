@@ -1,4 +1,4 @@
-"""Puts the scores of a run where they belong among its spans (V9), so that views can tell and colour them.
+"""The scores of a run, put where they belong among its spans (V9), so that views can tell and colour them.
 
 A score of a row of a map belongs to the task that the row is in the map; one of something inside a run to that span.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
@@ -97,3 +98,15 @@ def _read(record: ScoreRecord) -> ShownScore:
     if record.value is not None:
         return record.value if math.isfinite(record.value) else None
     return None if record.label is None else clean_text(record.label)
+
+
+def clean_scores(records: Iterable[ScoreRecord], *, keeps_texts: bool) -> tuple[ScoreRecord, ...]:
+    """The scores that count, as a trace may tell them: secrets masked, no texts where none are kept."""
+    texts = ("name", "label", "reason", "error", "scorer", "author", "variant", "row")
+    cleaned = []
+    for each in list_current(records):
+        record = each if keeps_texts else each.without_texts()
+        values: dict[str, Any] = {name: value for name in texts if (value := getattr(record, name)) is not None}
+        safe: dict[str, Any] = {name: clean_text(value) for name, value in values.items()}
+        cleaned.append(record if safe == values else replace(record, **safe))
+    return tuple(cleaned)

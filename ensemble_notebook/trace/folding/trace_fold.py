@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, ClassVar, Final
 
 from ensemble_notebook.domain import events as ev
@@ -35,8 +36,8 @@ from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, c
 from ensemble_notebook.trace.spans.shared_words import DONE_AGAIN, describe_return
 from ensemble_notebook.trace.spans.span import ActiveInterval, Message, PhaseReturn, Role, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.spans.span_tree import ErrorSummary, Savings, SpanTree, summarize_error, to_ms
-from ensemble_notebook.trace.spans.usage_totals import UsageTotals
+from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
+from ensemble_notebook.trace.spans.usage_totals import Savings, UsageTotals
 
 _PHASE_ENDS: Final = {
     PhaseStatus.COMPLETED: SpanStatus.OK,
@@ -69,7 +70,6 @@ class TraceFold:
         definition_version, prompts_version: of what it was declared with; None in files of earlier versions.
         currency: of all costs. told_currency: the same where the events tell it, and with it what each call costs.
         chain: what made the run as long as it was, see `critical`; empty before the end.
-        savings: what was not spent, since tasks were reused.
         earlier: what the runs took that this one goes on with; None where there are none.
         task_noun: what views call its tasks.
         summary: what views say of it, in place of what happened; None for a run.
@@ -81,7 +81,6 @@ class TraceFold:
         self.currency: str = get_currency(cost)
         self.tree: SpanTree = SpanTree(self.currency)
         self.told_currency: str | None = None
-        self.savings: Savings = Savings(self.currency)
         self.earlier: Sums | None = None
         self.log: ConversationLog = ConversationLog()
         self.run: Span | None = None
@@ -208,6 +207,20 @@ class TraceFold:
         """The sums over the run, as of now."""
         return replace(self.sum_metrics(self.run), earlier=self.earlier)
 
+    @property
+    def savings(self) -> Savings:
+        """What was not spent, since tasks were reused, as of now."""
+        reused = [each for each in self.counted_spans if each.reused and each.is_listed_task]
+        tokens = [each.saved_tokens for each in reused if each.saved_tokens is not None]
+        costs = [each.saved_cost for each in reused if each.saved_cost is not None and each.currency == self.currency]
+        return Savings(
+            currency=self.currency,
+            task_count=len(reused),
+            tokens=sum(tokens) if tokens or not reused else None,
+            cost=sum(costs, Decimal(0)) if costs or not reused else None,
+            ms=sum(each.saved_ms or 0.0 for each in reused),
+        )
+
     def sum_metrics(self, span: Span | None) -> Metrics:
         """The sums over everything beneath a span."""
         totals = None if span is None else span.totals
@@ -225,7 +238,7 @@ class TraceFold:
         self.replayed_from = None if event.replayed_from is None else clean_text(event.replayed_from)
         self.definition_version, self.prompts_version = event.definition_version, event.prompts_version
         if event.currency is not None:
-            self.currency = self.tree.currency = self.savings.currency = self.told_currency = event.currency
+            self.currency = self.tree.currency = self.told_currency = event.currency
             self._calls.tell_rates_by_call()
         self.status = RunStatus.RUNNING
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
@@ -337,7 +350,8 @@ class TraceFold:
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
         if span.inactive_intervals:
             span.attempt = (span.attempt or 1) + 1
-            self._forget_reuse(span)
+            span.reused, span.reuse_reason = False, None  # only whether what is done again is reused counts
+            span.saved_tokens = span.saved_cost = span.saved_ms = None
             between = span.inactive_intervals[-1]
             was_sent_back = span.parent is None or not span.parent.is_repeated
             said = describe_return(None) if was_sent_back else DONE_AGAIN
@@ -477,15 +491,6 @@ class TraceFold:
         span.reused, span.reuse_reason = True, clean_text(event.reason)
         span.saved_tokens, span.saved_cost, span.saved_ms = event.saved_tokens, event.saved_cost, event.saved_ms
         span.currency = event.currency
-        if span.is_listed_task:
-            self.savings.add(span)
-
-    def _forget_reuse(self, span: Span) -> None:
-        """A task is done again: only whether that is reused counts."""
-        if span.reused and span.is_listed_task:
-            self.savings.remove(span)
-        span.reused, span.reuse_reason = False, None
-        span.saved_tokens = span.saved_cost = span.saved_ms = None
 
     def _on_task_not_reused(self, event: ev.TaskNotReused) -> None:
         span = self.tree.open.get(event.span_id)

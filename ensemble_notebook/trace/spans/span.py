@@ -5,7 +5,7 @@ Plain records: how they come about is the fold's business, how they look is that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -14,7 +14,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
-from ensemble_notebook.domain.planning.managed_work import find_told, title_written
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import SuggestsNames
 from ensemble_notebook.trace.spans.shared_words import (
@@ -25,7 +24,6 @@ from ensemble_notebook.trace.spans.shared_words import (
     NO_ROUND_LEFT,
     OUTCOMES,
     STATUSES,
-    UNKNOWN_WORKER,
     UNTIL_MET,
 )
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -356,11 +354,6 @@ class Span(SuggestsNames):
         return (*intervals, ActiveInterval(self, seq, start_ms, self.end_seq, self.end_ms))
 
     @property
-    def work(self) -> list[dict[str, Any]] | None:
-        """Of a manager: what stands below it; see `_list_work`."""
-        return _list_work(self) if self.managed or self.handed_on else None
-
-    @property
     def score(self) -> float | None:
         """Its first score that is a number; 1 or 0 where it passed or failed."""
         return next((float(each) for each in self.scores if isinstance(each, int | float)), None)
@@ -474,55 +467,3 @@ class Message(SuggestsNames):
     def tool_call_id(self) -> str | None:
         """The id of the call that a tool's result answers."""
         return self.earlier_call_id or self.span.tool_call_id
-
-
-# --- What stands below a manager (W27) -----------------------------------------------------------------------------
-
-
-def _list_work(manager: Span) -> list[dict[str, Any]]:
-    """What stands below a manager, in order: the written tasks by time, then what else was handed on, by worker.
-
-    Each has a ``title``; ``span_id`` of the task that a worker did, or of a delegation that was refused; ``agent``, who
-    did it; and ``note``, in words, why there is no work to be seen.
-    """
-    told: dict[str, list[Span]] = {task.name: [] for task in manager.managed}
-    others: dict[str, list[Span]] = {}
-    for each in manager.handed_on:
-        found = find_told(each.input, manager.managed)
-        if found and each.worker is not None:
-            for task in found:
-                told[task.name].append(each)
-        else:
-            others.setdefault(each.name, []).append(each)
-    is_over = manager.end_ms is not None
-    written = [item for task in manager.managed for item in _list_written(task, told[task.name], is_over=is_over)]
-    begun = {each.worker.span_id: each.start_ms or 0.0 for each in manager.handed_on if each.worker is not None}
-    written.sort(key=lambda item: begun.get(item.get("span_id", ""), float("inf")))
-    shown: set[str] = set()
-    for item in written:  # a text may quote several tasks: the work stands below the first of them
-        if item.get("span_id") in shown:
-            item["note"] = f"done by {item['agent']}, with another one"
-            del item["span_id"]
-        shown.add(item.get("span_id", ""))
-    more = (_make_item(each) for group in others.values() for each in group)
-    return [*written, *filter(None, more)]
-
-
-def _list_written(task: PlannedTask, done: Sequence[Span], *, is_over: bool) -> list[dict[str, Any]]:
-    title = title_written(task)
-    if not done:
-        return [{"title": title, "note": UNKNOWN_WORKER} if is_over else {"title": title}]
-    return [
-        {"title": title, "span_id": each.worker.span_id, "agent": each.name} for each in done if each.worker is not None
-    ]
-
-
-def _make_item(delegation: Span) -> dict[str, Any] | None:
-    """Work that was handed on in other words, or refused; None as long as it has not begun."""
-    if delegation.worker is not None:
-        title = delegation.worker.title or delegation.worker.name
-        return {"title": title, "span_id": delegation.worker.span_id, "agent": delegation.name}
-    if delegation.status is not SpanStatus.ERROR:
-        return None
-    reason = delegation.reason or delegation.error_message or "no reason"
-    return {"title": delegation.name, "span_id": delegation.span_id, "note": f"refused: {reason}"}

@@ -6,13 +6,10 @@ Knows intervals and errors; what a model or a tool call is, is the business of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.wording import describe_saving, pluralize
 from ensemble_notebook.errors import find_http_status, find_origin
 from ensemble_notebook.trace.spans.clean_text import clean_text, shorten
 from ensemble_notebook.trace.spans.span import InactiveInterval, Span
@@ -262,95 +259,3 @@ def _reopen(span: Span, seq: int, now_ms: float) -> None:
     span.end_seq = span.end_ms = span.end_time = span.resolved_ms = span.worked_ms = None
     span.error_type = span.error_message = span.origin = span.http_status = span.failed_child = span.reason = None
     span.is_origin = False
-
-
-# --- Texts that went from one span to another: as context, as a request for work, as the answer to one ----------------
-
-
-HandoverKind = Literal["context", "delegation", "delegation_return"]
-
-
-@dataclass(frozen=True, slots=True)
-class Handover:
-    """From one span to another one.
-
-    Attributes:
-        author: the task that wrote the text; None where it was a request.
-    """
-
-    kind: HandoverKind
-    source: Span
-    target: Span
-    text: str | None
-    author: Span | None = None
-
-
-def find_contexts(tasks: Iterable[Span]) -> Iterator[Handover]:
-    """Outputs that were read by later tasks."""
-    known = list(tasks)
-    by_name = {task.name: task for task in known if task.is_planned}
-    for task in known:
-        for name in task.context:
-            if (source := by_name.get(name)) is not None and source.output is not None:
-                yield Handover("context", source, task, source.output, source)
-
-
-def find_delegated(tasks: Iterable[Span]) -> Iterator[Handover]:
-    """Requests, from the call that made them to the worker's task, and what came back."""
-    for work in tasks:
-        asked = work.parent
-        if asked is None or asked.kind is not SpanKind.DELEGATION or asked.parent is None:
-            continue
-        yield Handover("delegation", asked.parent, work, asked.input)
-        if asked.output is not None:
-            yield Handover("delegation_return", work, asked.parent, asked.output, work)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What a run did not spend, since earlier runs had done the work of its tasks (C34). It counts in no sum of the run.
-
-
-@dataclass(slots=True)
-class Savings:
-    """The sums over the reused tasks of one run: 0 where none was reused.
-
-    Tokens and cost are the known part, None where nothing is known of any task that was.
-
-    Attributes:
-        currency: of the run; what was paid in another one is not in `cost`.
-        task_count: how many tasks were reused.
-    """
-
-    currency: str
-    task_count: int = 0
-    tokens: int | None = 0
-    cost: Decimal | None = Decimal(0)
-    ms: float = 0.0
-
-    def add(self, task: Span) -> None:
-        """One more task was reused."""
-        if self.task_count == 0:
-            self.tokens = self.cost = None
-        self.task_count += 1
-        self.ms += task.saved_ms or 0.0
-        if task.saved_tokens is not None:
-            self.tokens = (self.tokens or 0) + task.saved_tokens
-        if task.saved_cost is not None and task.currency == self.currency:
-            self.cost = (self.cost or Decimal(0)) + task.saved_cost
-
-    def remove(self, task: Span) -> None:
-        """One that was reused is done again."""
-        self.task_count -= 1
-        self.ms -= task.saved_ms or 0.0
-        if task.saved_tokens is not None:
-            self.tokens = (self.tokens or 0) - task.saved_tokens
-        if task.saved_cost is not None and task.currency == self.currency:
-            self.cost = (self.cost or Decimal(0)) - task.saved_cost
-        if self.task_count == 0:
-            self.tokens, self.cost = 0, Decimal(0)
-
-    def describe(self, tasks: int) -> str:
-        """What was reused of so many tasks, and what that saved; what costs nothing is not told of."""
-        told = describe_saving(self.cost, self.tokens, self.ms, self.currency)
-        saved = f": {told}" if told else ""
-        return f"{self.task_count:,} of {pluralize(tasks, 'task')} reused{saved}"

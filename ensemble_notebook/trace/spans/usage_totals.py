@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 from ensemble_notebook.domain.outputs.task_output import Metrics, TokenUsage
+from ensemble_notebook.domain.wording import describe_saving, pluralize
 
 _NO_TIME: Final = timedelta()
 
@@ -146,6 +147,30 @@ class UsageTotals:
 
     def _known_or_zero(self, part: int | None) -> int | None:
         return 0 if part is None and self.llm_attempt_count == 0 else part
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What a run did not spend, since earlier runs had done the work of its tasks (C34). No sum of the run has it.
+
+    Tokens and cost are the known part, None where nothing is known of any task that was reused.
+
+    Attributes:
+        currency: of the run; what was paid in another one is not in `cost`.
+        task_count: how many tasks were reused.
+    """
+
+    currency: str
+    task_count: int
+    tokens: int | None
+    cost: Decimal | None
+    ms: float
+
+    def describe(self, tasks: int) -> str:
+        """What was reused of so many tasks, and what that saved; what costs nothing is not told of."""
+        told = describe_saving(self.cost, self.tokens, self.ms, self.currency)
+        saved = f": {told}" if told else ""
+        return f"{self.task_count:,} of {pluralize(tasks, 'task')} reused{saved}"
 
 
 def _to_duration(milliseconds: float) -> timedelta:

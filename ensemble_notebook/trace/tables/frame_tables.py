@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.events import Event, LlmToken
 from ensemble_notebook.errors import show_hidden_characters
+from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Message, Span
+from ensemble_notebook.trace.spans.span_tree import summarize_error, to_ms
 from ensemble_notebook.trace.tables.shared_columns import (
     BEGUN,
     CHAIN,
@@ -27,7 +30,7 @@ from ensemble_notebook.trace.tables.shared_columns import (
     WHERE,
     arrange,
 )
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, make_attribute_reader
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, make_attribute_reader, mark_known
 
 
 def _format_arguments(message: Message) -> str | None:
@@ -144,7 +147,7 @@ PHASES: Final = Table(
                 "status",
                 "category",
                 "completed, failed, exited_early, skipped; NA before its end",
-                "status",
+                lambda phase: phase.phase_status and phase.phase_status.value,
                 "PhaseStatus",
             ),
             *TIMES,
@@ -154,6 +157,7 @@ PHASES: Final = Table(
                 "feedback",
                 "string",
                 "with which its review sent it back, or its `until`, which did not hold; secrets masked",
+                make_attribute_reader("feedback"),
             ),
             *COUNTS,
             *SUMS,
@@ -416,6 +420,26 @@ REVIEWS: Final = Table(
     ),
 )
 
+LINKS: Final = Table(
+    "link between two spans that ran: context (an output was read), dependency (one waited for the other without "
+    "reading it), delegation (from the tool call to the worker's task), delegation_return (back), retry (from an "
+    "attempt to the next one) or fallback (from the last turn of an agent to the first one of its substitute)",
+    None,
+    (
+        *mark_known(
+            (
+                Column("kind", "category", "as above"),
+                Column("src_name", "category", "name of the span where it begins", "source.name"),
+                Column("dst_name", "category", "name of the span where it ends", "target.name"),
+            )
+        ),
+        Column("characters", "Int64", "length of the text that was handed over; NA where there was none"),
+        Column("tokens", "Int64", "of that text, where a model wrote it and its provider counted"),
+        Column("src", "string", "span_id of where it begins", "source.span_id", is_nullable=False),
+        Column("dst", "string", "span_id of where it ends", "target.span_id", is_nullable=False),
+    ),
+)
+
 ERRORS: Final = Table(
     "span that ended in an error; one failure has a row on each level that it went through",
     SPAN_ID,
@@ -561,5 +585,93 @@ RUNS: Final = Table(
         "active_ms",
         "human_wait_ms",
         "idle_ms",
+    ),
+)
+
+
+def _read_message(event: Event) -> str | None:
+    for name in ("message", "reason", "feedback"):
+        if text := getattr(event, name, None):
+            return clean_text(text)
+    facts = summarize_error(getattr(event, "error", None))
+    return None if facts is None else facts[1]
+
+
+EVENTS: Final = Table(
+    "event, in order; pieces of streamed text are left out",
+    Column("seq", "Int64", "its number in the run, from 0"),
+    arrange(
+        mark_known(
+            (
+                Column("type", "category", "as the event's class is called", lambda event: type(event).__name__),
+                Column("time", UTC_TIME, "when"),
+                Column("offset_ms", "Float64", "since the run started", lambda event: to_ms(event.offset_s)),
+                Column("span_id", "string", "the span that it belongs to"),
+                Column("parent_id", "string", "the span around that one, NA for the run"),
+                Column("phase", "category", "name of the phase"),
+                Column("task", "category", "name of the task"),
+                Column(
+                    "status",
+                    "category",
+                    "how something ended, where it says so",
+                    lambda event: (status := getattr(event, "status", None)) and str(status.value),
+                ),
+                Column("message", "string", "its message, reason, feedback or error, secrets masked", _read_message),
+            ),
+            "type",
+            "time",
+            "offset_ms",
+            "span_id",
+        ),
+        "type",
+        "time",
+        "offset_ms",
+        "task",
+        "status",
+        "message",
+    ),
+)
+
+
+def list_logged_events(events: Iterable[Event]) -> list[Event]:
+    """The events of that table."""
+    return [event for event in events if not isinstance(event, LlmToken)]
+
+
+SCORES: Final = Table(
+    "score of a run, or of something in it",
+    None,
+    arrange(
+        (
+            Column("map_run_id", "string", "of the map that the run is a row of"),
+            Column("run_id", "string", "of the run that was scored; of a map, the row's own run", is_nullable=False),
+            Column("span_id", "string", "of what was scored inside the run; NA for the run as a whole"),
+            Column("variant", "category", "of the row"),
+            Column("row", "category", "label of the row, as the map calls it"),
+            Column("repeat", "Int64", "number of the repeat, from 1"),
+            Column("name", "category", "of the score", is_nullable=False),
+            Column("value", "Float64", "the number; 1 or 0 where it passed or failed"),
+            Column("label", "string", "the word, where the score is one"),
+            Column("passed", "boolean", "whether it passed, where the score says that"),
+            Column(
+                "reason",
+                "string",
+                "why; what the scorer failed with, where it did",
+                lambda each: each.reason or each.error,
+            ),
+            Column("kind", "category", "code, judge or human", "kind.value", is_nullable=False),
+            Column("scorer", "category", "name of the function or the judge"),
+            Column("model", "category", "that the judge asked"),
+            Column("cost", "Float64", "of the judge, in currency"),
+            Column("scored_at", UTC_TIME, "when it was given", is_nullable=False),
+        ),
+        "variant",
+        "row",
+        "repeat",
+        "name",
+        "value",
+        "label",
+        "passed",
+        "reason",
     ),
 )

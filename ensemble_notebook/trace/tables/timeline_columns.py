@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.trace.spans.links import list_work
 from ensemble_notebook.trace.spans.span import ShownScore, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
@@ -207,6 +208,7 @@ ROWS: Final = Table(
             "work",
             "object",
             "of a manager: what stands below it, in order",
+            list_work,
             type_name="readonly Work[]",
         ),
         Column("review_id", "string", "of a task that answers the review of a phase: span_id of that"),

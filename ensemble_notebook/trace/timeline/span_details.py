@@ -10,9 +10,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.links import find_contexts, find_delegated
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.spans.span_tree import find_contexts, find_delegated
 
 LONGEST_TEXT: Final = 20_000
 LONG_TEXTS: Final = 20
