@@ -17,33 +17,27 @@ from ensemble_notebook.domain.definitions.delegation import (
 )
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.engine.agent.prompts import write_system_prompt
-from ensemble_notebook.engine.delegation import TeamMembers, quote_roles
+from ensemble_notebook.engine.delegation import Delegator, TeamMembers, quote_roles
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.errors import ConstraintViolationError
 
 
-class Manager:
-    """The manager of one run, as a `Delegator` and as the agent of the run's only task.
+class Manager(Delegator):
+    """The manager of one run, who delegates, and is the agent of the run's only task.
 
     Attributes:
         delegated: what its workers completed, in order of completion.
     """
 
-    role: Final = MANAGER_ROLE
-    tool: Final = DELEGATE_TASK
-    depth: Final = 1
-    work_prefix: Final = ""
-
     def __init__(self, spec: RunSpec, team: TeamMembers) -> None:
+        super().__init__(MANAGER_ROLE, DELEGATE_TASK, 1, "", team)
         self.delegated: list[TaskOutput] = []
         self._graph = spec.graph
-        self._team = team
         constraints = spec.constraints or HierarchicalConstraints()
         self._tracker = ConstraintTracker(constraints)
-        self._prompt = spec.manager_prompt or DefaultManagerPrompt(constraints)
+        self._prompt = spec.definition.manager_prompt or DefaultManagerPrompt(constraints)
 
     async def write_prompts(
         self, description: str, inputs: Mapping[str, Any], caller: FunctionCaller
@@ -58,9 +52,21 @@ class Manager:
         Raises:
             TypeError: the strategy gave no text.
         """
-        tasks = _list_managed_tasks(self._graph, inputs, description)
+        managed = self._graph.managed
+        tasks = tuple(
+            ManagedTask(
+                name=node.name,
+                # Where there is but one, it is the manager's own, which a review may have edited.
+                description=description if len(managed) == 1 else render(node.task.description, inputs),
+                expected_output=render(node.task.expected_output, inputs),
+                inputs=inputs,
+                builds_on=tuple(managed[index].name for index in node.context),
+                suggested_worker=None if node.task.agent is None else node.role,
+            )
+            for node in managed
+        )
         texts = (
-            await caller.call("manager_prompt", self._prompt.system, self._team.agents),
+            await caller.call("manager_prompt", self._prompt.system, self.team.agents),
             await caller.call("manager_prompt", self._prompt.user, tasks),
         )
         for name, text in zip(("system", "user"), texts, strict=True):
@@ -68,11 +74,8 @@ class Manager:
                 raise TypeError(f"manager_prompt.{name} must return a text, and returned {type(text).__name__}.")
         return texts
 
-    def list_roles(self) -> tuple[str, ...]:
-        return self._team.list_roles()
-
     def find_objection(self, role: str) -> str | None:
-        return self._team.find_objection(role) or self._tracker.find_objection(role)
+        return super().find_objection(role) or self._tracker.find_objection(role)
 
     def note_approved(self, role: str) -> None:
         self._tracker.note_approved(role)
@@ -106,21 +109,6 @@ class Manager:
         """
         if violations := self._tracker.list_violations():
             raise ConstraintViolationError(violations, self.delegated)
-
-
-def _list_managed_tasks(graph: Graph, inputs: Mapping[str, Any], description: str) -> tuple[ManagedTask, ...]:
-    """The tasks of a hierarchical run, resolved; where there is but one, its description is that of the manager."""
-    return tuple(
-        ManagedTask(
-            name=node.name,
-            description=description if len(graph.managed) == 1 else render(node.task.description, inputs),
-            expected_output=render(node.task.expected_output, inputs),
-            inputs=inputs,
-            builds_on=tuple(graph.managed[index].name for index in node.context),
-            suggested_worker=None if node.task.agent is None else node.role,
-        )
-        for node in graph.managed
-    )
 
 
 # Several delegations may be under way at once: each counts from its approval on, whatever comes of it.

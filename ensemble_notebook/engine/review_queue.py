@@ -24,11 +24,10 @@ from ensemble_notebook.domain.definitions.review import (
     name_reviewer,
 )
 from ensemble_notebook.domain.events import ReviewAnswered, ReviewRequested
-from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan
-from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
+from ensemble_notebook.engine.run_services import RunServices
 from ensemble_notebook.engine.task_lifecycle import abandonment_in
 from ensemble_notebook.errors import BudgetExceededError, EnsembleError, ReviewTimeoutError, did_you_mean
 
@@ -52,31 +51,20 @@ class ReviewQueue:
     """Where all reviews of one run are asked for: one question at a time, in the order in which they come up.
 
     Args:
-        handler: whoever is asked; None where nobody can be, and then the `on_timeout` of each gate decides at once.
-        caller: calls it.
-        exit_early: called with the reason, also in words, when a review ends the run.
-        warn: says something about the run as a whole.
-        source: answers in place of all reviewers, where it is a recording.
+        services: of the run. Where its spec has no review handler, the `on_timeout` of each gate decides at once; its
+            source answers in place of all reviewers, where it is a recording.
         row: name of the row that the run is part of, in a map; None elsewhere.
 
     Attributes:
         left: why the run was ended by a review, in words; None as long as it was not.
     """
 
-    def __init__(
-        self,
-        handler: ReviewHandler | None,
-        caller: FunctionCaller,
-        exit_early: Callable[[ExitReason, str], None],
-        warn: Callable[[str], None],
-        source: ChatSource,
-        row: str | None = None,
-    ) -> None:
-        self._handler = handler
-        self._source = source
-        self._caller = caller
-        self._exit_early = exit_early
-        self._warn = warn
+    def __init__(self, services: RunServices, row: str | None) -> None:
+        self._handler = services.spec.review_handler
+        self._source = services.source
+        self._caller = services.caller
+        self._exit_early = services.exit_early
+        self._warn = services.warn
         self._row = row
         self._unanswered: set[str | None] = set()  # tools whose questions it was said of that nobody answers them
         self.left: str | None = None

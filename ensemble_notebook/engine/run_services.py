@@ -1,24 +1,56 @@
-"""What a run hands down to the runs that are begun inside its tasks: its limits, its end, what it keeps (E52).
-
-Found through a context variable, which goes along into async functions and onto the threads of sync ones.
-"""
+"""What a run shares with all that works for it, and hands down to the runs that begin inside its tasks (E52)."""
 
 from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason
+from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
-from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
+from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter
 from ensemble_notebook.engine.events.nested_events import forget_calling_span
-from ensemble_notebook.engine.limits.budget_account import BudgetAccount
-from ensemble_notebook.engine.run_spec import forget_inner_revision
+from ensemble_notebook.engine.function_caller import FunctionCaller
+from ensemble_notebook.engine.limits.budget_account import BudgetAccount, open_account
+from ensemble_notebook.engine.run_spec import RunSpec, forget_inner_revision
 
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunServices:
+    """What all that works for one run shares.
+
+    Attributes:
+        spec: the run.
+        inputs: of the run, as code may see them.
+        source: where models come from.
+        caller: calls handlers, tools, guardrails and all else that is not ours.
+        clock: tells durations.
+        draw: gives a random number from 0 to 1, for the waits between attempts.
+        span: of the run.
+        exit_early: called with the reason, also in words, when a review ends the run.
+        warn: says something about the run as a whole.
+        parent: the run in whose task this one was begun; None where it was begun in none.
+        kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
+    """
+
+    spec: RunSpec
+    inputs: Mapping[str, Any]
+    source: ChatSource
+    caller: FunctionCaller
+    clock: Clock
+    draw: Callable[[], float]
+    span: SpanEmitter
+    exit_early: Callable[[ExitReason, str], None]
+    warn: Callable[[str], None]
+    parent: ParentRun | None
+    kept_tasks: KeptTasks | None
+
+
+# A context variable goes along into async functions and onto the threads of sync ones.
 _current: Final[contextvars.ContextVar[ParentRun | None]] = contextvars.ContextVar("ensemble_parent_run", default=None)
 
 
@@ -26,49 +58,34 @@ class ParentRun:
     """A run, as the runs nested in it know it. Thread-safe.
 
     Attributes:
+        spec: the run.
         source: where its models come from: a recording is written, or answers, for the runs inside, too.
-        capture_mode: how much of it is kept. replayed_from: the name of the recording that answers; None where none.
         kept_tasks: of earlier runs, and where its own are kept; None where nothing is.
-        is_reusing: whether what those have done is reused.
-        accounts: what it spends from, those of its own parents first.
-        path: what it and its own parents are called, the outermost first.
-        rate_limits: that all its requests pass, those of its own parents first.
-        person: whom the runs inside ask that have no review handler of their own; None where nobody can be asked.
         row: name of the row that it is part of, in a map; None elsewhere.
+        accounts: what it spends from, those of its own parents first.
+        rate_limits: that all its requests pass, those of its own parents first.
         exit_early: ends it for a reason, also in words: what runs finishes, nothing new starts.
         warn: says something about it as a whole.
         tools: what opens the tools that are behind connections, once for it and all runs inside; the agents know it.
     """
 
-    def __init__(
-        self,
-        accounts: tuple[BudgetAccount, ...],
-        rate_limits: tuple[RateLimit, ...],
-        *,
-        source: ChatSource,
-        capture_mode: CaptureMode,
-        replayed_from: str | None,
-        path: tuple[str, ...] = (),
-        kept_tasks: KeptTasks | None = None,
-        is_reusing: bool = False,
-        person: ReviewHandler | None = None,
-        row: str | None = None,
-        exit_early: Callable[[ExitReason, str], None] | None = None,
-        warn: Callable[[str], None] | None = None,
-    ) -> None:
-        self.source = source
-        self.capture_mode = capture_mode
-        self.replayed_from = replayed_from
-        self.path = path
-        self.kept_tasks = kept_tasks
-        self.is_reusing = is_reusing
-        self.person = person
-        self.row = row
-        self.exit_early = exit_early
-        self.warn = warn
+    def __init__(self, services: RunServices) -> None:
+        spec, around = services.spec, services.parent
+        self.spec = spec
+        self.source = services.source
+        self.kept_tasks = services.kept_tasks
+        self.row: str | None = spec.row or (None if around is None else around.row)
+        self.exit_early: Callable[[ExitReason, str], None] | None = services.exit_early
+        self.warn: Callable[[str], None] | None = services.warn
         self.tools: object = None
-        self.accounts = accounts
-        self.rate_limits = rate_limits
+        self.accounts: tuple[BudgetAccount, ...] = () if around is None else around.accounts
+        self.rate_limits: tuple[RateLimit, ...] = () if around is None else around.rate_limits
+        if (budget := spec.budget) is not None and not (
+            budget.is_shared and around is not None and around.holds(budget)
+        ):
+            self.accounts += (open_account(budget, spec.currency),)
+        if (rate_limit := spec.definition.rate_limit) is not None:
+            self.rate_limits += (rate_limit,)
         self._lock = threading.Lock()
         self._stops: set[Callable[[], None]] = set()
         self._is_stopped = False

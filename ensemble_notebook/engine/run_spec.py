@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.amounts import DOLLARS
-from ensemble_notebook.domain.definitions.delegation import DelegationPolicy, HierarchicalConstraints, ManagerPrompt
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, TaskNoun
-from ensemble_notebook.domain.definitions.limits import Budget, Pricing, RateLimit
+from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
+from ensemble_notebook.domain.definitions.limits import Budget, Pricing, get_currency
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
@@ -33,6 +33,7 @@ class RunSpec:
     """What is to be run, with which values, how strictly, and within which limits.
 
     Attributes:
+        definition: of the ensemble; what else is here is made of it and of the settings of the run.
         graph: valid.
         plan: of the graph.
         bare_plan: the same without the values of inputs, where no view is told these and many runs have it in common;
@@ -43,7 +44,6 @@ class RunSpec:
         memory: the store of all scopes; None where no task has any.
         text_filter: takes the texts out of what is told of the run; None where they are kept.
         pricing: what requests cost, for the budget.
-        currency: of its costs.
         review_handler: whoever is asked; None where nobody can be.
         person: whom the runs inside ask that have no review handler of their own; None where nobody can be asked.
         row: name of the row that it is the run of, in a map; None elsewhere.
@@ -53,7 +53,7 @@ class RunSpec:
         path: what it and the runs around it are called, the outermost first.
         resumed_from: the run that this one goes on with; None where it begins afresh.
         earlier: what that one and those before it took; None where nothing is known of it.
-        constraints, manager_prompt: of the manager of a hierarchical run; None where it has none.
+        constraints: of the manager of a hierarchical run; None where it has none.
         keeps_tasks: whether what tasks leave behind is kept for later runs, those inside included.
         task_keys: makes the keys under which finished tasks are kept; None where none of its own is.
         is_reusing: whether what earlier runs have done serves in place of running it again.
@@ -68,16 +68,12 @@ class RunSpec:
         history: how much of earlier conversations is sent, where neither task nor agent says it; None for all.
     """
 
+    definition: EnsembleDefinition
     graph: Graph
     plan: ExecutionPlan
-    name: str | None
-    workflow: str
-    error_strategy: ErrorStrategy
     inputs: Mapping[str, Any]
-    max_concurrency: int | None
     warnings: Sequence[str]
     streams: bool
-    fallback_is_warning: bool = True
     memory: MemoryStore | None = None
     bare_plan: ExecutionPlan | None = None
     agents: tuple[PlannedAgent, ...] = ()
@@ -85,16 +81,10 @@ class RunSpec:
     text_filter: TextFilter | None = None
     budget: Budget | None = None
     pricing: Pricing | None = None
-    currency: str = DOLLARS
-    rate_limit: RateLimit | None = None
     review_handler: ReviewHandler | None = None
     person: ReviewHandler | None = None
     row: str | None = None
-    review_policy: ReviewPolicy = ReviewPolicy.NEVER
-    delegation_policies: Sequence[DelegationPolicy | Any] = ()
-    max_delegation_depth: int = 3
     constraints: HierarchicalConstraints | None = None
-    manager_prompt: ManagerPrompt | None = None
     replayed_from: str | None = None
     keeps_tasks: bool = False
     task_keys: TaskKeys | None = None
@@ -114,6 +104,11 @@ class RunSpec:
     history: str | None = None
     deps: object = None
     timeout: float | None = None
+
+    @property
+    def currency(self) -> str:
+        """The currency of its costs."""
+        return get_currency(self.definition.cost)
 
     def find_history(self, task: Task, agent: Agent | None) -> str | None:
         """How much of an earlier conversation a task sends: it says it, else its agent, else the run."""

@@ -24,7 +24,7 @@ from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
-from ensemble_notebook.engine.agent.agent_loop import RepeatGate, ToolGate
+from ensemble_notebook.engine.agent.agent_request import RepeatGate, ToolGate
 from ensemble_notebook.engine.agent.toolbox import EngineTool
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.review_queue import ReviewQueue

@@ -13,7 +13,6 @@ from ensemble_notebook.domain.definitions.definition import Definition, get_fiel
 from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK, HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
-from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE
@@ -85,7 +84,7 @@ def ask_person_here(setting: RunSettings) -> RunSettings:
 def list_gate_warnings(ensemble: EnsembleDefinition, graph: Graph) -> tuple[str, ...]:
     """What is said, before there is a run, of gates at which nobody could be asked if it began here."""
     parent = find_parent_run()
-    has_person = parent is not None and parent.person is not None
+    has_person = parent is not None and parent.spec.person is not None
     is_asked = has_person or ask_person_here(RunSettings()).review_handler is not None
     return () if is_asked else _name_gates(list_open_gates(ensemble, graph))
 
@@ -106,7 +105,7 @@ def make_source(setting: RunSettings) -> ChatSource:
     from ensemble_notebook.models.model_source import get_default_source
 
     parent = find_parent_run()
-    if parent is not None and parent.replayed_from is not None:
+    if parent is not None and parent.spec.replayed_from is not None:
         return parent.source
     if setting.replay is not None:
         from ensemble_notebook.models.recording.replayer import ReplaySource
@@ -150,7 +149,7 @@ def _find_path(ensemble: EnsembleDefinition, parent: ParentRun | None) -> tuple[
     Raises:
         ValidationError: they are nested too deep: one of them reaches itself.
     """
-    path = (*(() if parent is None else parent.path), describe_ensemble(ensemble))
+    path = (*(() if parent is None else parent.spec.path), describe_ensemble(ensemble))
     if len(path) > MAX_DEPTH + 1:
         raise ValidationError(describe_too_deep(path))
     return path
@@ -215,7 +214,7 @@ class PreparedEnsemble:
         )
         parent = find_parent_run()
         self._capture_mode = resolve_capture_mode(ensemble.capture_mode)
-        if parent is not None and parent.capture_mode is CaptureMode.METADATA:
+        if parent is not None and parent.spec.capture_mode is CaptureMode.METADATA:
             self._capture_mode = CaptureMode.METADATA  # no text of what is done inside is kept either (E52)
         self._deps = ensemble.deps if setting.deps is None else setting.deps
         self._conversations = setting.conversations
@@ -227,7 +226,7 @@ class PreparedEnsemble:
             self._warnings = (*self._warnings, *self._check_continued(continued.run_id))
         self._part = find_part(self.graph, setting.only)
         is_reusing = setting.reuse or resumed_from is not None or self._part is not None
-        self._is_reusing = is_reusing or (parent is not None and parent.is_reusing)
+        self._is_reusing = is_reusing or (parent is not None and parent.spec.is_reusing)
         if self._capture_mode is CaptureMode.METADATA:
             self._warnings = (*self._warnings, *check_textless(ensemble, self.graph, setting))
         self._replayed_from = _name_recording(setting, parent)
@@ -283,7 +282,7 @@ class PreparedEnsemble:
         Raises:
             ValidationError: a person would be shown texts, and no text is to be kept.
         """
-        reviewer = self._setting.review_handler or (None if parent is None else parent.person)
+        reviewer = self._setting.review_handler or (None if parent is None else parent.spec.person)
         is_textless = self._capture_mode is CaptureMode.METADATA and find_waiting_person(reviewer) is not None
         if self._task_noun.is_run or (reviewer is not None and not is_textless):
             return ()
@@ -335,20 +334,16 @@ class PreparedEnsemble:
         written, cut_warnings = write_inputs(self.written, values)
         resolved, ensemble, setting = self._resolve(written), self._ensemble, self._setting
         parent = find_parent_run()
-        person = None if parent is None else parent.person
+        person = None if parent is None else parent.spec.person
         items = list_known_items(self.graph, values)
         return RunSpec(
+            definition=ensemble,
             graph=resolved.graph,
             plan=self._make_plan(written, items),
             bare_plan=self.bare_plan if self._is_plan_shared and not items else None,
             items=items,
             agents=resolved.agents,
-            name=ensemble.name,
-            workflow=ensemble.workflow.value,
-            error_strategy=ensemble.error_strategy,
-            fallback_is_warning=ensemble.fallback_is_warning,
             inputs=values,
-            max_concurrency=ensemble.max_concurrency,
             warnings=(*self._warnings, *cut_warnings, *resolved.warnings),
             streams=self._streams,
             memory=_make_memory(ensemble, self.graph),
@@ -356,15 +351,9 @@ class PreparedEnsemble:
             text_filter=resolved.text_filter,
             budget=None if setting.is_row else ensemble.budget,
             pricing=calculate_price,
-            currency=get_currency(ensemble.cost),
-            rate_limit=ensemble.rate_limit,
             review_handler=(None if setting.is_row else ensemble.review_handler) or setting.review_handler or person,
             person=person if setting.is_row else setting.review_handler or person,
-            review_policy=ensemble.review_policy,
-            delegation_policies=ensemble.delegation_policies,
-            max_delegation_depth=ensemble.max_delegation_depth,
             constraints=resolved.constraints,
-            manager_prompt=ensemble.manager_prompt,
             replayed_from=self._replayed_from,
             keeps_tasks=self._keeps_tasks,
             task_keys=resolved.task_keys,
@@ -437,8 +426,8 @@ class PreparedEnsemble:
 
 def _name_recording(setting: RunSettings, parent: ParentRun | None) -> str | None:
     """The recording that answers in place of models: that of the run around it, else its own; None where none does."""
-    if parent is not None and parent.replayed_from is not None:
-        return parent.replayed_from
+    if parent is not None and parent.spec.replayed_from is not None:
+        return parent.spec.replayed_from
     return None if setting.replay is None else Path(setting.replay).name
 
 

@@ -27,6 +27,7 @@ from ensemble_notebook.domain.events import (
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply, ToolAnswer
+from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
 from ensemble_notebook.engine.limits.budget_account import open_account
@@ -123,7 +124,8 @@ class Run:
 
     async def ask(self, model: Model, limits: RequestLimits | None = None) -> ModelReply:
         port: ChatPort = model
-        caller = LlmCaller(self.agent, "t", port, streams=False, draw=no_extra, limits=limits or self.limits)
+        request = AgentRequest(agent=self.agent, description="t", system_prompt="", write_user_prompt=lambda *_: "")
+        caller = LlmCaller(request, port, limits or self.limits, no_extra, streams=False)
         return await caller.ask(model, SpanEmitter(self.stream, "r"))
 
     def together(self, *calls: Coroutine[Any, Any, Any]) -> list[Any]:

@@ -68,8 +68,11 @@ def work(name: str, seconds: float, says: str = "done", **fields: Any) -> Task:
     return Task.of(f"Do {name}", name=name, handler=handler, **fields)
 
 
-def run(kept: Kept, *tasks: Task, only: str | None = None, **order: Any) -> tuple[RunResult, list[Event]]:
-    made = EnsembleDefinition(tasks=tasks, workflow=PARALLEL, error_strategy=ErrorStrategy.CONTINUE_ON_ERROR)
+def run(
+    kept: Kept, *tasks: Task, only: str | None = None, places: int | None = None, **order: Any
+) -> tuple[RunResult, list[Event]]:
+    strategy = ErrorStrategy.CONTINUE_ON_ERROR
+    made = EnsembleDefinition(tasks=tasks, workflow=PARALLEL, error_strategy=strategy, max_concurrency=places)
     graph, _ = check_ensemble(made)
     if only is not None:
         order["only"] = take_part(graph, next(node for node in graph.tasks if node.name == only))
@@ -135,7 +138,7 @@ def test_failures_are_not_kept_and_what_does_not_need_them_is():
 
 def test_only_one_task_runs_and_the_places_are_for_what_it_needs():
     kept = Kept()
-    result, events = run(kept, *diamond(), only="right", max_concurrency=1)
+    result, events = run(kept, *diamond(), only="right", places=1)
     assert list_of(events, TaskStarted) == ["top", "right"]
     assert [each.name for each in result.skipped] == ["left", "end"]
     _, again = run(kept, *diamond(), only="right")

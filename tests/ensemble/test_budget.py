@@ -20,6 +20,7 @@ from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration
 from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter, SystemClock
 from ensemble_notebook.engine.limits.budget_account import _shared_books, open_account
@@ -109,15 +110,11 @@ class Crowd:
     async def call(self, source: ModelSource, model: Any, prompt: str, patience: float | None) -> None:
         agent = Agent(role="Cook", goal="g", llm="local", max_retries=0)
         port = await source.prepare(model, print)
-        caller = LlmCaller(
-            agent,
-            "t",
-            port,
-            streams=False,
-            draw=no_extra,
-            limits=RequestLimits([open_account(self.budget)], (), calculate_price),
-            rates=RATES,
+        limits = RequestLimits([open_account(self.budget)], (), calculate_price)
+        request = AgentRequest(
+            agent=agent, description="t", system_prompt="", write_user_prompt=lambda *_: "", rates=RATES
         )
+        caller = LlmCaller(request, port, limits, no_extra, streams=False)
         span = SpanEmitter(EventStream("r", SystemClock()), "r")
         asking = asyncio.ensure_future(caller.ask(port.open("s", prompt), span))
         done, _ = await asyncio.wait([asking], timeout=patience)

@@ -63,23 +63,15 @@ def driver_of(
     """The driver of a run on the current loop, and its events; `order` says more than the definition does."""
     graph, warnings = check_ensemble(made)
     whole = {
+        "definition": made,
         "graph": graph,
         "plan": make_plan(graph, made.inputs),
-        "name": made.name,
-        "workflow": made.workflow.value,
-        "error_strategy": made.error_strategy,
-        "fallback_is_warning": made.fallback_is_warning,
         "inputs": made.inputs,
-        "max_concurrency": made.max_concurrency,
         "warnings": warnings,
         "streams": False,
         "budget": made.budget,
         "review_handler": made.review_handler,
-        "review_policy": made.review_policy,
-        "delegation_policies": made.delegation_policies,
-        "max_delegation_depth": made.max_delegation_depth,
         "constraints": made.hierarchical_constraints,
-        "manager_prompt": made.manager_prompt,
     }
     stream = EventStream(run_id, clock, sinks)
     parent, around = (None, None) if nested is None else (find_parent_run(), nested.connect(stream))

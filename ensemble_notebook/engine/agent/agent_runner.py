@@ -19,11 +19,11 @@ from ensemble_notebook.domain.outputs.conversation import (
     shorten_history,
 )
 from ensemble_notebook.domain.seams.chat_port import ChatPort
-from ensemble_notebook.engine.agent.agent_loop import AgentLoop, AgentRequest, WorkResult
+from ensemble_notebook.engine.agent.agent_loop import AgentLoop
+from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.preparation import PreparedModels, PreparedTools
 from ensemble_notebook.engine.agent.prompts import (
-    NO_TEXTS,
     ONLY_REASONING,
     SUM_UP,
     Texts,
@@ -35,6 +35,7 @@ from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
+from ensemble_notebook.engine.run_services import RunServices
 from ensemble_notebook.errors import AgentExecutionError, summarize_error
 
 
@@ -42,37 +43,29 @@ class AgentRunner:
     """Gets agents to work; keeps what the agents of one run share.
 
     Args:
+        services: of the run.
         models: of the run.
-        caller: calls tools.
         limits: of all model requests of the run.
-        streams: whether replies are streamed, because somebody watches.
-        draw: gives a random number from 0 to 1, for the waits between requests.
-        texts: of the ensemble in place of ours.
         tools: opens tools that are behind connections.
         ask: puts their questions to the person, with the role of the agent that called: see `AskInSpan`.
     """
 
     def __init__(
         self,
+        services: RunServices,
         models: PreparedModels,
-        caller: FunctionCaller,
         limits: RequestLimits,
-        *,
-        streams: bool,
-        draw: Callable[[], float],
-        texts: Texts = NO_TEXTS,
         tools: PreparedTools,
         ask: Callable[[str, str, str, SpanEmitter], Awaitable[str | None]],
     ) -> None:
-        self._texts = texts
+        self.models = models
+        self._texts = services.spec.texts
+        self._streams = services.spec.streams
+        self._caller = services.caller
+        self._draw = services.draw
+        self._limits = limits
         self._tools = tools
         self._ask = ask
-        self.models = models
-        self._limits = limits
-        self._caller = caller
-        self._streams = streams
-        self._draw = draw
-        self._told: set[tuple[str, str]] = set()
         self._toolboxes: dict[tuple[object, ...], Toolbox] = {}
 
     async def run(
@@ -166,20 +159,8 @@ class AgentRunner:
         return text or None
 
     def _make_llm(self, request: AgentRequest, port: ChatPort) -> LlmCaller:
-        agent = request.agent
-        limits = self._limits.with_rate_limits(*request.rate_limits, agent.rate_limit)
-        return LlmCaller(
-            agent,
-            request.description,
-            port,
-            streams=self._streams,
-            draw=self._draw,
-            max_retries=request.max_retries,
-            max_retry_wait_s=request.max_retry_wait_s,
-            limits=limits,
-            rates=request.rates,
-            told=self._told,
-        )
+        limits = self._limits.with_rate_limits(*request.rate_limits, request.agent.rate_limit)
+        return LlmCaller(request, port, limits, self._draw, streams=self._streams)
 
     def _make_loop(
         self,

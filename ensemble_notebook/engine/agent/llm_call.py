@@ -9,9 +9,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S, Agent
+from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.events import (
     LlmAttemptEnded,
     LlmAttemptStarted,
@@ -26,6 +25,7 @@ from ensemble_notebook.domain.events import (
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.reasoning import describe_place, split_reasoning
 from ensemble_notebook.domain.seams.chat_port import REFUSED, ChatPort, Conversation, Fault, ModelReply
+from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.function_caller import call_safely
 from ensemble_notebook.engine.limits.budget_account import Admission
@@ -47,47 +47,29 @@ class LlmCaller:
     """Asks one model for replies on behalf of one agent.
 
     Args:
-        agent: who asks.
-        task_description: what for, resolved.
+        request: what the agent is to do.
         port: the model.
-        streams: whether replies are streamed.
+        limits: of requests.
         draw: gives a random number from 0 to 1, for the waits between requests.
-        max_retries: in place of the agent's; None: the agent's.
-        max_retry_wait_s: the longest wait before a request is sent again.
-        limits: of requests; without, a request is never held up.
-        rates: what the model costs; None: by the public price list.
-        told: what was said of models once and is not said again, each with the name of the model. Shared by all
-            callers of a run.
+        streams: whether replies are streamed.
 
     Attributes:
         output_limit: the tokens that the budget allowed the last reply; None where it did not limit it.
     """
 
     def __init__(
-        self,
-        agent: Agent,
-        task_description: str,
-        port: ChatPort,
-        *,
-        streams: bool,
-        draw: Callable[[], float],
-        max_retries: int | None = None,
-        max_retry_wait_s: float = USUAL_RETRY_WAIT_S,
-        limits: RequestLimits | None = None,
-        rates: CostConfiguration | None = None,
-        told: set[tuple[str, str]] | None = None,
+        self, request: AgentRequest, port: ChatPort, limits: RequestLimits, draw: Callable[[], float], *, streams: bool
     ) -> None:
-        self._agent = agent
-        self._task_description = task_description
+        self._agent = request.agent
+        self._task_description = request.description
+        self._max_retries = request.agent.max_retries if request.max_retries is None else request.max_retries
+        self._max_retry_wait_s = request.max_retry_wait_s
+        self._rates = request.rates
         self._port = port
-        self._streams = streams
+        self._limits = limits
         self._draw = draw
-        self._max_retries = agent.max_retries if max_retries is None else max_retries
-        self._max_retry_wait_s = max_retry_wait_s
-        self._limits = limits or RequestLimits()
-        self._rates = rates
+        self._streams = streams
         self.output_limit: int | None = None
-        self._told = set() if told is None else told
         self._wait = ""
 
     @property
@@ -133,8 +115,16 @@ class LlmCaller:
         except RateLimitTimeoutError as error:
             span.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
             raise
-        self._warn_of_refused_usage(reply, turn)
-        self._warn_of_passed_limit(reply, turn)
+        name, limit, taken = self._port.name, self._port.max_tokens or self.output_limit, reply.usage.output_tokens
+        if reply.refused_usage is not None:
+            message = f"What {name} says that a reply took can't be counted, and is unknown: {reply.refused_usage}"
+            turn.emit_once(("usage", name), Warned, message=message)
+        if limit is not None and taken is not None and taken > limit and not self._port.is_scripted:
+            message = (
+                f"A reply of {name} took {taken:,} tokens, though it was limited to {limit:,}: its server does not "
+                f"keep to max_tokens, and a budget may be passed by as much."
+            )
+            turn.emit_once(("limit", name), Warned, message=message)
         reply = self._set_reasoning_apart(reply, turn)
         self._emit_completed(reply, span, None if tokens is None else tokens.first_after_s)
         return self._check_answer(reply)
@@ -144,12 +134,11 @@ class LlmCaller:
         reasoning, text = split_reasoning(reply.text)
         if not reasoning:
             return reply
-        if self._is_news("reasoning"):
-            message = (
-                f"What {self._port.name} writes {describe_place(reasoning)} at the beginning of a reply is taken for "
-                f"its reasoning: it is shown folded, and is no part of the reply."
-            )
-            turn.emit(Noted, message=message)
+        message = (
+            f"What {self._port.name} writes {describe_place(reasoning)} at the beginning of a reply is taken for "
+            f"its reasoning: it is shown folded, and is no part of the reply."
+        )
+        turn.emit_once(("reasoning", self._port.name), Noted, message=message)
         return replace(reply, text=text, reasoning="\n\n".join(filter(None, [reply.reasoning, reasoning])))
 
     def _check_answer(self, reply: ModelReply) -> ModelReply:
@@ -178,30 +167,6 @@ class LlmCaller:
             reused=reused,
             reasoning=reply.reasoning,
         )
-
-    def _warn_of_refused_usage(self, reply: ModelReply, turn: SpanEmitter) -> None:
-        if reply.refused_usage is None or not self._is_news("usage"):
-            return
-        name = self._port.name
-        message = f"What {name} says that a reply took can't be counted, and is unknown: {reply.refused_usage}"
-        turn.emit(Warned, message=message)
-
-    def _warn_of_passed_limit(self, reply: ModelReply, turn: SpanEmitter) -> None:
-        limit, taken = self._port.max_tokens or self.output_limit, reply.usage.output_tokens
-        if limit is None or taken is None or taken <= limit or self._port.is_scripted or not self._is_news("limit"):
-            return
-        message = (
-            f"A reply of {self._port.name} took {taken:,} tokens, though it was limited to {limit:,}: its server does "
-            f"not keep to max_tokens, and a budget may be passed by as much."
-        )
-        turn.emit(Warned, message=message)
-
-    def _is_news(self, subject: str) -> bool:
-        """Whether this was not said yet of the model in this run; it is from now on."""
-        key = (self._port.name, subject)
-        is_known = key in self._told
-        self._told.add(key)
-        return not is_known
 
     async def _try_until_it_answers(
         self, conversation: Conversation, span: SpanEmitter, tokens: _TokenFeed | None

@@ -19,15 +19,13 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskO
 from ensemble_notebook.domain.planning.execution_plan import describe_conditions
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.wording import pluralize
-from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.function_caller import FunctionCaller
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.conditions import ConditionEvaluator
 from ensemble_notebook.engine.run.phase_review import NO_REASON, PhaseReviewer
 from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
 from ensemble_notebook.engine.run.task_resolver import TaskResolver
-from ensemble_notebook.engine.run_services import ParentRun
-from ensemble_notebook.engine.run_spec import RunSpec
+from ensemble_notebook.engine.run_services import ParentRun, RunServices
 from ensemble_notebook.engine.scheduler_messages import (
     CancelReview,
     CancelTask,
@@ -72,11 +70,9 @@ class CommandExecutor:
     """Acts on the tasks and phases of one run.
 
     Args:
-        spec: the run.
-        stream: tells how long tasks wait for a place.
+        services: of the run.
         spans: of the run; what happens to tasks and phases is emitted there.
         runner: works on tasks.
-        caller: calls the user's conditions.
         result: takes in what came of tasks and phases.
         node_tasks: the asyncio tasks of the run.
         advance: tells the scheduler what happened.
@@ -85,24 +81,22 @@ class CommandExecutor:
 
     def __init__(
         self,
-        spec: RunSpec,
-        stream: EventStream,
+        services: RunServices,
         spans: RunSpans,
         runner: TaskRunner,
-        caller: FunctionCaller,
         result: RunResult,
         node_tasks: NodeTasks,
-        *,
         advance: Callable[[SchedulerInput], None],
         close: Callable[[ExitReason, str | None], None],
     ) -> None:
+        spec = services.spec
         self._spec = spec
         self._graph = spec.graph
-        self._stream = stream
+        self._stream = services.span.stream
         self._spans = spans
         self._runner = runner
         self._resolver = TaskResolver(spec.graph, spec.plan, result.outputs, runner.revisions, spec.inputs, spec.only)
-        self._conditions = ConditionEvaluator(spec.graph, caller)
+        self._conditions = ConditionEvaluator(spec.graph, services.caller)
         self._result = result
         self._node_tasks = node_tasks
         self._advance = advance

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason
@@ -16,7 +17,7 @@ from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.command_executor import CommandExecutor, NodeTasks
 from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
-from ensemble_notebook.engine.run_services import ParentRun
+from ensemble_notebook.engine.run_services import ParentRun, RunServices
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.scheduler import Scheduler
 from ensemble_notebook.engine.scheduler_messages import (
@@ -70,35 +71,29 @@ class Driver:
         self._parent = parent
         self._spec = spec
         self._source = source
-        self._scheduler = Scheduler(spec.graph, spec.error_strategy, spec.max_concurrency, spec.only)
+        strategy, max_concurrency = spec.definition.error_strategy, spec.definition.max_concurrency
+        self._scheduler = Scheduler(spec.graph, strategy, max_concurrency, spec.only)
         self._caller = FunctionCaller()
         self.result = RunResult()
         self._spans = RunSpans(spec, stream, around)
         act, advance = self._act, self._advance  # bound once: the rows of a map have thousands of drivers
-        self._runner = TaskRunner(
-            spec,
-            source,
-            self._caller,
-            clock,
-            draw,
-            self._spans.run,
+        services = RunServices(
+            spec=spec,
+            inputs=MappingProxyType(dict(spec.inputs)),
+            source=source,
+            caller=self._caller,
+            clock=clock,
+            draw=draw,
+            span=self._spans.run,
             exit_early=self.close,
             warn=self.warn,
-            item_places=ItemPlaces(act, advance),
             parent=parent,
             kept_tasks=kept_tasks,
         )
+        self._runner = TaskRunner(services, ItemPlaces(act, advance))
         self._node_tasks = NodeTasks(act, self._runner.as_parent)
         self._executor = CommandExecutor(
-            spec,
-            stream,
-            self._spans,
-            self._runner,
-            self._caller,
-            self.result,
-            self._node_tasks,
-            advance=advance,
-            close=self.close,
+            services, self._spans, self._runner, self.result, self._node_tasks, advance, self.close
         )
         self._stream = stream
         self._is_stopping = False
@@ -197,16 +192,14 @@ class Driver:
         result = self.result
         result.delegated = tuple(self._runner.delegated)
         self._warn_of_stages()
-        result.conclude(self._spec.error_strategy, fallback_is_warning=self._spec.fallback_is_warning)
-        if not self._spec.fallback_is_warning:  # the status does not tell of it
-            self._warn_of_fallbacks()
+        made = self._spec.definition
+        result.conclude(made.error_strategy, fallback_is_warning=made.fallback_is_warning)
+        if not made.fallback_is_warning:  # the status does not tell of it
+            for output in result.outputs.values():
+                if output.from_fallback:
+                    role = self._find_told_role(output.agent_role)
+                    self.warn(f"Task {output.name!r} was done by its fallback {role!r}.")
         self._spans.emit_run_ended(result)
-
-    def _warn_of_fallbacks(self) -> None:
-        for output in self.result.outputs.values():
-            if output.from_fallback:
-                role = self._find_told_role(output.agent_role)
-                self.warn(f"Task {output.name!r} was done by its fallback {role!r}.")
 
     def _warn_of_stages(self) -> None:
         """A manager that ends without a required stage has done less than was asked of it."""

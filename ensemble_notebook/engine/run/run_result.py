@@ -112,14 +112,14 @@ class RunSpans:
 
     def emit_run_started(self) -> None:
         """The run begins, and this is its plan."""
-        spec = self._spec
+        spec, made = self._spec, self._spec.definition
         self.run.timer.start()
         self.run.emit(
             RunStarted,
-            name=spec.name,
-            workflow=spec.workflow,
+            name=made.name,
+            workflow=made.workflow.value,
             inputs={mend_text(name): _to_text(value) for name, value in spec.inputs.items()},
-            max_concurrency=spec.max_concurrency,
+            max_concurrency=made.max_concurrency,
             budget=spec.budget,
             capture_mode=spec.capture_mode,
             agents=spec.agents,
@@ -130,7 +130,7 @@ class RunSpans:
             definition_version=None if spec.versions is None else spec.versions.definition,
             prompts_version=None if spec.versions is None else spec.versions.prompts,
             variable=spec.variable,
-            rate_limit=spec.rate_limit,
+            rate_limit=made.rate_limit,
             currency=spec.currency,
         )
         self.run.emit(

@@ -69,8 +69,8 @@ class ForEachRunner:
     ) -> None:
         self._known_items = spec.items
         self._inputs = spec.inputs
-        self._is_partial = spec.error_strategy is ErrorStrategy.PARTIAL
-        self._goes_on = spec.error_strategy is not ErrorStrategy.FAIL_FAST
+        self._is_partial = spec.definition.error_strategy is ErrorStrategy.PARTIAL
+        self._goes_on = spec.definition.error_strategy is not ErrorStrategy.FAIL_FAST
         self._gates = gates
         self._reuse = reuse
         self._revisions = revisions

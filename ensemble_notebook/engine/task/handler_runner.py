@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S
@@ -14,38 +14,34 @@ from ensemble_notebook.domain.definitions.tool import TaskInput, ToolResult
 from ensemble_notebook.domain.events import TaskInputPrepared, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.value_text import is_table
-from ensemble_notebook.engine.agent.agent_loop import WorkResult
+from ensemble_notebook.engine.agent.agent_request import WorkResult
 from ensemble_notebook.engine.agent.langchain_tools import to_text
 from ensemble_notebook.engine.agent.llm_call import compute_backoff
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import to_handler_function
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan
-from ensemble_notebook.engine.function_caller import FunctionCaller
-from ensemble_notebook.engine.run_services import find_parent_run
-from ensemble_notebook.engine.run_spec import InnerRevision, ResolvedTask, Revision, hand_down
+from ensemble_notebook.engine.run_services import RunServices, find_parent_run
+from ensemble_notebook.engine.run_spec import InnerRevision, ResolvedTask, hand_down
 from ensemble_notebook.engine.task.task_work import TaskWork
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.errors import EnsembleError, ToolExecutionError
 
 
-async def run_handler(
-    work: TaskWork, inputs: Mapping[str, Any], caller: FunctionCaller, draw: Callable[[], float]
-) -> WorkResult:
+async def run_handler(work: TaskWork, inputs: Mapping[str, Any], services: RunServices) -> WorkResult:
     """What the handler of a task gives, held to the task's output type.
 
     Args:
         work: the task; it has a handler.
-        inputs: of the run.
-        caller: calls the handler.
-        draw: gives a random number from 0 to 1, for the waits between attempts.
+        inputs: of the run, as the handler sees them.
+        services: of the run.
 
     Raises:
         ToolExecutionError: it reported a failure.
         OutputParsingError: its result is not of the output type. Nobody can be asked to correct it.
         Exception: what the handler raised.
     """
-    node, resolved = work.node, work.resolved
+    node, resolved, caller = work.node, work.resolved, services.caller
     names = tuple([each.name for each in resolved.context])
     work.span.emit(TaskInputPrepared, system_prompt="", user_prompt=resolved.description, context=names, build_s=0.0)
     function, max_retries = to_handler_function(node.task.handler), node.task.max_retries or 0
@@ -59,7 +55,7 @@ async def run_handler(
         except Exception as error:
             if attempt > max_retries:
                 raise
-            delay_s = compute_backoff(attempt, draw(), most=node.task.max_retry_wait or USUAL_RETRY_WAIT_S)
+            delay_s = compute_backoff(attempt, services.draw(), most=node.task.max_retry_wait or USUAL_RETRY_WAIT_S)
             work.try_again(error, delay_s)
         else:
             break
@@ -101,9 +97,6 @@ async def run_row(resolved: ResolvedTask, span: SpanEmitter) -> TaskOutput:
     return WorkResult(text=text, role=node.role).to_output(node.name, description, span)
 
 
-# --- Does a task by an ensemble, which runs inside the run of the task, in place of an agent and a model --------------
-
-
 _LEFT: Final = {ExitReason.NOBODY_TO_ASK: "nobody could be asked"}
 
 
@@ -128,44 +121,36 @@ def tell_warnings(output: NestedOutput, whose: str, span: SpanEmitter) -> None:
         span.emit(Warned, message=f"{whose} warns: {each}")
 
 
-class EnsembleRunner:
-    """Runs the ensembles of the tasks of one run.
+async def run_ensemble(
+    work: TaskWork, services: RunServices, left: MutableMapping[str, tuple[str, Mapping[str, str]]]
+) -> WorkResult:
+    """What the final task of the ensemble of a task leaves.
 
     Args:
-        inputs: of that run.
-        caller: keeps inside what their runs raise.
+        work: the task.
+        services: of its run.
+        left: by name of each task of the run, what its ensemble has left last: the output, and those of its tasks.
+
+    Raises:
+        EnsembleError: it came to no end that leaves an output; or whatever its run raised.
     """
-
-    def __init__(self, inputs: Mapping[str, Any], caller: FunctionCaller) -> None:
-        self._inputs = inputs
-        self._caller = caller
-        self._left: dict[str, tuple[str, Mapping[str, str]]] = {}
-
-    async def run(self, work: TaskWork) -> WorkResult:
-        """What the final task of the ensemble of a task leaves.
-
-        Raises:
-            EnsembleError: it came to no end that leaves an output; or whatever its run raised.
-        """
-        node, resolved = work.node, work.resolved
-        ensemble = node.task.ensemble
-        assert ensemble is not None
-        names, text = tuple(each.name for each in resolved.context), resolved.description
-        work.span.emit(TaskInputPrepared, system_prompt="", user_prompt=text, context=names, build_s=0.0)
-        values = fill_inputs(node.task.inputs, self._inputs, resolved.context, item=resolved.item)
-        with CallingSpan(work.span), hand_down(self._make_revision(node.name, work.revision)):
-            output = await self._caller.call(f"ensemble of {node.name}", ensemble.arun, values)
-        leave_with(output)
-        final = find_final_output(output, f"The ensemble of task {node.name!r}")
-        if output.status is RunStatus.COMPLETED_WITH_WARNINGS:
-            work.span.emit(Warned, message=f"The ensemble of task {node.name!r} has completed with warnings.")
-        tell_warnings(output, f"The ensemble of task {node.name!r}", work.span)
-        self._left[node.name] = final.raw, {each.name: each.raw for each in output.task_outputs}
-        return WorkResult(text=final.raw, role=node.role, value=final.parsed_output)
-
-    def _make_revision(self, name: str, revision: Revision) -> InnerRevision | None:
-        """What the tasks inside are to do better; None where nobody has said anything."""
-        if not revision.feedback:
-            return None
-        text, previous = self._left.get(name, (None, None))
-        return InnerRevision(revision=revision, previous=previous if text == revision.previous else None)
+    node, resolved, told = work.node, work.resolved, f"The ensemble of task {work.node.name!r}"
+    ensemble = node.task.ensemble
+    assert ensemble is not None
+    names, text = tuple(each.name for each in resolved.context), resolved.description
+    work.span.emit(TaskInputPrepared, system_prompt="", user_prompt=text, context=names, build_s=0.0)
+    values = fill_inputs(node.task.inputs, services.inputs, resolved.context, item=resolved.item)
+    revision = None
+    if work.revision.feedback:  # else nobody has said what the tasks inside are to do better
+        last, previous = left.get(node.name, (None, None))
+        is_known = last == work.revision.previous
+        revision = InnerRevision(revision=work.revision, previous=previous if is_known else None)
+    with CallingSpan(work.span), hand_down(revision):
+        output = await services.caller.call(f"ensemble of {node.name}", ensemble.arun, values)
+    leave_with(output)
+    final = find_final_output(output, told)
+    if output.status is RunStatus.COMPLETED_WITH_WARNINGS:
+        work.span.emit(Warned, message=f"{told} has completed with warnings.")
+    tell_warnings(output, told, work.span)
+    left[node.name] = final.raw, {each.name: each.raw for each in output.task_outputs}
+    return WorkResult(text=final.raw, role=node.role, value=final.parsed_output)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.amounts import read_history
 from ensemble_notebook.domain.events import TaskInputPrepared, Warned
 from ensemble_notebook.domain.outputs.conversation import Messages, ShortenedHistory, guess_tokens, make_conversation
-from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
-from ensemble_notebook.engine.agent.agent_loop import AgentRequest, WorkResult
+from ensemble_notebook.domain.seams.chat_port import ChatPort
+from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.preparation import PreparedModels, PreparedTools
 from ensemble_notebook.engine.agent.prompts import (
@@ -24,10 +24,9 @@ from ensemble_notebook.engine.agent.prompts import (
     write_task_sections,
 )
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter
-from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
-from ensemble_notebook.engine.run_spec import ResolvedTask, RunSpec
+from ensemble_notebook.engine.run_services import RunServices
+from ensemble_notebook.engine.run_spec import ResolvedTask
 from ensemble_notebook.engine.task.task_work import TaskWork
 from ensemble_notebook.engine.task_gates import TaskGates
 
@@ -37,65 +36,37 @@ if TYPE_CHECKING:
 
 
 class TaskAgents:
-    """The agents of one run. A run of handlers has none, so this is made for the first agent.
+    """The agents of one run, and what they are asked for. Made for the first: a run of handlers has none.
 
     Args:
-        spec: the run.
-        inputs: of the run.
-        source: where models come from.
+        services: of the run.
         limits: of all model requests of the run.
-        caller: calls tools, policies and the user's manager prompt.
-        clock: tells durations.
-        draw: gives a random number from 0 to 1, for the waits between requests.
-        run: the span of the run.
-        gates: approve tool calls.
+        gates: approve tool calls, and give the tool by which an agent asks a person.
+        tools: opens those that are behind connections.
 
     Attributes:
-        manager: of a hierarchical run; else None.
+        manager: of a hierarchical run, whose only task is the manager's; else None.
     """
 
-    def __init__(
-        self,
-        spec: RunSpec,
-        inputs: Mapping[str, Any],
-        source: ChatSource,
-        limits: RequestLimits,
-        caller: FunctionCaller,
-        clock: Clock,
-        draw: Callable[[], float],
-        run: SpanEmitter,
-        gates: TaskGates,
-        tools: PreparedTools,
-    ) -> None:
-        self._models = PreparedModels(source, run)
-        self._runner = AgentRunner(
-            self._models,
-            caller,
-            limits,
-            streams=spec.streams,
-            draw=draw,
-            texts=spec.texts,
-            tools=tools,
-            ask=gates.ask_for_tool,
-        )
-        delegation_tools: DelegationTools | None = None
+    def __init__(self, services: RunServices, limits: RequestLimits, gates: TaskGates, tools: PreparedTools) -> None:
+        self._services = services
+        self._spec = services.spec
+        self._gates = gates
+        self._models = PreparedModels(services.source, services.span)
+        self._runner = AgentRunner(services, self._models, limits, tools, gates.ask_for_tool)
+        self._delegation_tools: DelegationTools | None = None
         self.manager: Manager | None = None
-        if spec.graph.team:  # somebody delegates; most runs never load that room
+        if self._spec.graph.team:  # somebody delegates; most runs never load these modules
             from ensemble_notebook.engine.delegation import DelegationTools, TeamMembers
             from ensemble_notebook.engine.manager import Manager
 
-            team = TeamMembers(spec.graph.team)
-            delegation_tools = DelegationTools(spec, team, self._runner, gates, caller, clock)
-            self.manager = Manager(spec, team) if spec.graph.managed else None
-        self._requests = TaskRequestBuilder(spec, inputs, gates, delegation_tools, self.manager, caller)
+            team = TeamMembers(self._spec.graph.team)
+            self._delegation_tools = DelegationTools(services, team, self._runner, gates)
+            self.manager = Manager(self._spec, team) if self._spec.graph.managed else None
 
     def close(self) -> None:
         """Release what is still being made ready: the run is over."""
         self._models.close()
-
-    def make_messages(self, resolved: ResolvedTask, memory: MemoryEntries, reply: str) -> Messages:
-        """The conversation of a task that an earlier run has done, as this run would have had it."""
-        return self._requests.make_messages(resolved, memory, reply)
 
     async def run(self, work: TaskWork, agent: Agent, llm: Any, *, is_fallback: bool) -> WorkResult:
         """Have an agent do a task, in the time that this has.
@@ -110,7 +81,7 @@ class TaskAgents:
 
     async def _run_with(self, port: ChatPort, work: TaskWork, agent: Agent, *, is_fallback: bool) -> WorkResult:
         before = None if is_fallback else work.loop_before
-        request = await self._requests.build(work, agent, is_fallback=is_fallback, is_going_on=before is not None)
+        request = await self._make_request(work, agent, is_fallback=is_fallback, is_going_on=before is not None)
         for message in warn_of_long_context(work.resolved.context):
             work.span.emit(Warned, message=message)
         result = await self._runner.run(request, port, work.span, work.watch, before)
@@ -118,48 +89,22 @@ class TaskAgents:
             self.manager.check_constraints()
         return result
 
-
-class TaskRequestBuilder:
-    """Makes the requests of one run.
-
-    Args:
-        spec: the run.
-        inputs: of the run, as code may see them.
-        gates: give the approval of tool calls, and the tool by which an agent asks a person.
-        delegation_tools: give the tools by which agents delegate; None where none of the run does.
-        manager: of a hierarchical run, whose only task is the manager's; else None.
-        caller: calls the user's manager prompt.
-    """
-
-    def __init__(
-        self,
-        spec: RunSpec,
-        inputs: Mapping[str, Any],
-        gates: TaskGates,
-        delegation_tools: DelegationTools | None,
-        manager: Manager | None,
-        caller: FunctionCaller,
-    ) -> None:
-        self._inputs = inputs
-        self._conversations = spec.conversations
-        self._texts = spec.texts
-        self._spec = spec
-        self._gates = gates
-        self._delegation_tools = delegation_tools
-        self._manager = manager
-        self._caller = caller
-
-    async def build(
-        self, work: TaskWork, agent: Agent, *, is_fallback: bool, is_going_on: bool = False
+    async def _make_request(
+        self, work: TaskWork, agent: Agent, *, is_fallback: bool, is_going_on: bool
     ) -> AgentRequest:
         """What an agent is asked to do for a task; one that `is_going_on` has been told who it is, and what was said.
 
         Raises:
             Exception: what the user's manager prompt raised.
         """
+        resolved, began_s = work.resolved, work.span.stream.offset_s()
         node, task = work.node, work.node.task
-        earlier, began_s = self._conversations.get(node.name, ()), work.span.stream.offset_s()
-        system_prompt, sections = await self._write_prompts(work, agent)
+        if self.manager is not None:
+            services = self._services
+            prompts = await self.manager.write_prompts(resolved.description, services.inputs, services.caller)
+        else:
+            prompts = write_system_prompt(agent), write_task_sections(resolved.description, resolved.expected_output)
+        system_prompt, sections = prompts
         taken_s = work.span.stream.offset_s() - began_s
         history = self._spec.find_history(task, agent)
         llm = node.fallback_llm if is_fallback else node.llm
@@ -167,18 +112,18 @@ class TaskRequestBuilder:
         engine_tools = [*self._gates.make_tools(node, agent, tools)]
         if self._delegation_tools is not None:
             engine_tools += self._delegation_tools.make_tools(node, agent, node.name)
-            if self._manager is not None:
-                engine_tools.append(self._delegation_tools.make_tool(self._manager, node))
+            if self.manager is not None:
+                engine_tools.append(self._delegation_tools.make_tool(self.manager, node))
         return AgentRequest(
             agent=agent,
-            description=work.resolved.description,
+            description=resolved.description,
             system_prompt=system_prompt,
             write_user_prompt=functools.partial(
                 _write_user_prompt,
                 work,
                 "" if is_going_on else system_prompt,
                 sections,
-                self._texts,
+                self._spec.texts,
                 taken_s,
             ),
             tools=tools,
@@ -191,9 +136,9 @@ class TaskRequestBuilder:
             approve=self._gates.make_tool_gate(node, agent),
             ask_again=self._gates.make_repeat_gate(node, agent),
             mends_calls=self._gates.may_mend_calls(node),
-            write_reminder=None if self._manager is None else self._manager.write_reminder,
+            write_reminder=None if self.manager is None else self.manager.write_reminder,
             is_fallback=is_fallback,
-            earlier=earlier,
+            earlier=self._spec.conversations.get(node.name, ()),
             history=None if history is None else read_history(history),
             count_tokens=_find_token_counter(llm),
             rates=node.fallback_rates if is_fallback else node.rates,
@@ -202,19 +147,12 @@ class TaskRequestBuilder:
     def make_messages(self, resolved: ResolvedTask, memory: MemoryEntries, reply: str) -> Messages:
         """The conversation of a task that an earlier run has done, as this run would have had it."""
         agent = resolved.node.agent
-        if agent is None or self._manager is not None:
+        if agent is None or self.manager is not None:
             return ()
         sections = write_task_sections(resolved.description, resolved.expected_output)
-        prompt = _frame(resolved, sections, memory=memory, revision=resolved.revision, texts=self._texts)
-        earlier = self._conversations.get(resolved.node.name, ())
+        prompt = _frame(resolved, sections, memory=memory, revision=resolved.revision, texts=self._spec.texts)
+        earlier = self._spec.conversations.get(resolved.node.name, ())
         return make_conversation(write_system_prompt(agent), earlier, prompt, reply)
-
-    async def _write_prompts(self, work: TaskWork, agent: Agent) -> tuple[str, str]:
-        """The system prompt, and the sections of the user prompt that say what is to be done."""
-        resolved = work.resolved
-        if self._manager is not None:
-            return await self._manager.write_prompts(resolved.description, self._inputs, self._caller)
-        return write_system_prompt(agent), write_task_sections(resolved.description, resolved.expected_output)
 
 
 def _find_token_counter(llm: Any) -> Callable[[str], int]:

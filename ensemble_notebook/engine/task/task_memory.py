@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore, get_memory_kind
+from ensemble_notebook.domain.definitions.memory import MemoryEntry, get_memory_kind
 from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.agent.prompts import write_exchange
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan
-from ensemble_notebook.engine.function_caller import FunctionCaller
+from ensemble_notebook.engine.run_services import RunServices
 from ensemble_notebook.errors import summarize_error
 
 ENTRIES_PER_SCOPE: Final = 5
@@ -25,9 +25,9 @@ class TaskMemory:
     What a store gives is anybody's, too, so it is looked at before it is believed.
     """
 
-    def __init__(self, store: MemoryStore | None, caller: FunctionCaller) -> None:
-        self._store = store
-        self._caller = caller
+    def __init__(self, services: RunServices) -> None:
+        self._store = services.spec.memory
+        self._caller = services.caller
 
     async def read(
         self, scopes: Sequence[str], query: str, task: SpanEmitter, limit_s: float | None

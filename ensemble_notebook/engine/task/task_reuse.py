@@ -24,7 +24,8 @@ from ensemble_notebook.domain.seams.kept_tasks import Approval, InputRead, KeptT
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.run_spec import FIRST_ATTEMPT, ResolvedTask, Revision, RunSpec
+from ensemble_notebook.engine.run_services import RunServices
+from ensemble_notebook.engine.run_spec import FIRST_ATTEMPT, ResolvedTask, Revision
 from ensemble_notebook.errors import OutputParsingError, summarize_error
 
 PERSON: Final = "person"
@@ -38,17 +39,15 @@ class TaskReuse:
     """What earlier runs have left for the tasks of this one, and what this one leaves.
 
     Args:
-        spec: the run.
-        kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
+        services: of the run.
         revisions: of the tasks that are not at their first attempt.
     """
 
-    def __init__(
-        self, spec: RunSpec, kept_tasks: KeptTasks | None, revisions: MutableMapping[TaskNode, Revision]
-    ) -> None:
+    def __init__(self, services: RunServices, revisions: MutableMapping[TaskNode, Revision]) -> None:
+        spec = services.spec
         self._graph = spec.graph
         self._keys = spec.task_keys
-        self._kept_tasks = kept_tasks
+        self._kept_tasks = services.kept_tasks
         self._revisions = revisions
         self._is_reusing = spec.is_reusing
         self._only = spec.only

@@ -14,11 +14,10 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, partial
-from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.enums import ExitReason, ReviewTiming, SpanStatus
+from ensemble_notebook.domain.definitions.enums import ReviewTiming, SpanStatus
 from ensemble_notebook.domain.definitions.run_context import RunContext, set_context
 from ensemble_notebook.domain.definitions.task import GuardrailResult
 from ensemble_notebook.domain.definitions.tool import TaskInput
@@ -26,24 +25,22 @@ from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted, Pr
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import TaskNode
-from ensemble_notebook.domain.seams.chat_port import ChatSource, set_asking_task
-from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
+from ensemble_notebook.domain.seams.chat_port import set_asking_task
 from ensemble_notebook.domain.value_text import to_plain
-from ensemble_notebook.engine.agent.agent_loop import WorkResult
+from ensemble_notebook.engine.agent.agent_request import WorkResult
 from ensemble_notebook.engine.agent.preparation import PreparedTools
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
-from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.engine.limits.request_limits import RequestLimits, SendGate
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.review_queue import ReviewQueue
-from ensemble_notebook.engine.run_services import ParentRun
-from ensemble_notebook.engine.run_spec import ResolvedTask, Revision, RunSpec
+from ensemble_notebook.engine.run_services import ParentRun, RunServices
+from ensemble_notebook.engine.run_spec import ResolvedTask, Revision
 from ensemble_notebook.engine.task.for_each import ForEachRunner, ItemPlaces
-from ensemble_notebook.engine.task.handler_runner import EnsembleRunner, run_handler, run_row
+from ensemble_notebook.engine.task.handler_runner import run_ensemble, run_handler, run_row
 from ensemble_notebook.engine.task.task_agents import TaskAgents
 from ensemble_notebook.engine.task.task_memory import TaskMemory
 from ensemble_notebook.engine.task.task_reuse import TaskReuse
@@ -63,17 +60,8 @@ class TaskRunner:
     """Runs the tasks of one run.
 
     Args:
-        spec: the run.
-        source: where models come from.
-        caller: calls handlers, guardrails and all else that is not ours.
-        clock: tells durations.
-        draw: gives a random number from 0 to 1, for the waits between attempts.
-        run: the span of the run.
-        exit_early: called with the reason, also in words, when a review ends the run.
-        warn: says something about the run as a whole.
+        services: of the run.
         item_places: gets places for the items of tasks that run for each of a list.
-        parent: the run in whose task this one was begun; None where it was begun in none.
-        kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
 
     Attributes:
         as_parent: what the run is for those that are begun inside its tasks.
@@ -82,53 +70,36 @@ class TaskRunner:
         reuse: what earlier runs have left for the tasks of this one, and what this one leaves.
     """
 
-    def __init__(
-        self,
-        spec: RunSpec,
-        source: ChatSource,
-        caller: FunctionCaller,
-        clock: Clock,
-        draw: Callable[[], float],
-        run: SpanEmitter,
-        *,
-        exit_early: Callable[[ExitReason, str], None],
-        warn: Callable[[str], None],
-        item_places: ItemPlaces,
-        parent: ParentRun | None = None,
-        kept_tasks: KeptTasks | None = None,
-    ) -> None:
+    def __init__(self, services: RunServices, item_places: ItemPlaces) -> None:
+        spec, parent = services.spec, services.parent
+        self._services = services
         self._spec = spec
-        self._inputs = MappingProxyType(dict(spec.inputs))
-        self._caller = caller
-        self._draw = draw
+        self._caller = services.caller
         self._is_nested = parent is not None
-        self._deadline = None if spec.timeout is None else clock.now() + timedelta(seconds=spec.timeout)
-        self.revisions = _make_revisions(spec)
-        self._source = source
-        self._clock = clock
-        self._run_span = run
+        self._deadline = None if spec.timeout is None else services.clock.now() + timedelta(seconds=spec.timeout)
+        self.revisions: dict[TaskNode, Revision] = {}
+        if spec.revision is not None:  # they are inside a task that was sent back
+            final = find_final_tasks(spec.graph)
+            for node in spec.graph.tasks:
+                self.revisions[node] = spec.revision.revise(node.name, is_final=node.index in final)
         self._gate = SendGate()
         shared = None if parent is None else parent.tools
-        self._tools = shared if isinstance(shared, PreparedTools) else PreparedTools(run)
+        self._tools = shared if isinstance(shared, PreparedTools) else PreparedTools(services.span)
         self._owns_tools = self._tools is not shared
-        self.reuse = TaskReuse(spec, kept_tasks, self.revisions)
-        self.as_parent = _make_parent(spec, parent, source, kept_tasks, exit_early, warn)
+        self.reuse = TaskReuse(services, self.revisions)
+        self.as_parent = ParentRun(services)
         self.as_parent.tools = self._tools
-        self.review_queue = ReviewQueue(spec.review_handler, caller, exit_early, warn, source, self.as_parent.row)
-        self._gates = TaskGates(self.review_queue, spec.review_policy, self.reuse.note_passed)
+        self.review_queue = ReviewQueue(services, self.as_parent.row)
+        self._gates = TaskGates(self.review_queue, spec.definition.review_policy, self.reuse.note_passed)
         self.item_places = item_places
+        # What few runs need is made once it is: the rows of a map have thousands of runners.
         self._for_each: ForEachRunner | None = None
         self._agents: TaskAgents | None = None
-
-    # What few runs need is made once it is: the rows of a map have thousands of runners.
-
-    @cached_property
-    def _ensembles(self) -> EnsembleRunner:
-        return EnsembleRunner(self._inputs, self._caller)
+        self._left_inside: dict[str, tuple[str, Mapping[str, str]]] = {}
 
     @cached_property
     def _memory(self) -> TaskMemory:
-        return TaskMemory(self._spec.memory, self._caller)
+        return TaskMemory(self._services)
 
     def stop_requests(self) -> None:
         """Let no agent send anything any more, whatever its tools do with their cancellation."""
@@ -180,33 +151,18 @@ class TaskRunner:
             return run_row(resolved, span)
         if resolved.node.task.for_each is None:
             return self._run_once(resolved, span)
-        return self._get_for_each().run(resolved, span)
-
-    def _get_for_each(self) -> ForEachRunner:
-        """Get what runs tasks for each item; most runs have no such task."""
         if self._for_each is None:
             self._for_each = ForEachRunner(
                 self._spec, self._gates, self.reuse, self.revisions, self.item_places, self._run_once
             )
-        return self._for_each
+        return self._for_each.run(resolved, span)
 
     def _get_agents(self) -> TaskAgents:
         """Get what has agents work; many runs have none."""
         if self._agents is None:
-            parent, spec = self.as_parent, self._spec
-            limits = RequestLimits(parent.accounts, parent.rate_limits, spec.pricing, self._clock, self._gate)
-            self._agents = TaskAgents(
-                spec,
-                self._inputs,
-                self._source,
-                limits,
-                self._caller,
-                self._clock,
-                self._draw,
-                self._run_span,
-                self._gates,
-                self._tools,
-            )
+            parent, clock = self.as_parent, self._services.clock
+            limits = RequestLimits(parent.accounts, parent.rate_limits, self._spec.pricing, clock, self._gate)
+            self._agents = TaskAgents(self._services, limits, self._gates, self._tools)
         return self._agents
 
     def _note_asking(self, node: TaskNode, span: SpanEmitter) -> None:
@@ -219,9 +175,9 @@ class TaskRunner:
         """What functions are given that the task calls and that ask for it."""
         timeout = node.task.timeout
         ends = [] if self._deadline is None else [self._deadline]
-        ends += [] if timeout is None else [self._clock.now() + timedelta(seconds=timeout)]
+        ends += [] if timeout is None else [self._services.clock.now() + timedelta(seconds=timeout)]
         return RunContext(
-            inputs=self.reuse.watch_inputs(node, self._inputs),
+            inputs=self.reuse.watch_inputs(node, self._services.inputs),
             task=node.name,
             agent=None if node.agent is None else node.agent.role,
             run_id=span.stream.run_id,
@@ -365,54 +321,14 @@ class TaskRunner:
         self, work: TaskWork, agent: Agent | None, llm: Any, *, is_fallback: bool = False
     ) -> Awaitable[WorkResult]:
         if work.node.task.ensemble is not None and agent is None:
-            return work.deadline.limit(self._ensembles.run(work), "its ensemble")
+            return work.deadline.limit(run_ensemble(work, self._services, self._left_inside), "its ensemble")
         if agent is None:
-            return work.deadline.limit(
-                run_handler(work, self._see_inputs(work), self._caller, self._draw), "its handler"
-            )
+            return work.deadline.limit(run_handler(work, self._see_inputs(work), self._services), "its handler")
         return self._get_agents().run(work, agent, llm, is_fallback=is_fallback)
 
     def _see_inputs(self, work: TaskWork) -> Mapping[str, Any]:
         """What the code of a task sees of the inputs."""
-        return self.reuse.watch_inputs(work.node, self._inputs)
-
-
-def _make_revisions(spec: RunSpec) -> dict[TaskNode, Revision]:
-    """Where tasks stand that are not at their first attempt, since they are inside a task that was sent back."""
-    if spec.revision is None:
-        return {}
-    final = find_final_tasks(spec.graph)
-    return {node: spec.revision.revise(node.name, is_final=node.index in final) for node in spec.graph.tasks}
-
-
-def _make_parent(
-    spec: RunSpec,
-    parent: ParentRun | None,
-    source: ChatSource,
-    kept_tasks: KeptTasks | None,
-    exit_early: Callable[[ExitReason, str], None],
-    warn: Callable[[str], None],
-) -> ParentRun:
-    """What holds for the runs inside: the limits of this run and of those around it, the outermost first."""
-    accounts = () if parent is None else parent.accounts
-    budget = spec.budget
-    is_held = budget is not None and budget.is_shared and parent is not None and parent.holds(budget)
-    own = () if budget is None or is_held else (open_account(budget, spec.currency),)
-    rate_limits = () if spec.rate_limit is None else (spec.rate_limit,)
-    return ParentRun(
-        (*accounts, *own),
-        (*(() if parent is None else parent.rate_limits), *rate_limits),
-        source=source,
-        capture_mode=spec.capture_mode,
-        replayed_from=spec.replayed_from,
-        path=spec.path,
-        kept_tasks=kept_tasks,
-        is_reusing=spec.is_reusing,
-        person=spec.person,
-        row=spec.row or (None if parent is None else parent.row),
-        exit_early=exit_early,
-        warn=warn,
-    )
+        return self.reuse.watch_inputs(work.node, self._services.inputs)
 
 
 GuardrailKind = Literal["input", "output"]

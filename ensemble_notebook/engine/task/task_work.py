@@ -10,7 +10,8 @@ from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import TaskRetried
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
-from ensemble_notebook.engine.agent.agent_loop import AgentLoop, WorkResult
+from ensemble_notebook.engine.agent.agent_loop import AgentLoop
+from ensemble_notebook.engine.agent.agent_request import WorkResult
 from ensemble_notebook.engine.agent.prompts import MemoryEntries
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.run_spec import ResolvedTask, Revision

@@ -71,7 +71,7 @@ def begin_remembering(
     has_conversations = spec.continued_from is not None and not is_textless and _are_kept_whole(spec.conversations)
     facts = RunFacts(
         run_id=run_id,
-        name=spec.name or spec.variable,
+        name=spec.definition.name or spec.variable,
         started_at=clock.now(),
         capture_mode=spec.capture_mode,
         cost=cost,
