@@ -12,10 +12,9 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import Event, TaskCompleted, TaskReused, TaskStarted
 from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys
-from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.only_selection import take_part
-from ensemble_notebook.domain.seams.kept_tasks import Approval, KeptTask, PendingKey, TaskKey
+from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, TaskKey
 from ensemble_notebook.engine.run.run_result import RunResult
 from tests.support.drive import PARALLEL, drive, fails
 
@@ -32,29 +31,18 @@ class Kept:
         found = None if key.obstacle or is_asked_for else self.by_key.get(whole.key)
         return found, key.obstacle or ("unchanged" if found else "changed")
 
-    def keep(
-        self,
-        path: str,
-        key: PendingKey,
-        output: TaskOutput,
-        delegated: Sequence[TaskOutput] = (),
-        *,
-        obstacle: str | None = None,
-        attempt: int = 1,
-        feedback: Sequence[str] = (),
-        approvals: Sequence[Approval] = (),
-    ) -> None:
-        made = key.get()
-        self.obstacles[path] = made.obstacle or obstacle
-        if self.obstacles[path] is None:
-            duration_ms = output.duration.total_seconds() * 1000
+    def keep(self, done: DoneTask) -> None:
+        made = done.key.get()
+        self.obstacles[done.path] = made.obstacle or done.obstacle
+        if self.obstacles[done.path] is None:
+            duration_ms = done.output.duration.total_seconds() * 1000
             self.by_key[made.key] = KeptTask(
                 run_id="r0",
-                path=path,
-                output=output,
-                delegated=tuple(delegated),
+                path=done.path,
+                output=done.output,
+                delegated=done.delegated,
                 duration_ms=duration_ms,
-                approvals=tuple(approvals),
+                approvals=done.approvals,
             )
 
 

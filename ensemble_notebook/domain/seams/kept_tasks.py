@@ -131,6 +131,29 @@ class KeptTask:
     approvals: tuple[Approval, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneTask:
+    """A task that is done, with what later runs are to know of it.
+
+    Attributes:
+        path: as of a `KeptTask`; that of a phase, or of a task for each item, and a slash for the approval of its
+            outputs.
+        key: where it has an obstacle, the output is for whoever goes on with this very run.
+        output: of the task; one that was reused itself says so.
+        delegated, attempt, feedback, approvals: as of a `KeptTask`.
+        obstacle: why the output can't be given back; then it is kept only to say why the task runs again.
+    """
+
+    path: str
+    key: PendingKey
+    output: TaskOutput
+    delegated: tuple[TaskOutput, ...] = ()
+    obstacle: str | None = None
+    attempt: int = 1
+    feedback: Sequence[str] = ()
+    approvals: tuple[Approval, ...] = ()
+
+
 class KeptTasks(Protocol):
     """The tasks of earlier runs, as one run sees them, and where its own are kept. Neither method ever raises."""
 
@@ -144,28 +167,5 @@ class KeptTasks(Protocol):
                 goes on with the one that did it.
         """
 
-    def keep(
-        self,
-        path: str,
-        key: PendingKey,
-        output: TaskOutput,
-        delegated: Sequence[TaskOutput] = (),
-        *,
-        obstacle: str | None = None,
-        attempt: int = 1,
-        feedback: Sequence[str] = (),
-        approvals: Sequence[Approval] = (),
-    ) -> None:
-        """A task is done.
-
-        Args:
-            path: as of a `KeptTask`; that of a phase, or of a task for each item, and a slash for the approval of its
-                outputs.
-            key: where it has an obstacle, the output is for whoever goes on with this very run.
-            output: of the task; one that was reused itself says so.
-            delegated: as of a `KeptTask`.
-            obstacle: why the output can't be given back; then it is kept only to say why the task runs again.
-            attempt: as of a `KeptTask`.
-            feedback: likewise.
-            approvals: likewise.
-        """
+    def keep(self, done: DoneTask) -> None:
+        """A task is done."""

@@ -20,7 +20,15 @@ from ensemble_notebook.domain.outputs.task_output import Saving, TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import find_typed_task, has_gates_inside, is_never_reused
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.seams.chat_port import make_task_path
-from ensemble_notebook.domain.seams.kept_tasks import Approval, InputRead, KeptTask, KeptTasks, PendingKey, Reads
+from ensemble_notebook.domain.seams.kept_tasks import (
+    Approval,
+    DoneTask,
+    InputRead,
+    KeptTask,
+    KeptTasks,
+    PendingKey,
+    Reads,
+)
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
@@ -213,7 +221,8 @@ class TaskReuse:
         if approvals and self._keys is not None and self._kept_tasks is not None:
             made = self._keys.make_whole_key(node, resolved.description, joined)
             text = replace(reviewed, parsed_output=None, item_outputs=(), item_failures=())
-            self._kept_tasks.keep(f"{self._make_path(node)}/", PendingKey(lambda: made), text, approvals=approvals)
+            path, key = f"{self._make_path(node)}/", PendingKey(lambda: made)
+            self._kept_tasks.keep(DoneTask(path=path, key=key, output=text, approvals=approvals))
 
     def keep_approved(self, phase: PhaseNode, outputs: Sequence[TaskOutput]) -> None:
         """The review of a phase is content with these outputs.
@@ -228,7 +237,7 @@ class TaskReuse:
         if phase.reviewer is None and outputs and self._keys is not None and self._kept_tasks is not None:
             answer = replace(outputs[-1], name=phase.name, raw=_APPROVED, parsed_output=None, saving=None)
             made = self._keys.make_review_key(phase, outputs)
-            self._kept_tasks.keep(f"{phase.name}/", PendingKey(lambda: made), answer)
+            self._kept_tasks.keep(DoneTask(path=f"{phase.name}/", key=PendingKey(lambda: made), output=answer))
 
     def keep_approving_answer(self, reviewer: TaskNode, output: TaskOutput) -> None:
         """The task that reviews a phase approves of it; what it says to a phase that is not there yet is not kept."""
@@ -280,16 +289,17 @@ class TaskReuse:
             obstacles = (_find_obstacle(each, node) for each in (output, *delegated))
             obstacle = next((each for each in obstacles if each is not None), None)
             revision = self._revisions.get(node, FIRST_ATTEMPT)
-            self._kept_tasks.keep(
-                self._make_path(node),
-                _complete(key, frozenset(self._reads.get(node, ()))),
-                output,
-                delegated,
+            done = DoneTask(
+                path=self._make_path(node),
+                key=_complete(key, frozenset(self._reads.get(node, ()))),
+                output=output,
+                delegated=tuple(delegated),  # a manager's workers grow
                 obstacle=obstacle,
                 attempt=revision.attempt,
                 feedback=revision.feedback,
                 approvals=self._approvals.get(node, ()),
             )
+            self._kept_tasks.keep(done)
 
 
 def _select(approvals: Sequence[Approval], timing: ReviewTiming) -> tuple[Approval, ...]:

@@ -22,10 +22,10 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.kept_tasks import (
     Approval,
+    DoneTask,
     InputRead,
     KeptTask,
     KeptTasks,
-    PendingKey,
     Reads,
     TaskKey,
 )
@@ -94,21 +94,20 @@ class RememberedTasks:
         """The newest result of this key that can serve this task."""
         if not self._is_map or path.endswith("/"):  # approvals are no samples
             return self._results.find(key, path)
-        return self._results.find(key, path, lambda found: self._is_of_repeat(path, found))
+
+        def is_of_repeat(found: StoredResult) -> bool:
+            # An independent sample of this task of a map (V2): sample k of an earlier map is for repeat k. What this
+            # map itself has done, or taken for another task, is not.
+            if found.run_id == self._writer.facts.run_id and found.path != path:
+                return False
+            is_free = self._taken.get(_find_origin(found), path) == path
+            return is_free and _read_repeats(found.path) == _read_repeats(path)
+
+        return self._results.find(key, path, is_of_repeat)
 
     def reserve(self, results: Iterable[StoredResult]) -> None:
         """Keep results for the tasks at their own paths, since this run goes on with the one that has them."""
         self._taken.update({_find_origin(each): each.path for each in results})
-
-    def _is_of_repeat(self, path: str, found: StoredResult) -> bool:
-        """Whether a result is an independent sample of this task of a map (V2).
-
-        Sample k of an earlier map is for repeat k. What this map itself has done, or taken for another task, is not.
-        """
-        if found.run_id == self._writer.facts.run_id and found.path != path:
-            return False
-        is_free = self._taken.get(_find_origin(found), path) == path
-        return is_free and _read_repeats(found.path) == _read_repeats(path)
 
     def _find_by_reads(self, path: str, key: TaskKey) -> tuple[StoredResult | None, Reads]:
         """The result of a task whose inputs are the same as far as its code has read them, and what it has read.
@@ -127,75 +126,44 @@ class RememberedTasks:
                 first = found, reads
         return first
 
-    def keep(
-        self,
-        path: str,
-        key: PendingKey,
-        output: TaskOutput,
-        delegated: Sequence[TaskOutput] = (),
-        *,
-        obstacle: str | None = None,
-        attempt: int = 1,
-        feedback: Sequence[str] = (),
-        approvals: Sequence[Approval] = (),
-    ) -> None:
+    def keep(self, done: DoneTask) -> None:
         """Store a result. One that can't be compared gets a key that no other task has."""
-        # A manager's workers grow. No closure, which is an object for each of its variables, too.
-        given = (path, key, output, tuple(delegated), obstacle, attempt, feedback, tuple(approvals))
-        self._writer.add_result(partial(self._make_result, *given))
+        self._writer.add_result(partial(self._make_result, done))  # a closure is an object for each variable, too
 
     def close(self) -> None:
         """The run is over."""
         self._results.close()
 
-    def _make_result(
-        self,
-        path: str,
-        key: PendingKey,
-        output: TaskOutput,
-        workers: tuple[TaskOutput, ...],
-        obstacle: str | None,
-        attempt: int,
-        feedback: Sequence[str],
-        approvals: Sequence[Approval],
-    ) -> FinishedTask:
+    def _make_result(self, done: DoneTask) -> FinishedTask:
         """What the writer thread stores."""
-        made = key.get()
-        return FinishedTask(
-            path,
-            made.key if made.obstacle is None else f"{self._writer.facts.run_id}/{path}",
-            made.parts,
-            output if output.saving is None else replace(output, saving=None),
-            obstacle,
-            workers,
-            {
-                **self._describe_spending(path, output),
-                "attempt": attempt,
-                "feedback": list(feedback),
-                "approvals": [
-                    [each.gate, each.by, each.reviewer, each.run_id or self._writer.facts.run_id] for each in approvals
-                ],
-            },
-        )
-
-    def _describe_spending(self, path: str, output: TaskOutput) -> dict[str, Any]:
-        """What the work took, in this run or, if it was reused, when it was done; as JSON values."""
-        if (saving := output.saving) is not None:
-            cost, currency, run_id, made_at = saving.cost, saving.currency, saving.run_id, saving.path or path
+        made, output, run_id = done.key.get(), done.output, self._writer.facts.run_id
+        if (saving := output.saving) is not None:  # what the work took when it was done
+            cost, currency, made_in, made_at = saving.cost, saving.currency, saving.run_id, saving.path or done.path
             tokens, duration = saving.tokens, saving.duration
         else:
-            totals = self._spending.sum_task(path)
+            totals = self._spending.sum_task(done.path)
             cost, currency = None if totals is None else totals.cost, self._currency
-            run_id, made_at = self._writer.facts.run_id, path
+            made_in, made_at = run_id, done.path
             tokens, duration = None if totals is None else totals.total_tokens, output.duration
-        return {
-            "tokens": tokens,
-            "cost": None if cost is None else str(cost),
-            "currency": currency,
-            "duration_ms": duration.total_seconds() * 1000,
-            "made_in": run_id,
-            "made_at": made_at,
-        }
+        return FinishedTask(
+            done.path,
+            made.key if made.obstacle is None else f"{run_id}/{done.path}",
+            made.parts,
+            output if saving is None else replace(output, saving=None),
+            done.obstacle,
+            done.delegated,
+            {
+                "tokens": tokens,
+                "cost": None if cost is None else str(cost),
+                "currency": currency,
+                "duration_ms": duration.total_seconds() * 1000,
+                "made_in": made_in,
+                "made_at": made_at,
+                "attempt": done.attempt,
+                "feedback": list(done.feedback),
+                "approvals": [[each.gate, each.by, each.reviewer, each.run_id or run_id] for each in done.approvals],
+            },
+        )
 
     def _explain(self, path: str, key: TaskKey) -> str:
         """Why no stored result can be reused."""
@@ -232,30 +200,9 @@ class NestedTasks:
         """As the run around it finds it."""
         return self._around.find(self._prefix + path, key, is_asked_for=is_asked_for)
 
-    def keep(
-        self,
-        path: str,
-        key: PendingKey,
-        output: TaskOutput,
-        delegated: Sequence[TaskOutput] = (),
-        *,
-        obstacle: str | None = None,
-        attempt: int = 1,
-        feedback: Sequence[str] = (),
-        approvals: Sequence[Approval] = (),
-    ) -> None:
+    def keep(self, done: DoneTask) -> None:
         """As the run around it keeps it."""
-        path = self._prefix + path
-        self._around.keep(
-            path,
-            key,
-            output,
-            delegated,
-            obstacle=obstacle,
-            attempt=attempt,
-            feedback=feedback,
-            approvals=approvals,
-        )
+        self._around.keep(replace(done, path=self._prefix + done.path))
 
 
 def find_reads(found: StoredResult, key: TaskKey) -> Reads:
@@ -268,14 +215,19 @@ def make_kept_task(found: StoredResult, output: TaskOutput, reads: Reads) -> Kep
     """A stored result in the form that the engine takes over."""
     facts = found.facts
     run_id, path = _find_origin(found)
+    cost, currency = facts.get("cost"), facts.get("currency")
+    try:  # the file may have been edited
+        known = Decimal(cost) if isinstance(cost, str) else None
+    except InvalidOperation:
+        known = None
     return KeptTask(
         run_id=run_id,
         path=path,
         output=output,
         delegated=found.delegated,
         tokens=read_number(facts, "tokens", int),
-        cost=_read_cost(facts.get("cost")),
-        currency=facts.get("currency") if isinstance(facts.get("currency"), str) else None,
+        cost=known if known is not None and known.is_finite() and 0 <= known < 2**53 else None,
+        currency=currency if isinstance(currency, str) else None,
         duration_ms=read_number(facts, "duration_ms", int | float) or 0.0,
         reads=reads,
         approvals=tuple(read_approvals(found)),
@@ -320,14 +272,6 @@ def read_number(facts: Mapping[str, Any], name: str, kind: Any) -> Any:
     return value if isinstance(value, kind) and not isinstance(value, bool) and 0 <= value < 2**53 else None
 
 
-def _read_cost(text: object) -> Decimal | None:
-    try:
-        cost = Decimal(text) if isinstance(text, str) else None
-    except InvalidOperation:
-        return None
-    return cost if cost is not None and cost.is_finite() and 0 <= cost < 2**53 else None
-
-
 class ResumedTasks:
     """The `KeptTasks` of a run that goes on with another one.
 
@@ -359,9 +303,16 @@ class ResumedTasks:
         for kept, whole in same:
             if kept.output is not None:
                 self._found[path, whole.key] = kept.output.raw
-                task = _add_attempt(make_kept_task(kept, kept.output, find_reads(kept, key)), kept)
-                approvals = _list_approvals([result for result, _ in same], kept.output.raw)
-                return replace(task, approvals=approvals), f"done in run {kept.run_id}"
+                equal = [each for each, _ in same if each.output is not None and each.output.raw == kept.output.raw]
+                feedback = kept.facts.get("feedback")  # a store that somebody has edited may hold anything
+                task = replace(
+                    make_kept_task(kept, kept.output, find_reads(kept, key)),
+                    attempt=read_number(kept.facts, "attempt", int) or 1,
+                    feedback=tuple(map(str, feedback)) if isinstance(feedback, list) else (),
+                    # Some of the gates perhaps let the output pass when it was there already.
+                    approvals=tuple(dict.fromkeys(passed for each in equal for passed in read_approvals(each))),
+                )
+                return task, f"done in run {kept.run_id}"
         if self._is_reusing:
             return self._kept_tasks.find(path, key, is_asked_for=is_asked_for)
         if same:
@@ -370,48 +321,15 @@ class ResumedTasks:
             return None, explain_difference(results[-1].parts, now[-1].parts)
         return None, "it was not done when the run stopped"
 
-    def keep(
-        self,
-        path: str,
-        key: PendingKey,
-        output: TaskOutput,
-        delegated: Sequence[TaskOutput] = (),
-        *,
-        obstacle: str | None = None,
-        attempt: int = 1,
-        feedback: Sequence[str] = (),
-        approvals: Sequence[Approval] = (),
-    ) -> None:
+    def keep(self, done: DoneTask) -> None:
         """Store a result, unless it came from the resumed run, and no gate has let it pass since."""
-        is_known = self._found.get((path, key.get().key)) == output.raw
-        if not is_known or any(each.run_id is None for each in approvals):
-            self._kept_tasks.keep(
-                path,
-                key,
-                output,
-                delegated,
-                obstacle=obstacle,
-                attempt=attempt,
-                feedback=feedback,
-                approvals=approvals,
-            )
+        is_known = self._found.get((done.path, done.key.get().key)) == done.output.raw
+        if not is_known or any(each.run_id is None for each in done.approvals):
+            self._kept_tasks.keep(done)
 
     def close(self) -> None:
         """The run is over."""
         self._kept_tasks.close()
-
-
-def _list_approvals(results: Iterable[StoredResult], raw: str) -> tuple[Approval, ...]:
-    """The gates that let an output pass, some of them perhaps when it was there already."""
-    equal = [each for each in results if each.output is not None and each.output.raw == raw]
-    return tuple(dict.fromkeys(approval for each in equal for approval in read_approvals(each)))
-
-
-def _add_attempt(task: KeptTask, kept: StoredResult) -> KeptTask:
-    """The task, with what was said to it by then; a store that somebody has edited may hold anything."""
-    feedback = kept.facts.get("feedback")
-    said = tuple(map(str, feedback)) if isinstance(feedback, list) else ()
-    return replace(task, attempt=read_number(kept.facts, "attempt", int) or 1, feedback=said)
 
 
 _MODE: Final = CaptureMode.METADATA.value
