@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,9 +48,18 @@ def demo(folder: Path | None, *, opens: bool) -> None:
 
 def format_task_table(notebook: NotebookNode) -> str:
     """Task, tokens and seconds of every run whose trace the notebook holds."""
-    rows = [("task", "tokens", "seconds"), *_find_task_rows(notebook)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "\n".join(f"{task:<{widths[0]}}  {tokens:>{widths[1]}}  {time:>{widths[2]}}" for task, tokens, time in rows)
+    from ensemble_notebook.trace.timeline.row_columns import read_rows
+
+    lines = [("task", "tokens", "seconds")]
+    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
+    traces = (output.get("data", {}).get("application/vnd.ensemble.trace+json") for output in outputs)
+    for row in (row for trace in traces if trace for row in read_rows(trace)):
+        if row["kind"] == "task" and row.get("end_ms") is not None:
+            known = [row[name] for name in ("input_tokens", "output_tokens") if row.get(name) is not None]
+            seconds = (row["end_ms"] - row["start_ms"]) / 1000
+            lines.append((row["name"], str(sum(known)) if known else "-", f"{seconds:.1f}"))
+    widths = [max(len(line[column]) for line in lines) for column in range(3)]
+    return "\n".join(f"{task:<{widths[0]}}  {tokens:>{widths[1]}}  {time:>{widths[2]}}" for task, tokens, time in lines)
 
 
 def _execute(source: Path, result: Path) -> NotebookNode:
@@ -85,20 +93,6 @@ def _execute(source: Path, result: Path) -> NotebookNode:
     finally:
         nbformat.write(notebook, result)  # type: ignore[no-untyped-call]
     return notebook
-
-
-def _find_task_rows(notebook: NotebookNode) -> Iterator[tuple[str, str, str]]:
-    from ensemble_notebook.trace.timeline.row_columns import read_rows
-
-    for cell in notebook.cells:
-        for output in cell.get("outputs", ()):
-            trace = output.get("data", {}).get("application/vnd.ensemble.trace+json")
-            for row in read_rows(trace) if trace else ():
-                if row["kind"] == "task" and row.get("end_ms") is not None:
-                    tokens = [row.get("input_tokens"), row.get("output_tokens")]
-                    known = [number for number in tokens if number is not None]
-                    seconds = (row["end_ms"] - row["start_ms"]) / 1000
-                    yield row["name"], str(sum(known)) if known else "-", f"{seconds:.1f}"
 
 
 def _has_display() -> bool:

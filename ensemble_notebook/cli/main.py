@@ -41,13 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a bar is no reason to fail where the encoding has none
-    parser = _parser()
+    parser = _make_parser()
     try:
         parsed = parser.parse_args(arguments)
         if parsed.command is None:
             parser.print_help()
             return MISTAKE
-        is_done = parsed.act(parsed)
+        is_done = _act(parsed)
     except (EnsembleError, RunInterrupted) as error:
         print("\n".join(error._render_traceback_()), file=sys.stderr)
         if isinstance(error, RunInterrupted):
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return FAILED if is_done is False else DONE
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="jupyter ensemble",
         description="Teams of language-model agents in a notebook cell.",
@@ -70,31 +70,45 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"ensemble-notebook {__version__}")
+    parser.set_defaults(has_begun=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    _add_demo(commands.add_parser("demo", help="run the first notebook on the local model, and open it"))
-    _add_run(commands.add_parser("run", help="run a cell that is in a file"))
-    _add_map(commands.add_parser("map", help="run a cell for each row of a file, score the rows, hold them to marks"))
-    _add_validate(commands.add_parser("validate", help="check a cell that is in a file, and show its plan"))
-    _add_trace(commands.add_parser("trace", help="show a trace file in the browser, as one page"))
-    _add_enable(commands.add_parser("enable", help="have IPython know %%ensemble without %load_ext".replace("%", "%%")))
-    _add_disable(commands.add_parser("disable", help="take back what enable did"))
-    _add_models(commands.add_parser("models", help="what the model specs stand for here; fetch the local model"))
-    _add_schema(commands.add_parser("schema", help="print the JSON Schema of cells, for editors"))
-    return parser
 
+    demo = commands.add_parser("demo", help="run the first notebook on the local model, and open it")
+    demo.add_argument("--dir", type=Path, dest="folder", help="where the result goes (a new temporary folder)")
+    demo.add_argument("--no-open", action="store_false", dest="opens", help="do not open JupyterLab")
 
-def _add_demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dir", type=Path, dest="folder", help="where the result goes (a new temporary folder)")
-    parser.add_argument("--no-open", action="store_false", dest="opens", help="do not open JupyterLab")
-    parser.set_defaults(act=_demo, has_begun=True)
-
-
-def _add_run(parser: argparse.ArgumentParser) -> None:
+    run = commands.add_parser("run", help="run a cell that is in a file")
     file = "a cell's body in YAML, with or without its %%%%ensemble line; - reads it from stdin"
-    parser.add_argument("file", metavar="CELL.yaml", help=file)
-    add_run_options(parser)
-    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the answer there; the trace to a .json")
-    parser.set_defaults(act=_run, has_begun=False)
+    run.add_argument("file", metavar="CELL.yaml", help=file)
+    add_run_options(run)
+    run.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the answer there; the trace to a .json")
+
+    _add_map(commands.add_parser("map", help="run a cell for each row of a file, score the rows, hold them to marks"))
+
+    validate = commands.add_parser("validate", help="check a cell that is in a file, and show its plan")
+    validate.add_argument("file", metavar="CELL.yaml", help="as for run")
+    add_run_options(validate)
+
+    trace = commands.add_parser("trace", help="show a trace file in the browser, as one page")
+    of = "of `run -o`, or of trace.save in a notebook"
+    trace.add_argument("file", type=Path, metavar="FILE.trace.json", help=of)
+    out = "where the page goes; .svg and .parquet work, too"
+    trace.add_argument("-o", "--out", type=Path, metavar="FILE", help=out)
+    trace.add_argument("--no-open", action="store_false", dest="opens", help="do not open the browser")
+
+    enable = commands.add_parser("enable", help="have IPython know %%ensemble without %load_ext".replace("%", "%%"))
+    for command in (enable, commands.add_parser("disable", help="take back what enable did")):
+        place = command.add_mutually_exclusive_group()
+        place.add_argument("--user", action="store_true", help="for this user, in every environment (the default)")
+        only = "for this Python environment"
+        place.add_argument("--sys-prefix", action="store_true", dest="is_environment", help=only)
+
+    models = commands.add_parser("models", help="what the model specs stand for here; fetch the local model")
+    actions = models.add_subparsers(dest="action", metavar="ACTION")
+    actions.add_parser("pull", help="fetch the weights of the default local model, once")
+
+    commands.add_parser("schema", help="print the JSON Schema of cells, for editors")
+    return parser
 
 
 def _add_map(parser: argparse.ArgumentParser) -> None:
@@ -142,120 +156,59 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the rows there (.csv, .jsonl, .parquet, .eval, .json, .html, .svg)",
     )
-    parser.set_defaults(act=_map, has_begun=False)
 
 
-def _add_validate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="CELL.yaml", help="as for run")
-    add_run_options(parser)
-    parser.set_defaults(act=_validate, has_begun=False)
+def _act(arguments: argparse.Namespace) -> bool | None:
+    """Do it. Returns False where it was not done; modules are imported by the commands that need them."""
+    from ensemble_notebook.cli import autoload
+
+    match arguments.command:
+        case "demo":
+            from ensemble_notebook.cli.demo import demo
+
+            arguments.has_begun = True
+            demo(arguments.folder, opens=arguments.opens)
+        case "run":
+            from ensemble_notebook.cli.cell_files import run_file
+
+            return run_file(arguments)
+        case "map":
+            from ensemble_notebook.cli.map_command import map_file
+
+            return map_file(arguments)
+        case "validate":
+            from ensemble_notebook.cli.cell_files import validate_file
+
+            validate_file(arguments)
+        case "trace":
+            open_trace(arguments.file, arguments.out, opens=arguments.opens)
+        case "models":
+            _show_models(arguments)
+        case "schema":
+            from ensemble_notebook.cell.writing.editor_schema import write_editor_schema
+
+            print(write_editor_schema(), end="")
+        case command:
+            arguments.has_begun = True
+            file = autoload.find_environment_config() if arguments.is_environment else autoload.find_user_config()
+            if command == "enable":
+                print(f"%%ensemble is {'now enabled' if autoload.enable(file) else 'enabled already'} in {file}")
+            else:
+                print(f"%%ensemble {'is no longer' if autoload.disable(file) else 'was not'} enabled in {file}")
+    return None
 
 
-def _add_trace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", type=Path, metavar="FILE.trace.json", help="of `run -o`, or of trace.save in a notebook"
-    )
-    parser.add_argument(
-        "-o", "--out", type=Path, metavar="FILE", help="where the page goes; .svg and .parquet work, too"
-    )
-    parser.add_argument("--no-open", action="store_false", dest="opens", help="do not open the browser")
-    parser.set_defaults(act=_trace, has_begun=False)
+def _show_models(arguments: argparse.Namespace) -> None:
+    if arguments.action == "pull":
+        from ensemble_notebook.models.weights_download import pull_weights
 
-
-def _add_enable(parser: argparse.ArgumentParser) -> None:
-    _add_place(parser)
-    parser.set_defaults(act=_enable, has_begun=True)
-
-
-def _add_disable(parser: argparse.ArgumentParser) -> None:
-    _add_place(parser)
-    parser.set_defaults(act=_disable, has_begun=True)
-
-
-def _add_place(parser: argparse.ArgumentParser) -> None:
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument("--user", action="store_true", help="for this user, in every environment (the default)")
-    place.add_argument("--sys-prefix", action="store_true", dest="is_environment", help="for this Python environment")
-
-
-def _add_models(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(act=_models, has_begun=False)
-    actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    pull = actions.add_parser("pull", help="fetch the weights of the default local model, once")
-    pull.set_defaults(act=_pull, has_begun=True)
-
-
-def _add_schema(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(act=_schema, has_begun=False)
-
-
-def _demo(arguments: argparse.Namespace) -> None:
-    from ensemble_notebook.cli.demo import demo
-
-    demo(arguments.folder, opens=arguments.opens)
-
-
-def _run(arguments: argparse.Namespace) -> bool:
-    from ensemble_notebook.cli.cell_files import run_file
-
-    return run_file(arguments)
-
-
-def _map(arguments: argparse.Namespace) -> bool:
-    from ensemble_notebook.cli.map_command import map_file
-
-    return map_file(arguments)
-
-
-def _validate(arguments: argparse.Namespace) -> None:
-    from ensemble_notebook.cli.cell_files import validate_file
-
-    validate_file(arguments)
-
-
-def _trace(arguments: argparse.Namespace) -> None:
-
-    open_trace(arguments.file, arguments.out, opens=arguments.opens)
-
-
-def _enable(arguments: argparse.Namespace) -> None:
-    from ensemble_notebook.cli.autoload import enable, find_environment_config, find_user_config
-
-    file = find_environment_config() if arguments.is_environment else find_user_config()
-    print(f"%%ensemble is {'now enabled' if enable(file) else 'enabled already'} in {file}")
-
-
-def _disable(arguments: argparse.Namespace) -> None:
-    from ensemble_notebook.cli.autoload import disable, find_environment_config, find_user_config
-
-    file = find_environment_config() if arguments.is_environment else find_user_config()
-    print(f"%%ensemble {'is no longer' if disable(file) else 'was not'} enabled in {file}")
-
-
-def _models(_: argparse.Namespace) -> None:
+        arguments.has_begun = True
+        print(f"The weights are in {pull_weights(print)}")
+        return
     from ensemble_notebook.models.model_kinds import describe_models
 
     for offer in describe_models():
         print(f"{'✓' if offer.is_ready else '·'} {offer.spec:16} {offer.meaning}: {offer.note}")
-
-
-def _schema(_: argparse.Namespace) -> None:
-    from ensemble_notebook.cell.writing.editor_schema import write_editor_schema
-
-    print(write_editor_schema(), end="")
-
-
-def _pull(_: argparse.Namespace) -> None:
-    from ensemble_notebook.models.weights_download import pull_weights
-
-    print(f"The weights are in {pull_weights(print)}")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-
-
-# --- ``trace``: the file of a trace as one page, opened in the browser ------------------------------------------------
 
 
 def open_trace(file: Path, out: Path | None, *, opens: bool) -> None:
@@ -287,3 +240,7 @@ def open_trace(file: Path, out: Path | None, *, opens: bool) -> None:
     print(page)
     if opens and not os.environ.get("CI"):
         webbrowser.open(page.resolve().as_uri())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
