@@ -25,7 +25,6 @@ def test_every_kind_says_where_it_can_be_and_what_begins_and_ends_it() -> None:
         assert kind.traits.ends
         assert not (kind.traits.is_leaf and kind.traits.has_totals)
     assert [kind for kind in SpanKind if not kind.traits.parents] == [SpanKind.RUN]
-    assert len({kind.traits.keep_rank for kind in SpanKind}) == len(SpanKind)
 
 
 def test_bars_can_be_read_without_colour() -> None:

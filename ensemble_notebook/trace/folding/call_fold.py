@@ -5,7 +5,7 @@ Usage and cost are booked once, on the attempt, and added to the sums of everyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Any
 
@@ -16,17 +16,16 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.conversation import ToolCall, write_arguments
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.errors import ToolExecutionError
+from ensemble_notebook.trace.folding.event_handlers import EventFold, on, on_open
 from ensemble_notebook.trace.folding.prices import calculate_price
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text
 from ensemble_notebook.trace.spans.span import Message, RequestedCall, Role, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import SpanTree, summarize_error, to_ms
 
-# --- What agents and models said to each other, task by task (T5), secrets masked (T7) --------------------------------
-
 
 class ConversationLog:
-    """The messages of a run.
+    """What agents and models said to each other, task by task (T5), secrets masked (T7).
 
     Attributes:
         messages: of each task, by its span id, in order.
@@ -44,13 +43,10 @@ class ConversationLog:
         role: Role,
         text: str,
         tool_calls: tuple[RequestedCall, ...] = (),
-        *,
-        is_earlier: bool = False,
-        is_left_out: bool = False,
-        answered: tuple[str | None, str | None] = (None, None),
         reasoning: str = "",
+        **earlier: Any,
     ) -> str:
-        """Note a message that arose in a span; gives its text as it may be shown."""
+        """Note a message that arose in a span, with what is known of one of an `earlier` run; gives its safe text."""
         safe = self.clean(text)
         self._last = (text, safe)
         message = Message(
@@ -61,11 +57,8 @@ class ConversationLog:
             role=role,
             text=safe,
             tool_calls=tool_calls,
-            is_earlier=is_earlier,
-            is_left_out=is_left_out,
-            earlier_tool=answered[0],
-            earlier_call_id=answered[1],
             reasoning=clean_text(reasoning) if reasoning else None,
+            **earlier,
         )
         self._count += 1
         self.messages.setdefault(span.task_id or span.span_id, []).append(message)
@@ -77,11 +70,8 @@ class ConversationLog:
         return safe if text == raw else clean_text(text)
 
 
-# --- Sub-lanes for calls that run side by side inside one task (W1): each call gets the lowest one that is free -------
-
-
 class LanePool:
-    """The sub-lanes of one task."""
+    """The sub-lanes of one task, for calls that run side by side in it (W1): each gets the lowest one that is free."""
 
     __slots__ = ("_free", "_opened")
 
@@ -101,10 +91,7 @@ class LanePool:
         heappush(self._free, lane)
 
 
-# --- The part of the fold that is about turns, model calls and tool calls: usage, prices, texts, lanes ----------------
-
-
-class CallFold:
+class CallFold(EventFold):
     """Folds the events between the start and the end of a task.
 
     Attributes:
@@ -119,9 +106,9 @@ class CallFold:
         rates: CostConfiguration | None,
         prices: Mapping[str, Price] | None = None,
     ) -> None:
+        self.tree = tree
         self.streams: dict[str, StreamedText] = {}
         self.is_scripted = False
-        self._tree = tree
         self._log = log
         self._rates_of_all = rates
         self._rates: dict[str, CostConfiguration | None] = {}
@@ -135,50 +122,30 @@ class CallFold:
         """Each call tells its own rates, or is priced by the public list; those of the run are for no other."""
         self._rates_of_all = None
 
-    def make_handlers(self) -> dict[type[ev.Event], Callable[[Any], object]]:
-        """What to call for each type of event."""
-        return {
-            ev.TurnStarted: self._on_turn_started,
-            ev.TurnEnded: self._on_turn_ended,
-            ev.LlmCallStarted: self._on_llm_started,
-            ev.LlmAttemptStarted: self._on_attempt_started,
-            ev.LlmToken: self._on_token,
-            ev.LlmAttemptEnded: self._on_attempt_ended,
-            ev.LlmCallRetried: self._on_llm_retried,
-            ev.LlmCallCompleted: self._on_llm_completed,
-            ev.LlmCallFailed: self._on_llm_failed,
-            ev.ToolCallStarted: self._on_tool_started,
-            ev.ToolCallCompleted: self._on_tool_completed,
-        }
-
     def abandon(self, event: ev.Event, span: Span) -> None:
         """A span never said how it ended: it ignored its cancellation, or its process was gone. It is over anyway."""
         if span.kind is SpanKind.TOOL:
-            self._abandon_tool(event, span)
+            # It may have done its work, unless a person was still asked whether it should.
+            reviews = (each for each in self.tree.open.values() if each.kind is SpanKind.REVIEW)
+            if any(each.name == "tool" and each.parent is span for each in reviews):
+                span.reason = "the run ended before it began"
+                self.tree.end(event, span, SpanStatus.SKIPPED)
+            else:
+                span.outcome = ToolOutcome.UNKNOWN.value
+                self.tree.end(event, span, SpanStatus.INTERRUPTED)
+            self._count_tool(span)
             return
         is_cut_off = isinstance(event, ev.RunEnded) and event.is_cut_off
-        self._tree.end(event, span, SpanStatus.INTERRUPTED if is_cut_off else SpanStatus.CANCELLED)
+        self.tree.end(event, span, SpanStatus.INTERRUPTED if is_cut_off else SpanStatus.CANCELLED)
         if span.kind is SpanKind.ATTEMPT:
             self._add_usage(span, TokenUsage())
         elif span.kind is SpanKind.LLM:
             self._finish_call(span)
 
-    def _abandon_tool(self, event: ev.Event, span: Span) -> None:
-        """It may have done its work, unless a person was still asked whether it should."""
-        reviews = (each for each in self._tree.open.values() if each.kind is SpanKind.REVIEW and each.parent is span)
-        if any(each.name == "tool" for each in reviews):
-            span.reason = "the run ended before it began"
-            self._tree.end(event, span, SpanStatus.SKIPPED)
-        else:
-            span.outcome = ToolOutcome.UNKNOWN.value
-            self._tree.end(event, span, SpanStatus.INTERRUPTED)
-        self._count_tool(span)
-
-    # --- Turns --------------------------------------------------------------------------------------------------------
-
+    @on(ev.TurnStarted)
     def _on_turn_started(self, event: ev.TurnStarted) -> None:
         name = "summary of the conversation" if event.is_summary else f"turn {event.iteration}"
-        span = self._tree.begin(event, SpanKind.TURN, name, event.agent)
+        span = self.tree.begin(event, SpanKind.TURN, name, event.agent)
         span.iteration, span.is_fallback = event.iteration, event.is_fallback
         if event.is_correction:
             span.attributes = {"is_correction": True}
@@ -187,14 +154,13 @@ class CallFold:
         if event.prompt:
             self._log.add(event, span, "user", event.prompt)
 
-    def _on_turn_ended(self, event: ev.TurnEnded) -> None:
-        if (span := self._tree.open.get(event.span_id)) is not None:
-            self._tree.end(event, span, event.status)
+    @on_open(ev.TurnEnded)
+    def _on_turn_ended(self, event: ev.TurnEnded, span: Span) -> None:
+        self.tree.end(event, span, event.status)
 
-    # --- Model calls --------------------------------------------------------------------------------------------------
-
+    @on(ev.LlmCallStarted)
     def _on_llm_started(self, event: ev.LlmCallStarted) -> None:
-        span = self._tree.begin(event, SpanKind.LLM, event.model, event.agent)
+        span = self.tree.begin(event, SpanKind.LLM, event.model, event.agent)
         span.model_requested, span.provider = event.model, event.provider
         span.max_attempts, span.is_scripted = event.max_attempts, event.is_scripted
         span.lane = self._lanes.setdefault(span.task_id, LanePool()).take()
@@ -202,10 +168,11 @@ class CallFold:
         if event.rates is not None:
             self._rates[span.span_id] = event.rates
 
+    @on(ev.LlmAttemptStarted)
     def _on_attempt_started(self, event: ev.LlmAttemptStarted) -> None:
-        span = self._tree.begin(event, SpanKind.ATTEMPT, f"attempt {event.attempt}")
+        span = self.tree.begin(event, SpanKind.ATTEMPT, f"attempt {event.attempt}")
         span.attempt = event.attempt
-        for totals in self._tree.touch_totals_around(span):
+        for totals in self.tree.touch_totals_around(span):
             totals.llm_attempt_count += 1
             totals.llm_call_count += event.attempt == 1  # a call that no budget let through was none
         call = span.parent
@@ -215,44 +182,42 @@ class CallFold:
         span.max_attempts, span.is_scripted, span.lane = call.max_attempts, call.is_scripted, call.lane
         call.attempt = event.attempt
         self._last_attempts[call.span_id] = span
-        self._tree.set_status(call, SpanStatus.RUNNING)
+        self.tree.set_status(call, SpanStatus.RUNNING)
         if call.span_id in self.streams:
-            self._get_stream(call).add(f"\n[attempt {event.attempt}]\n", self._tree.version)
+            self._get_stream(call).add(f"\n[attempt {event.attempt}]\n", self.tree.version)
 
+    @on(ev.LlmToken)
     def _on_token(self, event: ev.LlmToken) -> None:
-        call = self._tree.open.get(event.span_id)
+        call = self.tree.open.get(event.span_id)
         if call is None:
             return
         if call.time_to_first_token_ms is None and call.start_ms is not None:
             call.time_to_first_token_ms = to_ms(event.offset_s) - call.start_ms
-            self._tree.touch(call)
-        self._get_stream(call).add(event.text, self._tree.version)
+            self.tree.touch(call)
+        self._get_stream(call).add(event.text, self.tree.version)
 
-    def _on_attempt_ended(self, event: ev.LlmAttemptEnded) -> None:
-        span = self._tree.open.get(event.span_id)
-        if span is None:
-            return
-        self._tree.end(event, span, event.status, summarize_error(event.error))
+    @on_open(ev.LlmAttemptEnded)
+    def _on_attempt_ended(self, event: ev.LlmAttemptEnded, span: Span) -> None:
+        self.tree.end(event, span, event.status, summarize_error(event.error))
         self._add_usage(span, event.usage)
         if (call := span.parent) is not None:
             call.latency_ms = span.duration_ms
 
+    @on(ev.LlmCallRetried)
     def _on_llm_retried(self, event: ev.LlmCallRetried) -> None:
-        call, attempt = self._tree.open.get(event.span_id), self._last_attempts.get(event.span_id)
+        call, attempt = self.tree.open.get(event.span_id), self._last_attempts.get(event.span_id)
         if call is None or attempt is None:
             return
         attempt.backoff_ms, attempt.retry_reason = to_ms(event.delay_s), clean_text(event.reason)
-        self._tree.touch(attempt)
-        self._tree.set_status(call, SpanStatus.WAITING)
-        for totals in self._tree.touch_totals_around(attempt):
+        self.tree.touch(attempt)
+        self.tree.set_status(call, SpanStatus.WAITING)
+        for totals in self.tree.touch_totals_around(attempt):
             totals.retry_count += 1
             totals.backoff_ms += attempt.backoff_ms
 
-    def _on_llm_completed(self, event: ev.LlmCallCompleted) -> None:
-        span = self._tree.open.get(event.span_id)
-        if span is None:
-            return
-        self._tree.end(event, span, SpanStatus.OK)
+    @on_open(ev.LlmCallCompleted)
+    def _on_llm_completed(self, event: ev.LlmCallCompleted, span: Span) -> None:
+        self.tree.end(event, span, SpanStatus.OK)
         span.model, span.finish_reason, span.reused = event.model, event.finish_reason, event.reused
         if event.time_to_first_token_s is not None:
             span.time_to_first_token_ms = to_ms(event.time_to_first_token_s)
@@ -264,17 +229,17 @@ class CallFold:
         calls = tuple(map(to_requested_call, event.tool_calls))
         span.output = self._log.add(event, span, "assistant", event.text, calls, reasoning=event.reasoning)
 
-    def _on_llm_failed(self, event: ev.LlmCallFailed) -> None:
-        if (span := self._tree.open.get(event.span_id)) is not None:
-            self._tree.end(event, span, event.status, summarize_error(event.error))
-            self._finish_call(span)
-            self._rates.pop(span.span_id, None)
+    @on_open(ev.LlmCallFailed)
+    def _on_llm_failed(self, event: ev.LlmCallFailed, span: Span) -> None:
+        self.tree.end(event, span, event.status, summarize_error(event.error))
+        self._finish_call(span)
+        self._rates.pop(span.span_id, None)
 
     def _finish_call(self, call: Span) -> Span | None:
         """A model call is over: frees its lane, ends its stream, gives its last attempt."""
         self._lanes[call.task_id].give_back(call.lane)
         if call.span_id in self.streams:
-            self._get_stream(call).end(self._tree.version)
+            self._get_stream(call).end(self.tree.version)
         return self._last_attempts.pop(call.span_id, None)
 
     def _get_stream(self, call: Span) -> StreamedText:
@@ -283,15 +248,13 @@ class CallFold:
         self.streams[call.span_id] = stream
         return stream
 
-    # --- Usage and cost -----------------------------------------------------------------------------------------------
-
     def _add_usage(self, attempt: Span, usage: TokenUsage) -> None:
         attempt.input_tokens, attempt.output_tokens = usage.input_tokens, usage.output_tokens
         attempt.cache_read_tokens, attempt.cache_write_tokens = usage.cache_read_tokens, usage.cache_write_tokens
         attempt.reasoning_tokens = usage.reasoning_tokens
         attempt.tokens_source = None if usage.input_tokens is usage.output_tokens is None else usage.source
         self._set_price(attempt, attempt.model_requested or "", usage)
-        for totals in self._tree.touch_totals_around(attempt):
+        for totals in self.tree.touch_totals_around(attempt):
             totals.llm_ms += attempt.duration_ms or 0.0
             totals.add_usage(usage)
             totals.add_cost(attempt.cost)
@@ -299,53 +262,45 @@ class CallFold:
     def _set_served_model(self, attempt: Span, model: str, usage: TokenUsage) -> None:
         """The reply names the model that wrote it, which is more exact than the name that was asked for."""
         attempt.model = model
-        self._tree.touch(attempt)
+        self.tree.touch(attempt)
         before = attempt.cost
         if model == attempt.model_requested or not self._set_price(attempt, model, usage):
             return
-        for totals in self._tree.touch_totals_around(attempt):
+        for totals in self.tree.touch_totals_around(attempt):
             totals.take_back_cost(before)
             totals.add_cost(attempt.cost)
 
     def _set_price(self, attempt: Span, model: str, usage: TokenUsage) -> bool:
         """Price an attempt. Gives False where the price under this name is unknown, and nothing changed."""
-        price = self._calculate_price(attempt, model, usage)
+        at = attempt.end_time or attempt.start_time
+        if self._prices is not None:
+            price = self._prices.get(attempt.span_id)
+        elif at is not None:
+            rates, currency = self._rates.get(attempt.parent_id or "", self._rates_of_all), self.tree.currency
+            price = calculate_price(
+                usage, provider=attempt.provider, model=model, at=at, rates=rates, currency=currency
+            )
+        else:
+            price = None
         if price is None:
             return False
         attempt.cost_input, attempt.cost_output, attempt.cost = price.input, price.output, price.total
         return True
 
-    def _calculate_price(self, attempt: Span, model: str, usage: TokenUsage) -> Price | None:
-        if self._prices is not None:
-            return self._prices.get(attempt.span_id)
-        at = attempt.end_time or attempt.start_time
-        return (
-            None
-            if at is None
-            else calculate_price(
-                usage,
-                provider=attempt.provider,
-                model=model,
-                at=at,
-                rates=self._rates.get(attempt.parent_id or "", self._rates_of_all),
-                currency=self._tree.currency,
-            )
-        )
-
-    # --- Tools --------------------------------------------------------------------------------------------------------
-
+    @on(ev.ToolCallStarted)
     def _on_tool_started(self, event: ev.ToolCallStarted) -> None:
-        span = self._tree.begin(event, SpanKind.TOOL, event.tool, event.agent)
+        span = self.tree.begin(event, SpanKind.TOOL, event.tool, event.agent)
         span.tool, span.tool_call_id, span.input = event.tool, event.tool_call_id, clean_text(event.arguments)
         span.lane = self._lanes.setdefault(span.task_id, LanePool()).take()
         running, since_ms = self._tool_groups.get(span.parent_id, (0, to_ms(event.offset_s)))
         self._tool_groups[span.parent_id] = (running + 1, since_ms)
 
-    def _on_tool_completed(self, event: ev.ToolCallCompleted) -> None:
-        span = self._tree.open.get(event.span_id)
-        if span is None:
-            return
-        self._tree.end(event, span, event.status, summarize_error(event.error or _make_tool_error(event)))
+    @on_open(ev.ToolCallCompleted)
+    def _on_tool_completed(self, event: ev.ToolCallCompleted, span: Span) -> None:
+        error = event.error
+        if error is None and event.status is SpanStatus.ERROR:  # it did not raise, but told of a failure
+            error = ToolExecutionError(event.result, tool_name=event.tool, tool_input="")
+        self.tree.end(event, span, event.status, summarize_error(error))
         self._lanes[span.task_id].give_back(span.lane)
         span.outcome, span.reused = event.outcome and event.outcome.value, event.reused
         span.structured_output = event.structured_output
@@ -356,14 +311,14 @@ class CallFold:
         asker = self._askers.get(span.parent_id)
         if waited_ms and asker is not None and asker.totals is not None:
             asker.totals.tool_wait_ms += waited_ms
-            self._tree.touch(asker)
+            self.tree.touch(asker)
         self._count_tool(span)
-        for totals in self._tree.touch_wait_totals_around(span):
+        for totals in self.tree.touch_wait_totals_around(span):
             totals.tool_wait_ms += waited_ms
 
     def _count_tool(self, span: Span) -> None:
         if span.is_executed:
-            for totals in self._tree.touch_totals_around(span):
+            for totals in self.tree.touch_totals_around(span):
                 totals.tool_call_count += 1
                 totals.tool_ms += span.self_ms or 0.0
 
@@ -374,13 +329,6 @@ class CallFold:
             self._tool_groups[span.parent_id] = (running - 1, since_ms)
             return 0.0
         return (span.end_ms or since_ms) - since_ms
-
-
-def _make_tool_error(event: ev.ToolCallCompleted) -> ToolExecutionError | None:
-    """The error of a tool that did not raise, but told of a failure."""
-    if event.status is not SpanStatus.ERROR:
-        return None
-    return ToolExecutionError(event.result, tool_name=event.tool, tool_input="")
 
 
 def to_requested_call(call: ToolCall) -> RequestedCall:

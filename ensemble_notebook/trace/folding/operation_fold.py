@@ -11,7 +11,6 @@ have, such as ``operation``, ``scope`` and ``count`` of a memory operation.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
@@ -19,77 +18,80 @@ from ensemble_notebook.domain.definitions.delegation import DelegationRequest, D
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.errors import find_origin
 from ensemble_notebook.trace.codec.event_codec import to_plain
+from ensemble_notebook.trace.folding.event_handlers import EventFold, on, on_open
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
 
 _COMMON_FIELDS: Final = frozenset(field.name for field in dataclasses.fields(ev.Event))
+_HOW_IT_ENDED: Final = ("status", "error", "duration")
 _KINDS: Final = {event: kind for kind in SpanKind for event in kind.traits.starts}
 
 STARTUP: Final = "startup"
 """The `wait_kind` of what has to be made ready before a model can be asked."""
 
 
-class OperationFold:
+class OperationFold(EventFold):
     """Folds the events of these kinds of spans."""
 
     def __init__(self, tree: SpanTree) -> None:
-        self._tree = tree
+        self.tree = tree
 
-    def make_handlers(self) -> dict[type[ev.Event], Callable[[Any], object]]:
-        """What to call for each type of event. Whoever knows a kind better overrides what is common to all."""
-        return {
-            **{event: self._begin_operation for kind in SpanKind for event in kind.traits.starts},
-            **{event: self.end_operation for kind in SpanKind for event in kind.traits.ends},
-            ev.DelegationStarted: self._on_delegation_started,
-            ev.DelegationCompleted: self._on_delegation_completed,
-            ev.DelegationFailed: self._on_delegation_failed,
-            ev.ReviewRequested: self._on_review_requested,
-            ev.ReviewAnswered: self._on_review_answered,
-            ev.GuardrailEnded: self._on_guardrail_ended,
-            ev.MemoryStarted: self._on_memory_started,
-            ev.MemoryEnded: self._on_memory_ended,
-            ev.WaitStarted: self._on_wait_started,
-            ev.WaitEnded: self.end_wait,
-            ev.RateLimitWaited: self.end_wait,
-        }
+    @on(*_KINDS)
+    def _begin_operation(self, event: ev.Event) -> Span:
+        """An operation starts; what only its event has becomes its attributes, but for its name."""
+        attributes, kind = _read_own_fields(event), _KINDS[type(event)]
+        span = self._begin(event, kind, attributes.pop("name", None) or kind.traits.title.lower())
+        span.attributes = attributes
+        return span
 
-    # --- Delegations --------------------------------------------------------------------------------------------------
+    @on_open(*(event for kind in SpanKind for event in kind.traits.ends))
+    def end_operation(self, event: ev.Event, span: Span) -> None:
+        """An operation ends; what only its event has is added to its attributes, but for how it ended and its time."""
+        facts = {name: value for name, value in _read_own_fields(event).items() if name not in _HOW_IT_ENDED}
+        error = summarize_error(getattr(event, "error", None))
+        self.tree.end(event, span, getattr(event, "status", SpanStatus.OK), error)
+        _add_attributes(span, **facts)
 
+    def _begin(self, event: ev.Event, kind: SpanKind, name: str, agent: str | None = None) -> Span:
+        """An operation starts, on the sub-lane of what is around it."""
+        span = self.tree.begin(event, kind, name, agent)
+        if span.parent is not None:
+            span.lane = span.parent.lane
+        return span
+
+    @on(ev.DelegationStarted)
     def _on_delegation_started(self, event: ev.DelegationStarted) -> None:
         span = self._begin(event, SpanKind.DELEGATION, event.request.agent_role, event.delegator)
         span.delegation_id = event.request.task_id
         span.attributes = {"delegator": event.delegator, "depth": event.depth}
         _set_request(span, event.request)
-        manager = self._tree.spans.get(span.task_id or "")
+        manager = self.tree.spans.get(span.task_id or "")
         if manager is not None and manager.managed:
             manager.handed_on = (*manager.handed_on, span)
-            self._tree.touch(manager)
+            self.tree.touch(manager)
         if span.parent is not None:
-            for totals in self._tree.touch_totals_around(span.parent):
+            for totals in self.tree.touch_totals_around(span.parent):
                 totals.delegation_count += 1
 
-    def _on_delegation_completed(self, event: ev.DelegationCompleted) -> None:
-        if (span := self._tree.open.get(event.span_id)) is not None:
-            self._tree.end(event, span, SpanStatus.OK)
-            _set_response(span, event.request, event.response)
+    @on_open(ev.DelegationCompleted)
+    def _on_delegation_completed(self, event: ev.DelegationCompleted, span: Span) -> None:
+        self.tree.end(event, span, SpanStatus.OK)
+        _set_response(span, event.request, event.response)
 
-    def _on_delegation_failed(self, event: ev.DelegationFailed) -> None:
-        span = self._tree.open.get(event.span_id)
-        if span is None:
-            return
+    @on_open(ev.DelegationFailed)
+    def _on_delegation_failed(self, event: ev.DelegationFailed, span: Span) -> None:
         refusal = clean_text("; ".join(event.response.errors)) or None
         facts = summarize_error(event.error)
         if facts is None and span.failed_child is None:
             facts, span.reason = ErrorSummary("DelegationRefused", refusal), refusal
-        self._tree.end(event, span, event.status, facts)
+        self.tree.end(event, span, event.status, facts)
         _set_response(span, event.request, event.response)
-        if (manager := self._tree.spans.get(span.task_id or "")) is not None and manager.managed:
-            self._tree.touch(manager)
+        if (manager := self.tree.spans.get(span.task_id or "")) is not None and manager.managed:
+            self.tree.touch(manager)
 
-    # --- Reviews ------------------------------------------------------------------------------------------------------
-
+    @on(ev.ReviewRequested)
     def _on_review_requested(self, event: ev.ReviewRequested) -> None:
         request = event.request
         span = self._begin(event, SpanKind.REVIEW, request.subject, request.agent)
@@ -105,91 +107,59 @@ class OperationFold:
             "row": request.row,
         }
 
-    def _on_review_answered(self, event: ev.ReviewAnswered) -> None:
-        span = self._tree.open.get(event.span_id)
-        if span is None:
-            return
-        self._tree.end(event, span, event.status, summarize_error(event.error))
+    @on_open(ev.ReviewAnswered)
+    def _on_review_answered(self, event: ev.ReviewAnswered, span: Span) -> None:
+        self.tree.end(event, span, event.status, summarize_error(event.error))
         if (decision := event.decision) is not None:
             span.review_decision, span.output = decision.verdict.value, clean_text(decision.text) or None
         _add_attributes(span, decision=span.review_decision, is_timeout=event.is_timeout, by=event.by)
         span.reused = event.reused
-        if span.parent is not None and _judges_work(span):
+        # The others look at what is going to be done.
+        if span.parent is not None and span.name in ("phase", "output"):
             span.parent.answer = span.review_decision
-            self._tree.touch(span.parent)
+            self.tree.touch(span.parent)
         span.human_wait_ms = span.self_ms
-        for totals in self._tree.touch_totals_around(span):
+        for totals in self.tree.touch_totals_around(span):
             totals.human_wait_ms += span.human_wait_ms or 0.0
 
-    # --- Guardrails, memory, waits ------------------------------------------------------------------------------------
+    @on_open(ev.GuardrailEnded)
+    def _on_guardrail_ended(self, event: ev.GuardrailEnded, span: Span) -> None:
+        span.output = clean_text(event.message) or None
+        origin = None if event.error is None else find_origin(event.error)
+        self.tree.end(event, span, event.status, ErrorSummary("GuardrailViolationError", span.output, origin))
+        _add_attributes(span, message=span.output)
 
-    def _on_guardrail_ended(self, event: ev.GuardrailEnded) -> None:
-        if (span := self._tree.open.get(event.span_id)) is not None:
-            span.output = clean_text(event.message) or None
-            origin = None if event.error is None else find_origin(event.error)
-            self._tree.end(event, span, event.status, ErrorSummary("GuardrailViolationError", span.output, origin))
-            _add_attributes(span, message=span.output)
-
+    @on(ev.MemoryStarted)
     def _on_memory_started(self, event: ev.MemoryStarted) -> None:
         span = self._begin_operation(event)
         span.name = clean_text(event.scope)
-        for totals in self._tree.touch_totals_around(span):
+        for totals in self.tree.touch_totals_around(span):
             totals.memory_retrieve_count += event.operation == "retrieve"
             totals.memory_store_count += event.operation == "store"
 
-    def _on_memory_ended(self, event: ev.MemoryEnded) -> None:
-        if (span := self.end_operation(event)) is not None:
-            for totals in self._tree.touch_totals_around(span):
-                totals.memory_ms += span.duration_ms or 0.0
+    @on_open(ev.MemoryEnded)
+    def _on_memory_ended(self, event: ev.MemoryEnded, span: Span) -> None:
+        self.end_operation(event)
+        for totals in self.tree.touch_totals_around(span):
+            totals.memory_ms += span.duration_ms or 0.0
 
+    @on(ev.WaitStarted)
     def _on_wait_started(self, event: ev.WaitStarted) -> None:
         span = self._begin(event, SpanKind.WAIT, clean_text(event.subject) or event.cause)
         span.wait_kind = event.cause
         if span.parent is not None and _holds_up(span):
-            self._tree.set_status(span.parent, SpanStatus.WAITING)
+            self.tree.set_status(span.parent, SpanStatus.WAITING)
 
-    def end_wait(self, event: ev.WaitEnded) -> None:
+    @on_open(ev.WaitEnded, ev.RateLimitWaited)
+    def end_wait(self, event: ev.WaitEnded, span: Span) -> None:
         """A wait is over, and what it held up goes on."""
-        span = self._tree.open.get(event.span_id)
-        if span is None:
-            return
-        self._tree.end(event, span, event.status, summarize_error(event.error))
+        self.tree.end(event, span, event.status, summarize_error(event.error))
         if not _holds_up(span):
             return
         if span.parent is not None and span.parent.end_seq is None:
-            self._tree.set_status(span.parent, SpanStatus.RUNNING)
-        for totals in self._tree.touch_totals_around(span):
+            self.tree.set_status(span.parent, SpanStatus.RUNNING)
+        for totals in self.tree.touch_totals_around(span):
             totals.wait_ms += span.duration_ms or 0.0
-
-    # --- What is common to all ----------------------------------------------------------------------------------------
-
-    def _begin_operation(self, event: ev.Event) -> Span:
-        """An operation starts; what only its event has becomes its attributes, but for its name."""
-        attributes = _read_own_fields(event)
-        kind = _KINDS[type(event)]
-        span = self._begin(event, kind, attributes.pop("name", None) or kind.traits.title.lower())
-        span.attributes = attributes
-        return span
-
-    def end_operation(self, event: ev.Event) -> Span | None:
-        """An operation ends; what only its event has is added to its attributes, but for how it ended and its time."""
-        span = self._tree.open.get(event.span_id)
-        if span is None:
-            return None
-        attributes = _read_own_fields(event)
-        for name in ("status", "error", "duration"):
-            attributes.pop(name, None)
-        error = summarize_error(getattr(event, "error", None))
-        self._tree.end(event, span, getattr(event, "status", SpanStatus.OK), error)
-        _add_attributes(span, **attributes)
-        return span
-
-    def _begin(self, event: ev.Event, kind: SpanKind, name: str, agent: str | None = None) -> Span:
-        """An operation starts, on the sub-lane of what is around it."""
-        span = self._tree.begin(event, kind, name, agent)
-        if span.parent is not None:
-            span.lane = span.parent.lane
-        return span
 
 
 def _read_own_fields(event: ev.Event) -> dict[str, Any]:
@@ -201,11 +171,6 @@ def _read_own_fields(event: ev.Event) -> dict[str, Any]:
 def _holds_up(span: Span) -> bool:
     """Whether a wait holds up the call around it; a startup is the run's, in which others may be at work."""
     return span.parent is not None and span.parent.kind is not SpanKind.RUN
-
-
-def _judges_work(review: Span) -> bool:
-    """Whether a review looks at what a phase or task has done; the others look at what is going to be done."""
-    return (review.attributes or {}).get("subject") in ("phase", "output")
 
 
 def _set_request(span: Span, request: DelegationRequest) -> None:

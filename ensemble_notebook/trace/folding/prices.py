@@ -18,6 +18,7 @@ from ensemble_notebook.domain.definitions.amounts import DOLLARS
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import make_task_path
+from ensemble_notebook.trace.folding.event_handlers import EventFold, on
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 if TYPE_CHECKING:
@@ -62,18 +63,13 @@ def calculate_price(
         return NOTHING
     if provider is None or currency != DOLLARS or not _is_listed(provider, model):
         return None
-    return _look_up_price(usage, provider, model, at)
-
-
-def _look_up_price(usage: TokenUsage, provider: str, model: str, at: datetime) -> Price | None:
-    """As the list has it."""
     read, written, output = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0, usage.output_tokens or 0
     fresh = (usage.input_tokens or 0) - read - written
-    rates = _find_rates(provider, model, at)
-    if rates is None or min(fresh, read, written, output) < 0 or max(fresh + read + written, output) > rates.longest:
+    listed = _find_rates(provider, model, at)
+    if listed is None or min(fresh, read, written, output) < 0 or max(fresh + read + written, output) > listed.longest:
         return _ask_list(usage, provider, model, at)
-    paid = fresh * rates.fresh / _MILLION + read * rates.read / _MILLION + written * rates.written / _MILLION
-    return Price(paid, output * rates.output / _MILLION)
+    paid = fresh * listed.fresh / _MILLION + read * listed.read / _MILLION + written * listed.written / _MILLION
+    return Price(paid, output * listed.output / _MILLION)
 
 
 @lru_cache(maxsize=4096)
@@ -142,12 +138,6 @@ def _is_listed(provider: str, model: str) -> bool:
     return _ask_list(TokenUsage(input_tokens=1, output_tokens=1), provider, model, None) is not None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What each task of a run has spent, while the run goes on: as little of the fold as the results in the store need.
-#
-# Why not the fold itself: it keeps every span and text, and costs several times as much an event.
-
-
 @dataclass(slots=True)
 class _Attempt:
     """One physical request: what it used, when, and as whose."""
@@ -159,9 +149,23 @@ class _Attempt:
     rates: CostConfiguration | None
     served_model: str | None = None
 
+    def find_cost(self, currency: str) -> Decimal | None:
+        """As the fold prices it: under the name that the provider gave, where that has a price."""
+        facts: dict[str, Any] = {"at": self.at, "rates": self.rates, "currency": currency}
+        for model in (self.served_model, self.model):
+            if model is None:
+                continue
+            price = calculate_price(self.usage, provider=self.provider, model=model, **facts)
+            if price is not None:
+                return price.total
+        return None
 
-class TaskSpending:
+
+class TaskSpending(EventFold):
     """Adds up the requests of each task of the plan, those of delegated work and of nested runs included.
+
+    As little of the fold as the results in the store need while the run goes on. Why not the fold itself: it keeps
+    every span and text, and costs several times as much an event.
 
     Each item of a task that runs for each of a list has its own part, which counts in that task, too.
 
@@ -179,28 +183,18 @@ class TaskSpending:
         self._calls: dict[str, tuple[str | None, str, CostConfiguration | None]] = {}
         self._tasks: dict[str, list[_Attempt]] = {}  # by path
         self._last: dict[str, _Attempt] = {}
-        self._notes: dict[type[ev.Event], Any] = {
-            ev.NestedRunStarted: self._note_run,
-            ev.TaskStarted: self._note_task,
-            ev.ItemsListed: self._note_items,
-            ev.LlmCallStarted: self._note_call,
-            ev.LlmAttemptEnded: self._note_attempt,
-            ev.LlmCallCompleted: self._note_reply,
-        }
 
     def on_events(self, events: Iterable[ev.Event]) -> None:
         """Take in the next events of the run."""
-        parents, notes = self._parents, self._notes
         for event in events:
-            if event.span_id not in parents:
-                parents[event.span_id] = event.parent_id
-            note = notes.get(type(event))
-            if note is not None:
-                note(event)
+            self._parents.setdefault(event.span_id, event.parent_id)
+            self.take_in(event)
 
+    @on(ev.NestedRunStarted)
     def _note_run(self, event: ev.NestedRunStarted) -> None:
         self._prefixes[event.span_id] = f"{self._find_prefix(event.parent_id)}{event.task or ''}/{event.name}/"
 
+    @on(ev.TaskStarted)
     def _note_task(self, event: ev.TaskStarted) -> None:
         around = self._find_first(event.parent_id, self._paths, self._prefixes)
         if around in self._paths and around not in self._lists:
@@ -211,15 +205,18 @@ class TaskSpending:
         if (whole := self._find_owner(around)) is not None:
             self._wholes[path] = whole
 
+    @on(ev.ItemsListed)
     def _note_items(self, event: ev.ItemsListed) -> None:
         if (path := self._paths.get(event.span_id)) is not None:
             self._lists[event.span_id] = path
 
+    @on(ev.LlmCallStarted)
     def _note_call(self, event: ev.LlmCallStarted) -> None:
         self._calls[event.span_id] = (event.provider, event.model, event.rates)
         if event.rates is None and event.provider is not None and event.provider not in FREE_PROVIDERS:
             _is_listed(event.provider, event.model)  # the list is read while the model is asked, and not later
 
+    @on(ev.LlmAttemptEnded)
     def _note_attempt(self, event: ev.LlmAttemptEnded) -> None:
         path, call = self._find_owner(event.parent_id), self._calls.get(event.parent_id or "")
         if path is None or call is None:
@@ -230,6 +227,7 @@ class TaskSpending:
             self._tasks[around].append(attempt)
             around = self._wholes.get(around)
 
+    @on(ev.LlmCallCompleted)
     def _note_reply(self, event: ev.LlmCallCompleted) -> None:
         attempt = self._last.pop(event.span_id, None)
         if attempt is not None and event.model:
@@ -261,24 +259,5 @@ class TaskSpending:
         for attempt in self._tasks[path]:
             totals.llm_attempt_count += 1
             totals.add_usage(attempt.usage)
-            totals.add_cost(self._price(attempt))
+            totals.add_cost(attempt.find_cost(self._currency))
         return totals
-
-    def _price(self, attempt: _Attempt) -> Decimal | None:
-        """As the fold prices it: under the name that the provider gave, where that has a price."""
-        for model in (attempt.served_model, attempt.model):
-            price = (
-                None
-                if model is None
-                else calculate_price(
-                    attempt.usage,
-                    provider=attempt.provider,
-                    model=model,
-                    at=attempt.at,
-                    rates=attempt.rates,
-                    currency=self._currency,
-                )
-            )
-            if price is not None:
-                return price.total
-        return None

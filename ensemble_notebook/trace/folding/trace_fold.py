@@ -7,13 +7,12 @@ shown; a stream that was cut gives what was known by then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.definitions.definition import PlainValue
 from ensemble_notebook.domain.definitions.enums import (
     CaptureMode,
     ExitReason,
@@ -29,6 +28,7 @@ from ensemble_notebook.domain.outputs.task_output import Metrics, Sums
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, PlannedTask
 from ensemble_notebook.domain.planning.managed_work import cut_words, find_title, find_told, title_written
 from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog, to_requested_call
+from ensemble_notebook.trace.folding.event_handlers import EventFold, on, on_open
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
 from ensemble_notebook.trace.folding.score_fold import ScoreFold
@@ -49,7 +49,7 @@ _RUN_STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED:
 _OUT_OF_TIME: Final = ErrorSummary("DeadlineExceededError", "The run took longer than it was given.")
 
 
-class TraceFold:
+class TraceFold(EventFold):
     """What is known of a run by now.
 
     One thread adds events; others that read hold `lock` meanwhile. Nobody but the fold changes a span.
@@ -112,12 +112,7 @@ class TraceFold:
         self._prompts: dict[str, tuple[float, float]] = {}
         self._replaced: dict[str, str | None] = {}
         self._planned_inside: dict[str, Mapping[str, PlannedTask]] = {}
-        operations = OperationFold(self.tree)
-        self._end_operation, self._end_wait = operations.end_operation, operations.end_wait
-        self._handlers: dict[type[ev.Event], Callable[[Any], object]] = {
-            **operations.make_handlers(),
-            **self._calls.make_handlers(),
-        }
+        self._operations = OperationFold(self.tree)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the lock, which is that of one process."""
@@ -144,11 +139,8 @@ class TraceFold:
         """Take in the next event. A type that it doesn't know changes nothing."""
         with self.lock:
             self.tree.next_version()
-            own, handler = self._own_handlers.get(type(event)), self._handlers.get(type(event))
-            if own is not None:
-                own(self, event)
-            elif handler is not None:
-                handler(event)
+            if not self.take_in(event) and not self._calls.take_in(event):
+                self._operations.take_in(event)
 
     def add_scores(self, records: Iterable[ScoreRecord]) -> bool:
         """Take in scores of the run, or of the rows of a map (V9), whenever they come, also before the plan.
@@ -228,6 +220,7 @@ class TraceFold:
 
     # --- The run ------------------------------------------------------------------------------------------------------
 
+    @on(ev.RunStarted)
     def _on_run_started(self, event: ev.RunStarted) -> None:
         self.run_id, self.workflow = event.run_id, str(event.workflow)
         self.name, self.declared_name = event.name or event.variable, event.name
@@ -243,6 +236,7 @@ class TraceFold:
         self.status = RunStatus.RUNNING
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
 
+    @on(ev.PlanMade)
     def _on_plan_made(self, event: ev.PlanMade) -> None:
         """Make rows for everything that will come, so that rows never jump."""
         plan = self.plan = event.plan
@@ -262,25 +256,36 @@ class TraceFold:
             if inside := row_tasks or _list_planned(planned.nested):
                 self._planned_inside[span_id] = inside
             if planned.settings:
-                task.attributes = {"settings": {name: _mask(value) for name, value in planned.settings.items()}}
+                settings = planned.settings.items()
+                task.attributes = {"settings": {k: clean_text(v) if isinstance(v, str) else v for k, v in settings}}
         self._scores.learn_rows(plan)
 
+    @on(ev.Noted)
     def _on_noted(self, event: ev.Noted) -> None:
         self.note = clean_text(event.message)
 
+    @on(ev.WaitEnded)
     def _on_wait_ended(self, event: ev.WaitEnded) -> None:
-        self._end_wait(event)
+        self._operations.end_wait(event)
         if event.cause == STARTUP:
             left = [span.name for span in self.tree.open.values() if span.wait_kind == STARTUP]
             self.note = left[-1] if left else None
 
+    @on(ev.Warned, ev.BudgetWarning)
     def _on_warned(self, event: ev.Warned | ev.BudgetWarning) -> None:
         self.warnings.append(clean_text(event.message))
 
+    @on(ev.RunEnded)
     def _on_run_ended(self, event: ev.RunEnded) -> None:
         self.status, self.exit_reason, self.note = event.status, event.exit_reason, None
         self.shortfall = event.shortfall
-        self._close_what_is_open(event)
+        # What ignored its cancellation, or was cut off, never said how it ended: it is over with what is around it.
+        for span in [span for span in self.tree.open.values() if span is not self.run]:
+            parent = span.parent
+            if parent is None or parent.end_ms is None or parent.end_time is None:
+                self._calls.abandon(event, span)
+            else:
+                self._calls.abandon(replace(event, offset_s=parent.end_ms / 1000, time=parent.end_time), span)
         if self.run is not None:
             late = _OUT_OF_TIME if event.exit_reason is ExitReason.TIMEOUT else None
             ended = SpanStatus.INTERRUPTED if event.is_cut_off else _RUN_STATUS.get(event.status, SpanStatus.OK)
@@ -292,7 +297,8 @@ class TraceFold:
         for span in marked:
             self.tree.touch(span)
 
-    def _on_nested_run_ended(self, event: ev.NestedRunEnded) -> None:
+    @on_open(ev.NestedRunEnded)
+    def _on_nested_run_ended(self, event: ev.NestedRunEnded, ended: Span) -> None:
         """What never said how it ended is over with it; the innermost first."""
         inside = {event.span_id}
         for span in [*self.tree.open.values()]:
@@ -301,35 +307,26 @@ class TraceFold:
         for span in reversed([*self.tree.open.values()]):
             if span.span_id in inside and span.span_id != event.span_id:
                 self._calls.abandon(event, span)
-        ended = self._end_operation(event)
-        if ended is not None and event.duration is not None:
+        self._operations.end_operation(event)
+        if event.duration is not None:
             ended.worked_ms = to_ms(event.duration.total_seconds())
-
-    def _close_what_is_open(self, event: ev.RunEnded) -> None:
-        """What ignored its cancellation, or was cut off, never said how it ended: it is over with what is around it."""
-        for span in [*self.tree.open.values()]:
-            parent = span.parent
-            if span is self.run:
-                continue
-            if parent is None or parent.end_ms is None or parent.end_time is None:
-                self._calls.abandon(event, span)
-            else:
-                self._calls.abandon(replace(event, offset_s=parent.end_ms / 1000, time=parent.end_time), span)
 
     # --- Phases and tasks ---------------------------------------------------------------------------------------------
 
+    @on(ev.PhaseStarted)
     def _on_phase_started(self, event: ev.PhaseStarted) -> None:
         self.tree.begin(event, SpanKind.PHASE, event.phase or "")
 
-    def _on_phase_ended(self, event: ev.PhaseEnded) -> None:
-        span = self.tree.open.get(event.span_id)
-        if span is not None:
-            span.is_kept, span.ended_as, span.reason = event.is_kept, event.status, event.reason
-        self._end(event, SpanStatus.CANCELLED if event.is_cancelled else _PHASE_ENDS[event.status])
+    @on_open(ev.PhaseEnded)
+    def _on_phase_ended(self, event: ev.PhaseEnded, span: Span) -> None:
+        span.is_kept, span.ended_as, span.reason = event.is_kept, event.status, event.reason
+        self.tree.end(event, span, SpanStatus.CANCELLED if event.is_cancelled else _PHASE_ENDS[event.status])
 
+    @on(ev.PhaseSkipped)
     def _on_phase_skipped(self, event: ev.PhaseSkipped) -> None:
         self.tree.skip(event, self.tree.find_or_enter(event, SpanKind.PHASE, event.phase or ""), event.reason)
 
+    @on(ev.TaskStarted)
     def _on_task_started(self, event: ev.TaskStarted) -> None:
         facts = {"is_planned": event.index is not None, "parent": self._find_review(event)}
         span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent, **facts)
@@ -338,9 +335,7 @@ class TraceFold:
             self._note_worker(span, span.parent)
         if event.index is None and span.parent is not None and span.parent.item_count is not None:
             span.item_of, span.title = span.parent.name, cut_words(clean_text(event.label))
-            if (
-                span.parent.items_done + span.parent.items_failed >= span.parent.item_count
-            ):  # all of them are done again
+            if span.parent.items_done + span.parent.items_failed >= span.parent.item_count:  # all are done again
                 span.parent.items_done = span.parent.items_failed = 0
         if self.task_noun.is_run:
             span.row = self._find_row(span)
@@ -378,20 +373,18 @@ class TraceFold:
         if manager is not None:
             self.tree.touch(manager)
 
-    def _on_items_listed(self, event: ev.ItemsListed) -> None:
-        span = self.tree.open.get(event.span_id)
-        if span is not None:
-            span.item_count = event.count
-            span.items_done = span.items_failed = 0
-            self.tree.touch(span)
+    @on_open(ev.ItemsListed)
+    def _on_items_listed(self, event: ev.ItemsListed, span: Span) -> None:
+        span.item_count = event.count
+        span.items_done = span.items_failed = 0
+        self.tree.touch(span)
 
-    def _on_progress_reported(self, event: ev.ProgressReported) -> None:
-        span = self.tree.open.get(event.span_id)
-        if span is not None:
-            share = "" if event.fraction is None else f"{event.fraction:.0%}"
-            told = " · ".join(filter(None, [clean_text(event.text), share]))
-            span.attributes = {**(span.attributes or {}), "progress": told}
-            self.tree.touch(span)
+    @on_open(ev.ProgressReported)
+    def _on_progress_reported(self, event: ev.ProgressReported, span: Span) -> None:
+        share = "" if event.fraction is None else f"{event.fraction:.0%}"
+        told = " · ".join(filter(None, [clean_text(event.text), share]))
+        span.attributes = {**(span.attributes or {}), "progress": told}
+        self.tree.touch(span)
 
     def _find_row(self, span: Span) -> str | None:
         """The row of a map whose own run this task is of; None for the row itself, and for what runs further inside."""
@@ -407,10 +400,8 @@ class TraceFold:
         asked = (span for span in self.tree.open.values() if span.kind is SpanKind.REVIEW and span.parent is phase)
         return next(asked, None)
 
-    def _on_task_input_prepared(self, event: ev.TaskInputPrepared) -> None:
-        span = self.tree.open.get(event.span_id)
-        if span is None:
-            return
+    @on_open(ev.TaskInputPrepared)
+    def _on_task_input_prepared(self, event: ev.TaskInputPrepared, span: Span) -> None:
         span.context = event.context
         if event.system_prompt:
             self.log.add(event, span, "system", event.system_prompt)
@@ -421,32 +412,20 @@ class TraceFold:
         self.log.add(event, span, "user", event.user_prompt)
         since_ms, covered_ms = self._prompts.pop(event.span_id, (None, 0.0))
         if since_ms is not None:
-            if event.build_s is None:
-                built_ms = to_ms(event.offset_s) - since_ms - (span.covered_ms - covered_ms)
-            else:
-                built_ms = to_ms(event.build_s)
+            elapsed_ms = to_ms(event.offset_s) - since_ms - (span.covered_ms - covered_ms)
+            built_ms = elapsed_ms if event.build_s is None else to_ms(event.build_s)
             for totals in self.tree.touch_totals_around(span):
                 totals.prompt_ms += built_ms
 
     def _add_earlier(self, event: ev.TaskInputPrepared, span: Span, message: ChatMessage, *, is_left_out: bool) -> None:
         role: Role = message.role if message.role in ("assistant", "tool") else "user"  # a file may say anything (E71)
-        calls = tuple(to_requested_call(each) for each in message.tool_calls)
-        self.log.add(
-            event,
-            span,
-            role,
-            message.text,
-            calls,
-            is_earlier=True,
-            is_left_out=is_left_out,
-            answered=(message.name, message.tool_call_id),
-        )
+        calls = tuple(map(to_requested_call, message.tool_calls))
+        answered: dict[str, Any] = {"earlier_tool": message.name, "earlier_call_id": message.tool_call_id}
+        self.log.add(event, span, role, message.text, calls, is_earlier=True, is_left_out=is_left_out, **answered)
 
-    def _on_sent_back(self, event: ev.TaskRetried | ev.PhaseRetried) -> None:
+    @on_open(ev.PhaseRetried, ev.TaskRetried)
+    def _on_sent_back(self, event: ev.TaskRetried | ev.PhaseRetried, span: Span) -> None:
         """A review wants it done again: a task goes on in its span, the tasks of a phase start again in theirs."""
-        span = self.tree.open.get(event.span_id)
-        if span is None:
-            return
         count, span.attempt = span.attempt, event.attempt
         self.tree.touch(span)
         if isinstance(event, ev.PhaseRetried):
@@ -467,79 +446,43 @@ class TraceFold:
             span.agent, span.is_fallback = self._replaced.pop(span.span_id, span.agent), False
             span.failed_child = None
 
-    def _on_task_fell_back(self, event: ev.TaskFellBack) -> None:
-        span = self.tree.open.get(event.span_id)
-        if span is not None:
-            if event.replaced:
-                self._replaced[span.span_id] = span.agent
-            span.agent, span.is_fallback, span.failed_child = event.agent, True, None
-            for totals in self.tree.touch_totals_around(span):
-                totals.fallback_count += 1
+    @on_open(ev.TaskFellBack)
+    def _on_task_fell_back(self, event: ev.TaskFellBack, span: Span) -> None:
+        if event.replaced:
+            self._replaced[span.span_id] = span.agent
+        span.agent, span.is_fallback, span.failed_child = event.agent, True, None
+        for totals in self.tree.touch_totals_around(span):
+            totals.fallback_count += 1
 
-    def _on_task_completed(self, event: ev.TaskCompleted) -> None:
-        span = self._end(event, SpanStatus.OK)
-        if span is not None:
-            span.output = self.log.clean(event.output.raw)
-            _fix_times(span, event)
-            span.agent, span.is_fallback = event.output.agent_role, event.output.from_fallback
+    @on_open(ev.TaskCompleted)
+    def _on_task_completed(self, event: ev.TaskCompleted, span: Span) -> None:
+        self.tree.end(event, span, SpanStatus.OK)
+        span.output = self.log.clean(event.output.raw)
+        _fix_times(span, event)
+        span.agent, span.is_fallback = event.output.agent_role, event.output.from_fallback
 
-    def _on_task_reused(self, event: ev.TaskReused) -> None:
+    @on_open(ev.TaskReused)
+    def _on_task_reused(self, event: ev.TaskReused, span: Span) -> None:
         self._on_task_completed(event)
-        span = self.tree.spans.get(event.span_id)
-        if span is None:
-            return
         span.reused, span.reuse_reason = True, clean_text(event.reason)
         span.saved_tokens, span.saved_cost, span.saved_ms = event.saved_tokens, event.saved_cost, event.saved_ms
         span.currency = event.currency
 
-    def _on_task_not_reused(self, event: ev.TaskNotReused) -> None:
-        span = self.tree.open.get(event.span_id)
-        if span is not None:
-            self.tree.touch(span)
-            span.reuse_reason = clean_text(event.reason)
+    @on_open(ev.TaskNotReused)
+    def _on_task_not_reused(self, event: ev.TaskNotReused, span: Span) -> None:
+        self.tree.touch(span)
+        span.reuse_reason = clean_text(event.reason)
 
-    def _on_task_failed(self, event: ev.TaskFailed) -> None:
-        span = self._end(event, event.status, event.error)
-        if span is not None:
-            _fix_times(span, event)
+    @on_open(ev.TaskFailed)
+    def _on_task_failed(self, event: ev.TaskFailed, span: Span) -> None:
+        self.tree.end(event, span, event.status, summarize_error(event.error))
+        _fix_times(span, event)
 
+    @on(ev.TaskSkipped)
     def _on_task_skipped(self, event: ev.TaskSkipped) -> None:
         span = self.tree.find_or_enter(event, SpanKind.TASK, event.task or "")
         self.tree.skip(event, span, event.reason)
         _fix_times(span, event)
-
-    def _end(self, event: ev.Event, status: SpanStatus, error: BaseException | None = None) -> Span | None:
-        span = self.tree.open.get(event.span_id)
-        if span is not None:
-            self.tree.end(event, span, status, summarize_error(error))
-        return span
-
-    # Not bound to it: a fold that refers to itself stays until somebody looks for garbage, hundreds of megabytes of it.
-    _own_handlers: ClassVar[Mapping[type[ev.Event], Callable[[TraceFold, Any], object]]] = {
-        ev.RunStarted: _on_run_started,
-        ev.PlanMade: _on_plan_made,
-        ev.Noted: _on_noted,
-        ev.WaitEnded: _on_wait_ended,
-        ev.Warned: _on_warned,
-        ev.RunEnded: _on_run_ended,
-        ev.NestedRunEnded: _on_nested_run_ended,
-        ev.PhaseStarted: _on_phase_started,
-        ev.PhaseEnded: _on_phase_ended,
-        ev.PhaseRetried: _on_sent_back,
-        ev.PhaseSkipped: _on_phase_skipped,
-        ev.TaskStarted: _on_task_started,
-        ev.ItemsListed: _on_items_listed,
-        ev.ProgressReported: _on_progress_reported,
-        ev.TaskInputPrepared: _on_task_input_prepared,
-        ev.TaskRetried: _on_sent_back,
-        ev.TaskFellBack: _on_task_fell_back,
-        ev.TaskCompleted: _on_task_completed,
-        ev.TaskReused: _on_task_reused,
-        ev.TaskNotReused: _on_task_not_reused,
-        ev.TaskFailed: _on_task_failed,
-        ev.TaskSkipped: _on_task_skipped,
-        ev.BudgetWarning: _on_warned,
-    }
 
 
 def _fix_times(span: Span, event: ev.TaskCompleted | ev.TaskFailed | ev.TaskSkipped) -> None:
@@ -556,7 +499,3 @@ def _list_planned(plan: ExecutionPlan | None) -> Mapping[str, PlannedTask]:
 
 def _clean_managed(planned: PlannedTask) -> tuple[PlannedTask, ...]:
     return tuple(replace(each, description=clean_text(each.description)) for each in planned.managed)
-
-
-def _mask(value: PlainValue) -> PlainValue:
-    return clean_text(value) if isinstance(value, str) else value

@@ -7,7 +7,7 @@ A new kind is one row here, its events, and what the fold makes of them. TypeScr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import Final, Literal, Self
 
@@ -16,7 +16,7 @@ from ensemble_notebook.domain import events as ev
 Tone = Literal["model", "tool", "person", "pause"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BarMark:
     """How a kind is drawn in a bar of characters.
 
@@ -33,7 +33,7 @@ class BarMark:
     level: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class KindTraits:
     """What holds for all spans of a kind.
 
@@ -41,7 +41,6 @@ class KindTraits:
         title: what a person calls one.
         parents: kinds of spans that it can be directly inside.
         starts, ends: events that begin one and that end it; of a task also the one that skips it before it began.
-        keep_rank: where a saved view has no room for all, kinds with a lower rank are kept first.
         is_leaf: it holds tokens and cost itself, and all sums are made of these.
         has_totals: it sums up the leaves beneath it.
         is_work: something is being done while it runs and nothing runs inside it, in contrast to what only frames work.
@@ -58,7 +57,7 @@ class KindTraits:
     parents: tuple[str, ...]
     starts: tuple[type[ev.Event], ...]
     ends: tuple[type[ev.Event], ...]
-    keep_rank: int
+    _: KW_ONLY
     is_leaf: bool = False
     has_totals: bool = False
     is_work: bool = False
@@ -84,165 +83,104 @@ class SpanKind(StrEnum):
         kind.traits = traits
         return kind
 
-    RUN = (
-        "run",
-        KindTraits(
-            title="Run",
-            parents=(),
-            starts=(ev.RunStarted,),
-            ends=(ev.RunEnded,),
-            keep_rank=0,
-            has_totals=True,
-            is_shown=False,
-        ),
-    )
-    PHASE = (
-        "phase",
-        KindTraits(
-            title="Phase",
-            parents=("run", "nested"),
-            starts=(ev.PhaseStarted,),
-            ends=(ev.PhaseEnded,),
-            keep_rank=1,
-            has_totals=True,
-        ),
-    )
+    RUN = ("run", KindTraits("Run", (), (ev.RunStarted,), (ev.RunEnded,), has_totals=True, is_shown=False))
+    PHASE = ("phase", KindTraits("Phase", ("run", "nested"), (ev.PhaseStarted,), (ev.PhaseEnded,), has_totals=True))
     TASK = (
         "task",
         KindTraits(
-            title="Task",
-            parents=("run", "phase", "delegation", "nested", "task"),
-            starts=(ev.TaskStarted,),
-            ends=(ev.TaskCompleted, ev.TaskReused, ev.TaskFailed, ev.TaskSkipped),
-            keep_rank=2,
+            "Task",
+            ("run", "phase", "delegation", "nested", "task"),
+            (ev.TaskStarted,),
+            (ev.TaskCompleted, ev.TaskReused, ev.TaskFailed, ev.TaskSkipped),
             has_totals=True,
             sign="▪",
         ),
     )
-    TURN = (
-        "turn",
-        KindTraits(
-            title="Turn",
-            parents=("task",),
-            starts=(ev.TurnStarted,),
-            ends=(ev.TurnEnded,),
-            keep_rank=12,
-            has_totals=True,
-        ),
-    )
+    TURN = ("turn", KindTraits("Turn", ("task",), (ev.TurnStarted,), (ev.TurnEnded,), has_totals=True))
     LLM = (
         "llm",
         KindTraits(
-            title="Model call",
-            parents=("turn",),
-            starts=(ev.LlmCallStarted,),
-            ends=(ev.LlmCallCompleted, ev.LlmCallFailed),
-            keep_rank=6,
+            "Model call",
+            ("turn",),
+            (ev.LlmCallStarted,),
+            (ev.LlmCallCompleted, ev.LlmCallFailed),
             has_totals=True,
             is_activity=True,
             sign="◆",
-            bar=BarMark(glyph="█", word="model", tone="model", level=1),
+            bar=BarMark("█", "model", "model", 1),
         ),
     )
     ATTEMPT = (
         "attempt",
         KindTraits(
-            title="Attempt",
-            parents=("llm",),
-            starts=(ev.LlmAttemptStarted,),
-            ends=(ev.LlmAttemptEnded,),
-            keep_rank=11,
-            is_leaf=True,
-            is_work=True,
-            sign="◆",
+            "Attempt", ("llm",), (ev.LlmAttemptStarted,), (ev.LlmAttemptEnded,), is_leaf=True, is_work=True, sign="◆"
         ),
     )
     WAIT = (
         "wait",
         KindTraits(
-            title="Wait",
-            parents=("llm", "run"),
-            starts=(ev.WaitStarted,),
-            ends=(ev.WaitEnded, ev.RateLimitWaited),
-            keep_rank=9,
+            "Wait",
+            ("llm", "run"),
+            (ev.WaitStarted,),
+            (ev.WaitEnded, ev.RateLimitWaited),
             is_wait=True,
-            bar=BarMark(glyph="┄", word="held back", tone="pause", level=6),
+            bar=BarMark("┄", "held back", "pause", 6),
         ),
     )
     TOOL = (
         "tool",
         KindTraits(
-            title="Tool call",
-            parents=("turn",),
-            starts=(ev.ToolCallStarted,),
-            ends=(ev.ToolCallCompleted,),
-            keep_rank=7,
+            "Tool call",
+            ("turn",),
+            (ev.ToolCallStarted,),
+            (ev.ToolCallCompleted,),
             is_work=True,
             is_activity=True,
             is_failure_contained=True,
             sign="▪",
-            bar=BarMark(glyph="▄", word="tool", tone="tool", level=2),
+            bar=BarMark("▄", "tool", "tool", 2),
         ),
     )
     DELEGATION = (
         "delegation",
         KindTraits(
-            title="Delegation",
-            parents=("tool", "task"),
-            starts=(ev.DelegationStarted,),
-            ends=(ev.DelegationCompleted, ev.DelegationFailed),
-            keep_rank=5,
+            "Delegation",
+            ("tool", "task"),
+            (ev.DelegationStarted,),
+            (ev.DelegationCompleted, ev.DelegationFailed),
             has_totals=True,
             sign="▸",
-            bar=BarMark(glyph="▷", word="handed on", tone="tool", level=3),
+            bar=BarMark("▷", "handed on", "tool", 3),
         ),
     )
     REVIEW = (
         "review",
         KindTraits(
-            title="Review",
-            parents=("task", "phase", "tool"),
-            starts=(ev.ReviewRequested,),
-            ends=(ev.ReviewAnswered,),
-            keep_rank=3,
+            "Review",
+            ("task", "phase", "tool"),
+            (ev.ReviewRequested,),
+            (ev.ReviewAnswered,),
             has_totals=True,
             is_wait=True,
             is_activity=True,
-            bar=BarMark(glyph="‖", word="review", tone="person", level=4),
+            bar=BarMark("‖", "review", "person", 4),
         ),
     )
     GUARDRAIL = (
         "guardrail",
-        KindTraits(
-            title="Guardrail",
-            parents=("task",),
-            starts=(ev.GuardrailStarted,),
-            ends=(ev.GuardrailEnded,),
-            keep_rank=8,
-            is_work=True,
-            is_bead=True,
-        ),
+        KindTraits("Guardrail", ("task",), (ev.GuardrailStarted,), (ev.GuardrailEnded,), is_work=True, is_bead=True),
     )
     MEMORY = (
         "memory",
-        KindTraits(
-            title="Memory",
-            parents=("task",),
-            starts=(ev.MemoryStarted,),
-            ends=(ev.MemoryEnded,),
-            keep_rank=10,
-            is_work=True,
-            is_bead=True,
-        ),
+        KindTraits("Memory", ("task",), (ev.MemoryStarted,), (ev.MemoryEnded,), is_work=True, is_bead=True),
     )
     SCORE = (
         "score",
         KindTraits(
-            title="Score",
-            parents=("task",),
-            starts=(ev.ScoreStarted,),
-            ends=(ev.ScoreEnded,),
-            keep_rank=13,
+            "Score",
+            ("task",),
+            (ev.ScoreStarted,),
+            (ev.ScoreEnded,),
             has_totals=True,
             is_work=True,
             is_activity=True,
@@ -253,20 +191,17 @@ class SpanKind(StrEnum):
     NESTED = (
         "nested",
         KindTraits(
-            title="Nested run",
-            parents=("task", "tool", "guardrail", "review", "memory", "score"),
-            starts=(ev.NestedRunStarted,),
-            ends=(ev.NestedRunEnded,),
-            keep_rank=4,
+            "Nested run",
+            ("task", "tool", "guardrail", "review", "memory", "score"),
+            (ev.NestedRunStarted,),
+            (ev.NestedRunEnded,),
             has_totals=True,
             sign="▸",
         ),
     )
 
 
-# --- Colours for pictures that can't follow a theme: a contrast of 3 and more, on white and on near-black -------------
-
-
+# For pictures that can't follow a theme: with a contrast of 3 and more, on white and on near-black.
 TONE_COLORS: Final[Mapping[Tone, str]] = {
     "model": "#6c6ce6",
     "tool": "#0f97a0",
