@@ -30,7 +30,7 @@ test: vitest pytest ## Run every test: TypeScript, Python, a real kernel, a real
 
 quick: $(INSTALLED) $(NODE_MODULES) ## Run what takes a minute: no kernel, browser, model, nor what was measured to be slow
 	(cd js && npm test) & $(BIN)/python -m pytest -q --numprocesses 2 --hypothesis-profile quick \
-		-m 'not ($(SHARING) or browser or slow)' && wait $$!
+		--ignore tests/browser -m 'not ($(SHARING) or slow)' && wait $$!
 
 # The newest other Python of this machine. Where there is none, that is said, and nothing else is lost: a machine of
 # another kind may have it.
@@ -38,7 +38,7 @@ quick-other: $(INSTALLED) ## Run the quick tests under another Python, if this m
 	@if other=$$($(BIN)/python tests/support/other_python.py) && [ -n "$$other" ]; then \
 		$(MAKE) $(OTHER_INSTALLED) OTHER_PYTHON="$$other" && echo "The quick tests under $$other:" && \
 		.venv-other/bin/python -m pytest -q --numprocesses 3 --dist worksteal --reruns 1 --hypothesis-profile quick \
-			-m 'not ($(SHARING) or browser or slow)'; \
+			--ignore tests/browser -m 'not ($(SHARING) or slow)'; \
 	else echo "NOT RUN under a second Python: this machine has none beside $$($(BIN)/python --version)."; fi
 
 # What has one process only runs beside each other. What the many processes of the tests need, they have for themselves.
@@ -96,15 +96,13 @@ types: $(INSTALLED) $(NODE_MODULES)
 vitest: $(NODE_MODULES)
 	cd js && npm test
 
-# Three times. What is short is dealt out test by test. Files that start kernels, servers or browsers share what they
-# start, so that each of them goes to one process, long ones first. Many tests wait, so that three processes are done
-# sooner than two on two cores. What has a browser in it, and waits for pictures, has no tests beside it that only
-# compute. A machine may starve any of the many processes: a test that fails is run once more, and the summary names it.
+# Twice, since each process first collects all tests that it may be given. Tests of a file share what they start, so
+# that each file goes to one process, long ones first. Many tests wait, so that three processes are done sooner than two
+# on two cores. What has a browser in it, and waits for pictures, has no tests beside it that only compute. A machine
+# may starve any of the many processes: a test that fails is run once more, and the summary names it.
 pytest: weights
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist worksteal -m 'not ($(SHARING) or browser or slow)'
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder \
-		-m '($(SHARING) or slow) and not browser'
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 2 --dist loadfile --no-loadscope-reorder -m browser tests/browser
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/browser
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/browser
 
 # The local model's weights are fetched once into the user's cache; a second call only checks them.
 weights: $(INSTALLED) $(BUNDLE)

@@ -4,10 +4,11 @@ Warnings are errors, order is random and a hanging test is cut: see `[tool.pytes
 its tests.
 """
 
+import gc
 import os
 import signal
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from ensemble_notebook.trace.store import run_store
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.support.measured_times import Watch, name_of, read_times
+from tests.support.warm_kernels import serve_warm_kernels
 
 # No deadline: two busy cores make any single example slow, and a slow example is no fault of the rule it checks.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,12 +40,17 @@ os.environ["ENSEMBLE_NOTEBOOK_STORE"] = "off"
 # What a test needs is seen from what it uses, so that a new one lands in the right class by itself. `make quick` leaves
 # these out, and those that were measured to be slow.
 NEEDS_BY_PACKAGE: Final = {"jupyter_client": "kernel", "nbclient": "kernel", "pexpect": "kernel"}
-NEEDS_BY_FIXTURE: Final = {"browser": "browser", "process": "kernel", "fetched": "weights", "checkout": "build"}
+NEEDS_BY_FIXTURE: Final = {
+    "browser": "browser",
+    "process": "kernel",
+    "warm_kernels": "kernel",
+    "fetched": "weights",
+    "checkout": "build",
+}
 REASONS: Final = ("browser", "kernel", "weights", "build", "slow")
 
-# A file that takes longer than this comes before the others where whole files go to processes, so that no process is
-# left alone with it at the end.
-LONG_FILE_S: Final = 30.0
+# Files that take longer than this come before the others where whole files go to processes.
+LONG_FILE_S: Final = 5.0
 
 LEFT_OUT: Final = pytest.StashKey[dict[str, int]]()
 
@@ -55,6 +62,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("measure") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Watch())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave the garbage collector out of what stays as long as the process: ten thousand tests, and all modules."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -70,7 +88,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         file_s: defaultdict[str, float] = defaultdict(float)
         for name, time in times.items():
             file_s[name.partition("::")[0]] += time.all_s
-        items.sort(key=lambda item: file_s[item.nodeid.partition("::")[0]] < LONG_FILE_S)  # else in random order
+        # Longest first, so that no process is left alone with one at the end; the short ones stay in random order.
+        items.sort(key=lambda item: -max(LONG_FILE_S, file_s[item.nodeid.partition("::")[0]]))
 
 
 def find_needs(test: pytest.Function) -> set[str]:
@@ -114,7 +133,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Say what was left out, and why."""
     if left_out := config.stash.get(LEFT_OUT, {}):
         counts = ", ".join(f"{left_out[reason]} {reason}" for reason in (*REASONS, "other") if reason in left_out)
-        terminalreporter.write_line(f"Left out: {counts}. `make test` runs them all.")
+        ignored = "".join(f", and all of {folder}" for folder in config.getoption("ignore") or ())
+        terminalreporter.write_line(f"Left out: {counts}{ignored}. `make test` runs them all.")
+
+
+@pytest.fixture(scope="session")
+def kernels_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of Jupyter's path, with kernels that are there at once."""
+    with serve_warm_kernels(tmp_path_factory.mktemp("kernels")) as home:
+        yield home
+
+
+@pytest.fixture(scope="module")
+def warm_kernels(kernels_home: Path) -> Iterator[None]:
+    """Have the kernels that are started here be there at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", str(kernels_home))
+        yield
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
 ROOT = Path(__file__).parent.parent
 
 

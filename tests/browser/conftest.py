@@ -7,17 +7,17 @@ its own, `open_notebook`.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-import nbformat
 import pytest
-from nbconvert.preprocessors import ClearOutputPreprocessor
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
 
-from tests.browser.lab import ROOT, START_LIMIT_S, Lab, Notebook, jupyter_lab, write_notebook
+from tests.browser.lab import ARTEFACTS, ROOT, START_LIMIT_S, Lab, Notebook, jupyter_lab, write_notebook
 from tests.browser.window import SIZE, Window
 
 CHROMIUM: Final = os.environ.get("ENSEMBLE_NOTEBOOK_CHROMIUM", "/usr/bin/chromium")
@@ -26,6 +26,7 @@ FLAGS: Final = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+BROWSER: Final = pytest.StashKey[Browser]()
 # A state is waited for; how long it may take on a busy machine says nothing of the view.
 expect.set_options(timeout=60_000)
 
@@ -37,7 +38,7 @@ class Opener(Protocol):
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
+def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
     """Headless Chromium of the system.
 
     Playwright keeps a loop running on this thread as long as it lives, so it must not outlive these tests: in random
@@ -47,25 +48,52 @@ def browser() -> Iterator[Browser]:
         pytest.fail(f"There is no browser at {CHROMIUM}. Install chromium, or name one in ENSEMBLE_NOTEBOOK_CHROMIUM.")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        request.session.stash[BROWSER] = browser
         yield browser
         browser.close()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep a picture of each page that a failed test leaves."""
+    report = yield
+    if report.when == "call" and report.failed and BROWSER in item.session.stash:
+        pages = [page for context in item.session.stash[BROWSER].contexts for page in context.pages]
+        ARTEFACTS.mkdir(exist_ok=True)
+        for number, page in enumerate(pages):
+            with suppress(Error):
+                page.screenshot(
+                    path=ARTEFACTS / f"failed-{item.name[:80].replace('/', '_')}-{number}.png", timeout=5000
+                )
+    return report
+
+
 @pytest.fixture(scope="package")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(tmp_path_factory: pytest.TempPathFactory, kernels_home: Path) -> Iterator[Lab]:
     """A JupyterLab of our own."""
-    with jupyter_lab(tmp_path_factory.mktemp("lab")) as lab:
+    with jupyter_lab(tmp_path_factory.mktemp("lab"), kernels_home) as lab:
         yield lab
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A fresh profile with a window of ordinary width, high enough for a lesson's cell and its output."""
+@pytest.fixture(scope="package")
+def profile(browser: Browser) -> Iterator[BrowserContext]:
+    """A profile with a window of ordinary width, high enough for a lesson's cell and its output."""
     context = browser.new_context(viewport=SIZE)
     context.set_default_timeout(START_LIMIT_S * 1000)
-    page = context.new_page()
-    yield page
+    yield context
     context.close()
+
+
+@pytest.fixture
+def page(profile: BrowserContext) -> Iterator[Page]:
+    """A fresh page; that its profile is not means that JupyterLab is compiled once for all of them."""
+    page = profile.new_page()
+    yield page
+    profile.clear_cookies()
+    for each in profile.pages:
+        if each.url.startswith("http"):
+            each.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        each.close()
 
 
 @pytest.fixture(scope="package")
@@ -118,8 +146,10 @@ def make_opener(page: Page, lab: Lab, *, in_notebook_7: bool) -> Iterator[Opener
 def make_file(lab: Lab, *sources: str, lesson: str | None) -> Path:
     """A notebook of these cells, or a copy of a lesson without outputs: its numbers tell which cells ran."""
     if lesson is not None:
-        notebook = nbformat.read(ROOT / "notebooks" / lesson, as_version=4)
-        cleared, _ = ClearOutputPreprocessor().preprocess(notebook, {})
-        nbformat.write(cleared, lab.work / lesson)
+        notebook = json.loads((ROOT / "notebooks" / lesson).read_text())
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "code":
+                cell |= {"outputs": [], "execution_count": None}
+        (lab.work / lesson).write_text(json.dumps(notebook))
         return lab.work / lesson
     return write_notebook(lab.work / f"test-{len(list(lab.work.iterdir()))}.ipynb", *sources)

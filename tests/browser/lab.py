@@ -88,8 +88,11 @@ class Lab:
 
 
 @contextmanager
-def jupyter_lab(home: Path) -> Iterator[Lab]:
-    """Serve a JupyterLab that knows this checkout and no settings, files or kernels of anybody else."""
+def jupyter_lab(home: Path, kernels: Path | None = None) -> Iterator[Lab]:
+    """Serve a JupyterLab that knows this checkout and no settings or files of anybody else.
+
+    `kernels` is a folder of Jupyter's path, whose kernels it has; else it has those that are installed.
+    """
     lab = Lab(home)
     lab.work.mkdir()
     lab.set_up("apputils-extension", "notification", {"fetchNews": "false", "checkForUpdates": False})
@@ -106,7 +109,7 @@ def jupyter_lab(home: Path) -> Iterator[Lab]:
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_DATA_DIR": str(home / "data"),
-        "JUPYTER_PATH": str(home / "path"),
+        "JUPYTER_PATH": os.pathsep.join(map(str, filter(None, (home / "path", kernels)))),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTER_PREFER_ENV_PATH": "0",  # what JUPYTER_PATH names wins over what is installed
     }
@@ -221,9 +224,10 @@ class Notebook:
 
 
 def photograph(name: str, part: Locator | Page) -> None:
-    """Keep a picture as an artefact."""
-    ARTEFACTS.mkdir(exist_ok=True)
-    part.screenshot(path=ARTEFACTS / f"{name}.png")
+    """Keep a picture as an artefact, for whoever asked for them in the environment."""
+    if os.environ.get("ENSEMBLE_NOTEBOOK_PHOTOGRAPHS"):
+        ARTEFACTS.mkdir(exist_ok=True)
+        part.screenshot(path=ARTEFACTS / f"{name}.png")
 
 
 def find_axe_faults(view: Locator) -> list[str]:

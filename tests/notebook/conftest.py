@@ -72,7 +72,7 @@ def shell(ip) -> Shell:
 
 
 @pytest.fixture(scope="module")
-def process():
+def process(warm_kernels):
     """A kernel of its own for each module: its manager and its client."""
     manager, client = start_new_kernel(kernel_name="python3", extra_arguments=["--HistoryManager.enabled=False"])
     yield manager, client

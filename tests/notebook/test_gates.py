@@ -1,5 +1,7 @@
 """Gates of runs that are begun in a kernel, a script or a terminal: somebody is asked, or it is said that nobody was.
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
 Holds C35 and E45 where a person sits at a page or a terminal, and where none does.
 """
 

@@ -1,5 +1,7 @@
 """`%%ensemble` in a real kernel: where outputs land, what an interrupt leaves, what "Run All" and nbclient see.
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
 Holds C10, C13, C14, C30, C35, E35 and W14 in a kernel.
 """
 

@@ -17,6 +17,8 @@ from nbclient import NotebookClient
 
 from ensemble_notebook.trace.timeline.row_columns import read_rows
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
 LESSONS = Path(__file__).parents[2] / "notebooks"
 NAMES = sorted(path.name for path in LESSONS.glob("*.ipynb"))
 TRACE = "application/vnd.ensemble.trace+json"

@@ -11,6 +11,8 @@ from jupyter_client.manager import start_new_kernel
 from tests.support.busy_servers import check_end, wait_until_at_work
 from tests.support.kernel import LIMIT_S, Kernel
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -14,6 +14,8 @@ from jupyter_client.manager import start_new_kernel
 from tests.support.kernel import Kernel
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
 MOMENTS = 8
 ENDED_WITHIN_S = 20.0
 UNKNOWN = (-1, -1)

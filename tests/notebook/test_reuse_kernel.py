@@ -9,6 +9,8 @@ from jupyter_client.manager import start_new_kernel
 
 from tests.support.kernel import LIMIT_S, Kernel
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
 NAMES = """
 %load_ext ensemble_notebook
 def trim(text):

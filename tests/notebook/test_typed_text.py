@@ -12,6 +12,8 @@ from nbclient import NotebookClient
 from tests.notebook.test_cell_help import complete, inspect
 from tests.support.kernel import LIMIT_S, Kernel
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
 DOCTEST = """\
 - description: |
     Say what this prints:

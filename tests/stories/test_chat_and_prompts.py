@@ -11,6 +11,8 @@ from tests.stories.conftest import Notebook
 from tests.support.kernel import LIMIT_S, Kernel
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
+pytestmark = pytest.mark.usefixtures("warm_kernels")
+
 
 def count_lines(text: str) -> int:
     """The lines that are not blank."""
