@@ -57,10 +57,7 @@ register_view("frames", "ensemble_notebook.notebook.picture.shown_table:make_fra
 register_view("text_changes", "ensemble_notebook.notebook.picture.diff_picture:make_changes_bundle")
 register_view("cell", "ensemble_notebook.cell.writing.cell_writer:write_cell")
 register_view("from_cell", "ensemble_notebook.cell.cell_reader:load_ensemble")
-register_view("stored_map", "ensemble_notebook.ensemble.many_runs.loaded_map:load_map")
 register_view("reader", "ensemble_notebook.notebook.live.display_mode:has_reader_here")
-register_view("score", "ensemble_notebook.ensemble.many_runs.later_scores:score_later")
-register_view("annotation", "ensemble_notebook.ensemble.many_runs.later_scores:annotate")
 register_view("event", "ensemble_notebook.trace.codec.event_codec:event_to_dict")
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from ensemble_notebook.domain.definitions.enums import TaskNoun
 from ensemble_notebook.domain.definitions.templates import find_first_texts
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, check_inner_variables
@@ -19,6 +20,7 @@ from ensemble_notebook.domain.planning.ensemble_texts import find_lacking, list_
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlanPreview, list_tools, make_plan
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.planning.known_items import KnownItems, list_known_items
+from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import loop_thread
@@ -27,7 +29,13 @@ from ensemble_notebook.ensemble.ensemble_tool import make_tool
 from ensemble_notebook.ensemble.many_runs.map_settings import read_map, read_repeated
 from ensemble_notebook.ensemble.run_checks import check_runnable
 from ensemble_notebook.ensemble.run_handle import RunHandle
-from ensemble_notebook.ensemble.run_preparation import ask_person_here, list_gate_warnings, make_run_spec, make_source
+from ensemble_notebook.ensemble.run_preparation import (
+    PreparedEnsemble,
+    ask_person_here,
+    list_gate_warnings,
+    make_run_spec,
+    make_source,
+)
 from ensemble_notebook.ensemble.run_settings import (
     Inputs,
     RunArguments,
@@ -463,6 +471,16 @@ class Ensemble(RunnableEnsemble):
         check_ensemble(self)
         check_inner_variables(self)
         return make_tool(self, name, description, tuple(find_lacking(self, {})))
+
+    def _prepare_rows(self, source: ChatSource) -> RunHandle:
+        settings = RunSettings()
+        spec = PreparedEnsemble(self, settings, source, task_noun=TaskNoun.ROW).make_spec({})
+        return RunHandle(self, spec, source, SystemClock(), uuid.uuid4().hex[:12], settings)
+
+    def _load_map(self, word: str) -> MapResult:
+        from ensemble_notebook.ensemble.many_runs.loaded_map import load_map
+
+        return load_map(word)
 
     def _write_inputs(self, values: Mapping[str, Any]) -> Mapping[str, str]:
         return write_inputs(find_first_texts(list_texts(self)), values)[0]

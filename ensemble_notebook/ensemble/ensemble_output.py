@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, Unpack
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition, EnsembleFields
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, RunStatus, TaskNoun
+from ensemble_notebook.domain.definitions.enums import (
+    CaptureMode,
+    ErrorStrategy,
+    ExitReason,
+    ReviewPolicy,
+    RunStatus,
+    TaskNoun,
+    Workflow,
+)
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.events import BudgetWarning, Event, RunStarted, Warned
@@ -23,11 +31,13 @@ from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import Failure, Metrics, Skipped, TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.text_filter import DefinitionFilter, mask_event
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.ensemble.run_settings import Inputs, PathLike, read_run, takes
+from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.errors import (
     ConstraintViolationError,
     DeadlineExceededError,
@@ -42,7 +52,6 @@ from ensemble_notebook.errors import (
 )
 
 if TYPE_CHECKING:
-    from ensemble_notebook.evaluation.scorer import AnyScorers
     from ensemble_notebook.trace.analysis.what_if import Prediction
     from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -78,6 +87,36 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
     def run(self, /, inputs: Inputs = None, **given: Any) -> EnsembleOutput:
         """Run to the end."""
 
+    def _with_rows(self, tasks: Sequence[Task], *, error_strategy: ErrorStrategy, concurrency: int) -> Self:
+        """The ensemble whose tasks are rows: its budget, listeners and the like are those of this one."""
+        return dataclasses.replace(
+            self,
+            tasks=tasks,
+            phases=(),
+            agents=(),
+            llm=None,
+            workflow=Workflow.PARALLEL,
+            error_strategy=error_strategy,
+            max_concurrency=concurrency,
+            manager_llm=None,
+            manager_prompt=None,
+            hierarchical_constraints=None,
+            delegation_policies=(),
+            rate_limit=None,
+            memory=None,
+            review_handler=None,
+            review_policy=ReviewPolicy.NEVER,
+            inputs={},
+        )
+
+    @abstractmethod
+    def _prepare_rows(self, source: ChatSource) -> Any:
+        """The handle of a run whose tasks are rows, which has not begun."""
+
+    @abstractmethod
+    def _load_map(self, word: str) -> Any:
+        """The result of a stored map, by its id."""
+
 
 # What is made from these is made again.
 _KEPT: Final = frozenset(
@@ -89,7 +128,7 @@ _KEPT: Final = frozenset(
 )
 
 
-class EnsembleOutput(Pickled):
+class EnsembleOutput(Scorable, Pickled):
     """The result of one run, complete or partial.
 
     ``output["task"]`` is the output of a task, ``output.raw`` the text of the final one, and ``output.parsed_output``
@@ -156,7 +195,7 @@ class EnsembleOutput(Pickled):
             _events=tuple(events),
             _outputs=dict(outputs),
             completed_outputs=(*delegated, *outputs.values()),
-            _late_warnings=[],
+            _late_warnings=[],  # came after the last event, and so are in no view of the events
             _only=only,
             _earlier=dict(earlier),
             _scores=(),
@@ -170,7 +209,7 @@ class EnsembleOutput(Pickled):
         """Raise `FrozenInstanceError`."""
         raise FrozenInstanceError(f"cannot delete {name!r}: an EnsembleOutput is frozen")
 
-    def get_pickled_state(self) -> dict[str, Any]:
+    def _get_pickled_state(self) -> dict[str, Any]:
         """The state for pickling; models, tools and functions are replaced by descriptions."""
         state = {name: value for name, value in vars(self).items() if name in _KEPT}
         if self._keeps_texts:
@@ -210,49 +249,13 @@ class EnsembleOutput(Pickled):
         """The scores of the run that count, in the order in which they were given; of a map, those of its rows."""
         return list_current(self._scores)
 
-    def with_scores(self, records: Iterable[ScoreRecord]) -> EnsembleOutput:
-        """The same output with more scores; this one stays as it is. Keeps them nowhere else.
-
-        Args:
-            records: of this run, or of the rows of a map.
-        """
+    def _with_scores(self, records: Iterable[ScoreRecord]) -> Self:
+        """The same output with more scores, of this run or of the rows of a map; this one stays as it is."""
         added = tuple(records)
         made = object.__new__(type(self))
         vars(made).update(vars(self), _scores=(*self._scores, *added))
         if "trace" in vars(self):  # its fold serves again
             vars(made)["trace"] = self.trace.with_scores(added)
-        return made
-
-    def score(
-        self,
-        score: AnyScorers,
-        name: str | None = None,
-        *,
-        replace: bool = False,
-        expected: str | None = None,
-    ) -> EnsembleOutput:
-        """Score the run, without asking any model but a judge's own.
-
-        This one stays as it is. The store keeps the scores, where it has the run. ::
-
-            scored = output.score(scorers.calls_at_most(3))
-
-        Args:
-            score: a scorer, a list of them, or a dict of them by name, as for `Ensemble.map`.
-            name: of the score, where one scorer is given; None: its own name.
-            replace: whether scores of the same names are replaced.
-            expected: the input that says what the output should come to; None: ``expected``, ``target`` or
-                ``expected_output``.
-
-        Returns:
-            The same with the scores.
-
-        Raises:
-            ValidationError: there is a mistake, or there are scores of this name; nothing was called.
-            ScoringError: a scorer failed for each run; has the scored object as ``result``.
-            RunInterrupted: it was stopped while a judge was asked; has as ``output`` what was scored by then.
-        """
-        made: EnsembleOutput = render_view("score", self, score, name, replace, expected)
         return made
 
     def annotate(
@@ -263,7 +266,7 @@ class EnsembleOutput(Pickled):
         span: Any = None,
         *,
         replace: bool = False,
-    ) -> EnsembleOutput:
+    ) -> Self:
         """Add what a person says of the run. This one stays as it is; the store keeps the score.
 
         Args:
@@ -279,16 +282,15 @@ class EnsembleOutput(Pickled):
         Raises:
             ValidationError: the value is no score, there is no such span, or there is a score of this name.
         """
-        (run,) = self.list_scored()
-        made: EnsembleOutput = render_view("annotation", self, run, value, name, reason, span, replace)
-        return made
+        (run,) = self._list_scored()
+        return self._annotate(run, value, name, reason, span, is_replacing=replace)
 
-    def list_scored(self) -> Iterator[ScoredRun]:
+    def _list_scored(self) -> Iterator[RunToScore]:
         """The run, for whoever scores it. Not for users."""
-        yield ScoredRun(name=self.name or "run", run=self, inputs=self.inputs, place={"run_id": self.run_id})
+        yield RunToScore(name=self.name or "run", run=self, inputs=self.inputs, place={"run_id": self.run_id})
 
     @property
-    def shows_texts(self) -> bool:
+    def _shows_texts(self) -> bool:
         """Whether views of it may show texts."""
         return self._keeps_texts
 
@@ -468,12 +470,7 @@ class EnsembleOutput(Pickled):
         """Always true: an output in which nothing was completed still holds the trace."""
         return True
 
-    @property
-    def late_warnings(self) -> tuple[str, ...]:
-        """The `warnings` that came after the last event, and so are in no view of the events."""
-        return tuple(self._late_warnings)
-
-    def add_warning(self, message: str) -> None:
+    def _add_warning(self, message: str) -> None:
         """Add `message` about something that went wrong after the end of the run. Not for users."""
         self._late_warnings.append(mask(message))
 
@@ -577,23 +574,3 @@ def _make_failure_error(
     head = f"Task {first.name!r} ({first.agent_role}) failed: "
     # Of a run in itself, each level would say the same once more.
     return TaskExecutionError(what if head in what else f"{head}{what}", **facts)
-
-
-# --- A run as scorers are told of it ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredRun:
-    """A run that can be scored.
-
-    Attributes:
-        name: of its task, where a judge looks at it.
-        run: its output.
-        inputs: its columns, and the ensemble's inputs.
-        place: which run it is, as fields of a `ScoreRecord`.
-    """
-
-    name: str
-    run: EnsembleOutput
-    inputs: Mapping[str, Any]
-    place: Mapping[str, Any]

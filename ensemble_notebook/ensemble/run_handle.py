@@ -139,7 +139,7 @@ class RunHandle(SuggestsNames):
         return self._is_over
 
     @property
-    def final_task(self) -> str | None:
+    def _final_task(self) -> str | None:
         """The name of the task whose text is the answer; None where several tasks end the run."""
         graph, only = self._spec.graph, self._spec.only
         final = find_final_tasks(graph) if only is None else (only.task,)
@@ -192,7 +192,7 @@ class RunHandle(SuggestsNames):
             yield from asyncio.shield(asyncio.wrap_future(self._get_end())).__await__()
         return self._get_outcome()
 
-    def keep_scores(self, scores: Iterable[ScoreRecord]) -> None:
+    def _keep_scores(self, scores: Iterable[ScoreRecord]) -> None:
         """Have the store keep scores with the run, which goes on, and views hear of them. Not for users.
 
         Args:
@@ -335,7 +335,7 @@ class RunHandle(SuggestsNames):
         source.finish()
         for message in source.warnings[told:]:
             if self.output is not None:
-                self.output.add_warning(message)
+                self.output._add_warning(message)
 
     def _begin_remembering(self) -> RunWriter | None:
         """Have the run written to the store; a nested one is written as a part of the run around it."""
@@ -372,7 +372,9 @@ class RunHandle(SuggestsNames):
     async def _finish_remembering(self, limit_s: float) -> None:
         """Have the rest of the run written to the store, where it is remembered."""
         if self._store_writer is not None:
-            await finish_remembering(self._store_writer, self.output, limit_s)
+            for warning in await finish_remembering(self._store_writer, limit_s):
+                if self.output is not None:
+                    self.output._add_warning(warning)
 
     async def _export(self, limit_s: float) -> None:
         """Hand the trace to the exporter, if there is one; failed runs have a trace, too."""
@@ -395,7 +397,7 @@ class RunHandle(SuggestsNames):
         finally:
             caller.close()
         if warning is not None:
-            output.add_warning(warning)
+            output._add_warning(warning)
 
     def _abandon(self, reason: ExitReason) -> None:
         """End the run on this thread, since its loop is blocked; runs from now on get a new loop."""

@@ -91,7 +91,7 @@ class RunStream(SuggestsNames):
         tool call or a correction, begins on a new paragraph. Where nothing is streamed (a handler, a task taken over
         from an earlier run, several tasks at the end), the text comes in one piece.
         """
-        words = _Words(self._handle.final_task)
+        words = _Words(self._handle._final_task)
         async for event in self:
             if piece := words.read(event):
                 yield piece

@@ -142,7 +142,7 @@ class Pickled(SuggestsNames):
         """One string of bytes, whatever pickles it."""
         return reduce_packed(self)
 
-    def get_pickled_state(self) -> dict[str, Any]:
+    def _get_pickled_state(self) -> dict[str, Any]:
         """What goes into a pickle, by attribute."""
         return get_state(self)
 
@@ -257,7 +257,7 @@ class _Pickler(_TextPickler):
         if isinstance(value, BaseException):
             return _reduce_error(value)
         if isinstance(value, Pickled):
-            return make_blank, (type(value),), value.get_pickled_state(), None, None, set_state
+            return make_blank, (type(value),), value._get_pickled_state(), None, None, set_state
         if isinstance(value, MappingProxyType):
             return make_view, (dict(value),)
         module = getattr(value, "__module__", None) if callable(value) else type(value).__module__

@@ -7,21 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import getpass
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord
+from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord, ScoreValue
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.wording import pluralize
-from ensemble_notebook.errors import BudgetExceededError, ValidationError, add_origin, summarize_error
+from ensemble_notebook.errors import (
+    BudgetExceededError,
+    StoreError,
+    ValidationError,
+    add_origin,
+    did_you_mean,
+    summarize_error,
+)
 from ensemble_notebook.evaluation.judge import Judgement, JudgeReader
 from ensemble_notebook.evaluation.scorer import Scorer, Subject
+from ensemble_notebook.trace.store.run_store import RunStore
 
 FIELD_MEANT: Final = "; it has several fields, so say which is meant: "
 """Stands in the reason of a ready-made scorer that compared a whole typed output, before the fields."""
 _NOT_ASKED: Final = "not asked, since the budget is used up"
+_log: Final = logging.getLogger("ensemble_notebook.run")
 
 
 class ScorerCalls(Protocol):
@@ -66,31 +77,36 @@ async def score_run(
     scoring: Scoring,
     *,
     keeps_texts: bool = True,
-    replaces: bool = False,
 ) -> None:
     """Score one run. What a scorer raises is a record, and never ends anything.
 
     Args:
         scorers: one after the other.
         subject: the run.
-        place: the fields of a record that say which run it is.
+        place: the fields of a record that say which run it is, and whether earlier scores are replaced.
         calls: how they are called.
         readers: of the judges, by the name of the scorer.
         scoring: gets what came of it, one scorer at a time, so that a stop leaves what was scored by then.
         keeps_texts: whether texts of errors may be kept.
-        replaces: whether the scores take the place of earlier ones of their names.
 
     Raises:
         CancelledError: it was stopped.
     """
     for scorer in scorers:
         reader = readers.get(scorer.name)
-        made = _Maker(scorer, {**place, "replaces": replaces}, reader, keeps_texts=keeps_texts)
+        made = _Maker(scorer, place, reader, keeps_texts=keeps_texts)
         if reader is not None and scoring.is_unpaid:
             scoring.records += made.make_failed(_NOT_ASKED)
             continue
         try:
-            records = await _score(scorer, subject, calls, reader, made)
+            if reader is None:
+                given = await calls.call(scorer, scorer.bind(subject))
+                records = [made.make(name, score) for name, score in scorer.read(given).items()]
+            else:
+                judgement = await calls.ask(scorer, subject)
+                scores = reader.read(judgement.value).items()
+                # The cost of one run of the judge stands with its first score, so that a plain sum is right.
+                records = [made.make(*each, judgement, is_first=not at) for at, each in enumerate(scores)]
             taken = {each.name for each in scoring.records}
             if twice := next((each.name for each in records if each.name in taken), None):
                 raise ValidationError(f"it gave a score {twice!r}, and so did another scorer")
@@ -102,18 +118,6 @@ async def score_run(
             scoring.records += made.make_failed(error)
         else:
             scoring.records += records
-
-
-async def _score(
-    scorer: Scorer, subject: Subject, calls: ScorerCalls, reader: JudgeReader | None, made: _Maker
-) -> list[ScoreRecord]:
-    if reader is None:
-        given = await calls.call(scorer, scorer.bind(subject))
-        return [made.make(name, score) for name, score in scorer.read(given).items()]
-    judgement = await calls.ask(scorer, subject)
-    scores = reader.read(judgement.value)
-    # The cost of one run of the judge stands with its first score, so that a plain sum is right.
-    return [made.make(name, score, judgement, is_first=not at) for at, (name, score) in enumerate(scores.items())]
 
 
 class _Maker:
@@ -183,7 +187,82 @@ def describe_score(record: ScoreRecord) -> str:
     return told if record.reason is None else f"{told} ({record.reason})"
 
 
-# --- What is said of scorers that failed or had no opinion ------------------------------------------------------------
+def make_annotation(
+    run: Any,
+    place: Mapping[str, Any],
+    records: Iterable[ScoreRecord],
+    value: ScoreValue,
+    name: str,
+    reason: str | None,
+    span: Any,
+    *,
+    is_replacing: bool,
+) -> ScoreRecord:
+    """The record of what a person says of a run, or of a span of it.
+
+    Args:
+        run: its `EnsembleOutput`.
+        place: the fields of a record that say which run it is.
+        records: of the scores that are there.
+        value: a bool passes or fails it, a number scores, a text labels it.
+        name: of the score.
+        reason: why.
+        span: the span that it is about, or its id; None: the run as a whole.
+        is_replacing: whether it takes the place of earlier scores of its name.
+
+    Raises:
+        ValidationError: the value is no score, there is no such span, or a score of this name is there.
+    """
+    given: Any = name
+    if not isinstance(given, str) or not given.strip():
+        raise ValidationError(f"The name of a score must be text, got {given!r}.")
+    try:
+        score = Score(value, reason)
+    except ValidationError as error:
+        raise ValidationError(f"annotate takes a value that is a score: {error}.") from None
+    if score.value is None:
+        raise ValidationError("annotate takes True or False, a number or a text; got None.")
+    span_id = getattr(span, "span_id", span)
+    known = run.trace.fold.spans
+    if span is not None and (not isinstance(span_id, str) or span_id not in known):
+        raise ValidationError(f"The run has no span {span_id!r}.{did_you_mean(str(span_id), known)}")
+    if not is_replacing and any(
+        (each.run_id, each.span_id, each.name) == (place["run_id"], span_id, name) for each in records
+    ):
+        raise ValidationError(
+            f"There is a score called {name!r} of this already. replace=True puts this one in its place, and "
+            f"name='...' gives it another name."
+        )
+    try:
+        author = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container without users
+        author = None
+    facts = {**place, "kind": ScoreKind.HUMAN, "span_id": span_id, "author": author, "replaces": is_replacing}
+    return make_record(name, score, facts, datetime.now(UTC))
+
+
+def keep_scores(records: Iterable[ScoreRecord]) -> bool:
+    """Add scores to the runs that they are of, in the configured store, after these have ended.
+
+    Args:
+        records: of runs of their own, or of rows of maps.
+
+    Returns:
+        Whether all are kept: False where there is no store, it can't be written, which is logged, or it does not have
+        one of the runs.
+    """
+    store = RunStore.find()
+    if store is None:
+        return False
+    by_run: dict[str, list[ScoreRecord]] = {}
+    for each in records:
+        by_run.setdefault(each.stored_run_id, []).append(each)
+    try:
+        kept = [store.add_scores(run_id, scores) for run_id, scores in by_run.items()]
+    except StoreError as error:
+        _log.warning("The scores are not stored: %s", error)
+        return False
+    return all(kept)
 
 
 def list_score_warnings(records: Iterable[ScoreRecord]) -> Iterator[str]:

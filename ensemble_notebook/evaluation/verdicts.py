@@ -46,7 +46,7 @@ class ScoredMap(Protocol):
     @property
     def score_records(self) -> tuple[ScoreRecord, ...]: ...
     @property
-    def shows_texts(self) -> bool: ...
+    def _shows_texts(self) -> bool: ...
     @property
     def metrics(self) -> Metrics: ...
     @property
@@ -59,8 +59,8 @@ class ScoredMap(Protocol):
     def rows(self) -> Sequence[Any]: ...
     @property
     def repeats(self) -> int | None: ...
-    def get_spending(self, row: Any) -> RowSpending: ...
-    def list_known_rows(self) -> KnownRows: ...
+    def _get_spending(self, row: Any) -> RowSpending: ...
+    def _list_known_rows(self) -> KnownRows: ...
 
 
 Compared: TypeAlias = str | ScoredMap
@@ -206,9 +206,9 @@ def _find_two(
             )
     earlier, later = (load_map(each) if isinstance(each, str) else each for each in given)
     name, other = _name_results([earlier, later])
-    pairs = pair_rows(earlier.list_known_rows(), later.list_known_rows())
+    pairs = pair_rows(earlier._list_known_rows(), later._list_known_rows())
     before = list_runs(earlier, {name: (0, name) for name in pairs.gone})
-    now = list_runs(later, {name: pairs.partners.get(name, (1, name)) for name in later.list_known_rows().names})
+    now = list_runs(later, {name: pairs.partners.get(name, (1, name)) for name in later._list_known_rows().names})
     return (name, before), (other, now), pairs
 
 
@@ -259,7 +259,7 @@ def _take_side(result: ScoredMap, variant: str) -> Named:
 def _name_variants(result: ScoredMap) -> dict[str, str]:
     """What a sentence calls each variant, by its name; by place, where names are texts that go."""
     names = result.variants or ()
-    if not result.shows_texts:
+    if not result._shows_texts:
         return {name: f"variant {place}" for place, name in enumerate(names)}
     return dict(zip(names, map(mask, shorten_names(names)), strict=True))
 
@@ -277,7 +277,7 @@ def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType
             scores.setdefault(record.run_id, {})[record.current_name] = record
     made = []
     for row in result.rows:
-        spending = result.get_spending(row)
+        spending = result._get_spending(row)
         is_spent = not row.reused or row.spending is not None or bool(spending.cost)  # a map before this one has paid
         is_priced = is_spent and spending.cost is not None and spending.cost_complete
         made.append(
@@ -351,7 +351,7 @@ def _find_row_in(earlier: ScoredMap, later: ScoredMap, row: int) -> int:
     Raises:
         ValidationError: it has none.
     """
-    before, now = earlier.list_known_rows(), later.list_known_rows()
+    before, now = earlier._list_known_rows(), later._list_known_rows()
     pairs = pair_rows(before, now)
     found = pairs.partners.get(now.names[row])
     if found is None:

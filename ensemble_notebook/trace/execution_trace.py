@@ -349,7 +349,7 @@ class ExecutionTrace(Pickled):
         trace.fold.add_scores(saved.scores)
         return trace
 
-    def get_pickled_state(self) -> dict[str, Any]:
+    def _get_pickled_state(self) -> dict[str, Any]:
         """The events are enough; the rest is folded again."""
         scores = self._scores if self.capture_mode is not CaptureMode.METADATA else self.scores
         return {"_events": self._events, "cost": self.cost, "_prices": self._prices, "_scores": scores}

@@ -68,7 +68,7 @@ class Frames(Pickled):
         self._events = events
         self._scores = scores
 
-    def get_pickled_state(self) -> dict[str, object]:
+    def _get_pickled_state(self) -> dict[str, object]:
         """What the frames are made from; they are made again when they are used."""
         return {"_fold": self._fold, "_events": self._events, "_scores": self._scores}
 

@@ -452,7 +452,7 @@ def test_e72_a_row_that_runs_again_has_its_own_cost_wherever_it_was_paid(store_p
     second = ensemble.map(rows[::-1], concurrency=1, resume=resumed)
     wait_for_store()
     loaded = load_traces().load_map(second.run_id)
-    paid = {str(row.inputs["topic"]): result.get_spending(row).cost for result in (first,) for row in result}
+    paid = {str(row.inputs["topic"]): result._get_spending(row).cost for result in (first,) for row in result}
     assert all(paid.values())
     for result in (second, loaded):
         costs = result.frame.set_index("topic").cost

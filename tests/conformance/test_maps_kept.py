@@ -30,8 +30,8 @@ from ensemble_notebook import (
     load_traces,
 )
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
-from ensemble_notebook.ensemble.earlier_runs.remembering import keep_scores
 from ensemble_notebook.errors import EnsembleError
+from ensemble_notebook.evaluation.scoring import keep_scores
 from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.conformance.scene import scripted
 from tests.support.store import wait_for_store
@@ -138,14 +138,14 @@ def test_v10_a_map_of_any_kind_is_the_same_when_it_is_loaded(name: str, store_pa
 
 def test_v10_rows_are_a_table_with_prefixed_inputs_outputs_and_scores(store_path: Path) -> None:
     live = make_typed().variants({"low": {"word": "tea"}, "high": {"word": "bad"}}).map(make_rows()[["count", "cost"]])
-    place = live.describe_place(live[0])
+    place = live._describe_place(live[0])
     now = datetime(2026, 1, 2, tzinfo=UTC)
     record = ScoreRecord(name="cost", kind=ScoreKind.CODE, scored_at=now, passed=True, value=1.0, **place)
     within = replace(record, id="within", span_id="some-span", passed=False, value=0.0)
     wait_for_store()
     keep_scores([record, within])
     rows = load_traces().rows
-    assert_frame_equal(live.with_scores([record, within]).frames.rows, rows)  # type: ignore[union-attr]
+    assert_frame_equal(live._with_scores([record, within]).frames.rows, rows)  # type: ignore[union-attr]
     assert list(rows.columns) == [
         *("variant", "row", "repeat", "status", "duration_ms", "input_tokens", "output_tokens", "cost"),
         *("error_type", "error", "http_status", "currency", "active_ms", "human_wait_ms", "idle_ms", "reused"),

@@ -80,7 +80,7 @@ def test_v1_one_run_with_repeat_is_a_map_of_one_row() -> None:
     ensemble = Ensemble(tasks=[Task.of("Say {word}", name="say", handler=lambda _: f"{next(count)}")])
     result = ensemble.run(word="tea", repeat=3)
     assert isinstance(result, MapResult)
-    assert (len(result), result.row_count, result.repeats) == (3, 1, 3)
+    assert (len(result), result._row_count, result.repeats) == (3, 1, 3)
     assert [each.name for each in result] == ["repeat 1", "repeat 2", "repeat 3"]
     assert sorted(texts(result)) == ["1", "2", "3"]
     assert result.frame.word.tolist() == ["tea"] * 3
@@ -237,14 +237,14 @@ def test_v2_repeats_that_never_differed_are_said_to(store_path: Path, caplog: py
     assert said in result._repr_mimebundle_()["text/html"]
     assert said in [each.getMessage() for each in caplog.records]
     assert result.warnings == ()
-    assert ensemble.run(word="tea", repeat=2).describe_sameness() == "2 repeats never differed."
+    assert ensemble.run(word="tea", repeat=2)._describe_sameness() == "2 repeats never differed."
     wait_for_store()
-    assert load_traces().load_map(result.run_id).describe_sameness() == said  # type: ignore[arg-type]
+    assert load_traces().load_map(result.run_id)._describe_sameness() == said  # type: ignore[arg-type]
     count = itertools.count()
     other = Ensemble(tasks=[Task.of("Say {word}", name="say", handler=lambda _: f"{next(count)}")])
-    assert other.map(ROWS, repeat=2).describe_sameness() is None
-    assert ensemble.map(ROWS, repeat=1).describe_sameness() is None
-    assert ensemble.map(ROWS).describe_sameness() is None
+    assert other.map(ROWS, repeat=2)._describe_sameness() is None
+    assert ensemble.map(ROWS, repeat=1)._describe_sameness() is None
+    assert ensemble.map(ROWS)._describe_sameness() is None
 
 
 def test_v2_a_stored_map_keeps_its_repeats(store_path: Path) -> None:

@@ -996,15 +996,15 @@ def test_c33_map_with_which_another_one_goes_on_is_refused_unless_anyway() -> No
     rest = Rest()
     ensemble = rest.make()
     first = ensemble.map([{"n": 1}])
-    assert first.last_output is not None
+    assert first._last_output is not None
     rest.is_broken = False
     handles: list[Any] = []
-    thread = threading.Thread(target=lambda: handles.append(ensemble.map([{"n": 1}], resume=first.last_output.run_id)))
+    thread = threading.Thread(target=lambda: handles.append(ensemble.map([{"n": 1}], resume=first._last_output.run_id)))
     thread.start()
     assert rest.begun.wait(60)
     with pytest.raises(ValidationError, match="anyway=True"):
-        ensemble.map([{"n": 1}], resume=first.last_output.run_id)
+        ensemble.map([{"n": 1}], resume=first._last_output.run_id)
     rest.go.set()
-    assert ensemble.map([{"n": 1}], resume=first.last_output.run_id, anyway=True)[0].output is not None
+    assert ensemble.map([{"n": 1}], resume=first._last_output.run_id, anyway=True)[0].output is not None
     thread.join(60)
     assert handles[0][0].output is not None

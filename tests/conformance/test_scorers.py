@@ -111,12 +111,12 @@ def test_v5_scores_that_an_older_version_called_equals_are_found_and_compared() 
     rows = [{"city": f"{each}", "expected": "Paris"} for each in range(40)]
     new = ensemble.map(rows, score=scorers.equals())
     bare = ensemble.map(rows)
-    old = bare.with_scores(
+    old = bare._with_scores(
         ScoreRecord(
             name="equals",
             kind=ScoreKind.CODE,
             scored_at=datetime(2026, 11, 1, tzinfo=UTC),
-            **bare.describe_place(each),
+            **bare._describe_place(each),
             passed=True,
             value=1.0,
             scorer="equals()",

@@ -20,7 +20,7 @@ from pandas.testing import assert_frame_equal
 
 from ensemble_notebook import Ensemble, ExecutionTrace, MapResult, Task, TraceFormatError, load_traces
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
-from ensemble_notebook.ensemble.earlier_runs.remembering import keep_scores
+from ensemble_notebook.evaluation.scoring import keep_scores
 from tests.support.store import wait_for_store
 
 COLUMNS = [
@@ -47,7 +47,7 @@ def read_store(path: Path) -> bytes:
 
 def score(result: MapResult, place: int, name: str, **fields: Any) -> ScoreRecord:
     given = {"kind": ScoreKind.CODE, "scored_at": NOW, "scorer": name, **fields}
-    return ScoreRecord(name=name, **result.describe_place(result[place]), **given)
+    return ScoreRecord(name=name, **result._describe_place(result[place]), **given)
 
 
 def score_all(result: MapResult) -> list[ScoreRecord]:
@@ -67,7 +67,7 @@ def score_all(result: MapResult) -> list[ScoreRecord]:
 
 def test_v9_scores_are_a_table_and_columns_by_their_names_beside_an_object_that_stays() -> None:
     result = make_map()
-    scored = result.with_scores(score_all(result))
+    scored = result._with_scores(score_all(result))
     assert result.score_records == ()
     assert "right" not in result.frame
     frame, scores = scored.frame, scored.frames.scores  # type: ignore[union-attr]
@@ -105,7 +105,7 @@ def test_v9_scores_are_in_the_store_in_files_and_in_many_runs_at_once(store_path
     before = load_traces().spans
     assert keep_scores(records) is True
     assert keep_scores(records[:2]) is True  # they are there already
-    scored = result.with_scores(records)
+    scored = result._with_scores(records)
     loaded = load_traces()
     assert_frame_equal(loaded.scores, scored.frames.scores)  # type: ignore[union-attr]
     assert loaded.count_rows()["scores"] == len(records)  # type: ignore[attr-defined]
@@ -142,11 +142,11 @@ def test_v9_where_no_texts_are_kept_there_are_no_reasons_and_no_words_of_judges_
     records = score_all(result)
     wait_for_store()
     keep_scores(records)
-    for scores in (load_traces().scores, result.with_scores(records).frames.scores):  # type: ignore[union-attr]
+    for scores in (load_traces().scores, result._with_scores(records).frames.scores):  # type: ignore[union-attr]
         assert scores.reason.dropna().tolist() == ["ValueError"]
         assert scores.label.isna().all()
         assert scores.variant.tolist()[:3] == ["variant 0", "variant 0", "variant 1"]
-    told = read_store(store_path) + pickle.dumps(result.with_scores(records))
+    told = read_store(store_path) + pickle.dumps(result._with_scores(records))
     assert not any(word in told for word in (b"it is tea", b"warm", b"good", b"loud"))
 
 
@@ -159,7 +159,7 @@ def test_v9_secrets_in_scores_are_masked(store_path: Path, tmp_path: Path) -> No
     ]
     wait_for_store()
     keep_scores(records)
-    scored = result.with_scores(records)
+    scored = result._with_scores(records)
     file = scored.trace.save(tmp_path / "scored.trace.json")  # type: ignore[union-attr]
     shown = (load_traces().scores.to_csv(), scored.frames.scores.to_csv(), scored.frame.to_csv(), file.read_text())  # type: ignore[union-attr]
     assert not any(secret in each for each in shown)
@@ -171,7 +171,7 @@ def test_v9_a_file_with_a_broken_score_is_refused_and_a_broken_one_in_the_store_
 ) -> None:
     result = make_map()
     records = score_all(result)
-    file = result.with_scores(records).trace.save(tmp_path / "scored.trace.json")  # type: ignore[union-attr]
+    file = result._with_scores(records).trace.save(tmp_path / "scored.trace.json")  # type: ignore[union-attr]
     file.write_text(file.read_text().replace('"scoredAt": "2026', '"scoredAt": "yesterday'))
     with pytest.raises(TraceFormatError, match="scores is damaged"):
         ExecutionTrace.load(file)

@@ -40,7 +40,7 @@ class Output:
 
     def __init__(self, events) -> None:
         self.trace = ExecutionTrace.from_events(events)
-        self.late_warnings = ()
+        self._late_warnings = ()
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ class Elements(HTMLParser):
 
 
 def bundle_of(events) -> dict:
-    return make_output_bundle(SimpleNamespace(trace=ExecutionTrace.from_events(events), late_warnings=()))
+    return make_output_bundle(SimpleNamespace(trace=ExecutionTrace.from_events(events), _late_warnings=()))
 
 
 @pytest.fixture

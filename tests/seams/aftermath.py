@@ -130,7 +130,7 @@ def pickled(done: Done, again: Again) -> None:
         assert repr(once) == repr(value)
         assert str(once) == str(value)
         if isinstance(value, MapResult):
-            tables = [pd.DataFrame(each.frame).reset_index(drop=not value.shows_texts) for each in (once, value)]
+            tables = [pd.DataFrame(each.frame).reset_index(drop=not value._shows_texts) for each in (once, value)]
             assert_frame_equal(*tables)
         trace = value if isinstance(value, ExecutionTrace) else getattr(value, "trace", None)
         if trace is not None:

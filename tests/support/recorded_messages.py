@@ -23,7 +23,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.ensemble.many_runs.scoring import RowCalls
+from ensemble_notebook.ensemble.scoring import RowCalls
 from ensemble_notebook.evaluation.scorer import Scorer
 from ensemble_notebook.models.langchain.scripted_model import Fail, Reply, ScriptedChatModel, ToolUse
 from ensemble_notebook.models.model_source import ModelSource

@@ -18,7 +18,7 @@ from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.templates import find_first_texts
 from ensemble_notebook.domain.planning.ensemble_texts import list_item_inputs, list_texts
 from ensemble_notebook.domain.planning.graph import build_graph
-from ensemble_notebook.ensemble.many_runs.scoring import read_judge
+from ensemble_notebook.ensemble.scoring import read_judge
 from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.evaluation.judge import find_lacking_inputs
 from ensemble_notebook.evaluation.scorer import (

@@ -221,9 +221,9 @@ class Definition(Pickled):
 
     __slots__ = ()
 
-    def get_pickled_state(self) -> dict[str, Any]:
+    def _get_pickled_state(self) -> dict[str, Any]:
         """The fields; models, tools and functions are described."""
-        state = super().get_pickled_state()
+        state = super()._get_pickled_state()
         return state | {name: describe_parts(word, state[name]) for name, word in _LIVE.items() if name in state}
 
     @classmethod

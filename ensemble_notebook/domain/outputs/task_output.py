@@ -121,7 +121,7 @@ class TaskOutput(Record):
         object.__setattr__(self, "completed_at", completed_at)
         object.__setattr__(self, "duration", duration)
 
-    def get_pickled_state(self) -> dict[str, Any]:
+    def _get_pickled_state(self) -> dict[str, Any]:
         """All fields; without texts where the run keeps none."""
         state = get_state(self)
         if self.declared_role is None:

@@ -87,7 +87,7 @@ class TaskNode(Pickled):
     item_source: int | None = None
     nested: Graph | None = None
 
-    def get_pickled_state(self) -> dict[str, Any]:
+    def _get_pickled_state(self) -> dict[str, Any]:
         """The fields, without the models."""
         return get_state(self) | {
             name: describe_parts("model", getattr(self, name)) for name in ("llm", "fallback_llm")
@@ -135,7 +135,7 @@ class TeamMember(Pickled):
     declared_role: str
     rates: CostConfiguration | None = None
 
-    def get_pickled_state(self) -> dict[str, Any]:
+    def _get_pickled_state(self) -> dict[str, Any]:
         """The fields, without the model."""
         return get_state(self) | {"llm": describe_parts("model", self.llm)}
 

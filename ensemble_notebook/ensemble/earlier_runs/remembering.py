@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -24,7 +24,6 @@ from ensemble_notebook.domain.events import (
     ToolCallCompleted,
 )
 from ensemble_notebook.domain.outputs.conversation import Messages
-from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.engine.events.event_stream import Clock, Sink
@@ -32,7 +31,6 @@ from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.task_lifecycle import list_causes
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.store.run_facts import RunFacts, RunOrigin
@@ -150,36 +148,14 @@ def tell_at_once(writer: RunWriter, driver: Driver) -> None:
     writer.on_warning = partial(call_on_loop, asyncio.get_running_loop(), tell)
 
 
-def keep_scores(records: Iterable[ScoreRecord]) -> bool:
-    """Add scores to the runs that they are of, in the configured store, after these have ended.
-
-    Args:
-        records: of runs of their own, or of rows of maps.
-
-    Returns:
-        Whether all are kept: False where there is no store, or it does not have one of the runs.
-
-    Raises:
-        StoreError: the store can't be written.
-    """
-    store = RunStore.find()
-    if store is None:
-        return False
-    by_run: dict[str, list[ScoreRecord]] = {}
-    for each in records:
-        by_run.setdefault(each.stored_run_id, []).append(each)
-    kept = [store.add_scores(run_id, scores) for run_id, scores in by_run.items()]
-    return all(kept)
-
-
-async def finish_remembering(writer: RunWriter, output: EnsembleOutput | None, limit_s: float) -> None:
-    """Wait until the run is stored, at most `limit_s` seconds; problems become warnings of the output."""
+async def finish_remembering(writer: RunWriter, limit_s: float) -> Sequence[str]:
+    """Wait until the run is stored, at most `limit_s` seconds; gives what is to be warned of."""
     await asyncio.wait([asyncio.wrap_future(writer.close())], timeout=limit_s)
     writer.on_warning = bool  # it holds the run, and connections that are kept open hold the writer for a while
-    for warning in writer.take_warnings():
+    warnings = writer.take_warnings()
+    for warning in warnings:
         logger.warning("%s", warning)
-        if output is not None:
-            output.add_warning(warning)
+    return warnings
 
 
 class FailedTasks:

@@ -116,7 +116,7 @@ def find_done(
 
     Where only what a row should come to is another, judges have been told otherwise, and their scores are left out.
     """
-    partners = pair_here(resumed.list_known_rows(), known).partners
+    partners = pair_here(resumed._list_known_rows(), known).partners
     done = {get_place(each): each for each in resumed if each.is_done}
     scores: dict[str | None, list[ScoreRecord]] = {}
     for score in resumed.score_records:
@@ -135,7 +135,7 @@ def find_done(
             inputs=inputs,
             name=run.name,
             row=run.row.name,
-            spending=resumed.get_spending(earlier),
+            spending=resumed._get_spending(earlier),
             repeat=run.repeat,
         )
         yield kept, judged
@@ -206,7 +206,7 @@ def describe_done(row: RowResult, resumed: MapResult | None) -> EarlierRow:
     spending = row.spending or NOTHING_SPENT
     return EarlierRow(
         own_run_id=row.run_id,
-        map_run_id=None if resumed is None or resumed.last_output is None else resumed.last_output.run_id,
+        map_run_id=None if resumed is None or resumed._last_output is None else resumed._last_output.run_id,
         status=row.status,
         output=None if row.output is None else row.output.get_final_output(),
         **{each.name: getattr(spending, each.name) for each in fields(RowSpending)},
@@ -234,9 +234,9 @@ def find_answers_of(earlier: MapResult, settings: RunSettings, capture_mode: Cap
     """
     if settings.record is not None or settings.replay is not None or find_parent_run() is not None:
         return None
-    if resolve_capture_mode(capture_mode) is CaptureMode.METADATA or earlier.last_output is None:
+    if resolve_capture_mode(capture_mode) is CaptureMode.METADATA or earlier._last_output is None:
         return None
-    return find_resumable(earlier.last_output.run_id)
+    return find_resumable(earlier._last_output.run_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +261,8 @@ def list_rows_before(
     """
     before: dict[tuple[str | None, str | None, int], tuple[str, bool, RowSpending]]
     if isinstance(earlier, MapResult):
-        rows, own = earlier.list_known_rows(), earlier.metrics.currency
-        before = {get_place(r): (r.name, r.is_done, earlier.get_spending(r)) for r in earlier if r.run_id is not None}
+        rows, own = earlier._list_known_rows(), earlier.metrics.currency
+        before = {get_place(r): (r.name, r.is_done, earlier._get_spending(r)) for r in earlier if r.run_id is not None}
     else:
         rows, own = list_planned_rows(get_design(earlier.fold), keeps_values=True), earlier.fold.currency
         listed = [each for each in list_map_rows(earlier.fold, earlier.events) if each.run_id is not None]
@@ -305,7 +305,7 @@ def take_up(
     if resumed is not None:
         taken_over = {each.name for name, each in before.items() if name in kept}
         return replace(resumed, rows=ResumedRows(taken_over=taken_over, unfinished=unfinished, can_ask=can_ask))
-    if earlier is not None and (output := earlier.last_output) is not None:
+    if earlier is not None and (output := earlier._last_output) is not None:
         calls = [each for each in _list_unknown_calls(output.trace, unfinished) if each[0] not in redo]
         refuse_to_repeat(output.run_id, calls, "what was answered by then is not at hand here to ask about them")
     return None

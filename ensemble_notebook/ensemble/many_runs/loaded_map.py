@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Self
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
@@ -19,12 +19,12 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskO
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask, make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.planning.map_design import EarlierRow
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, ScoredRun
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
+from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.score_history import ScoreHistory, make_score_history
 from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Failed
-from ensemble_notebook.evaluation.scorer import AnyScorers
 from ensemble_notebook.trace.analysis.map_rows import MapRow, get_design, list_known_rows, list_map_rows
 from ensemble_notebook.trace.analysis.row_table import make_index
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -48,7 +48,7 @@ FindTrace = Callable[[str], ExecutionTrace | None]
 """Gives the trace of a run by its id; None where it is gone."""
 
 
-class LoadedRuns(JoinedFrames):
+class LoadedRuns(Scorable, JoinedFrames):
     """The frames of many runs, the maps among them as results, and scores of all of them."""
 
     def load_map(self, map_run_id: str) -> MapResult:
@@ -69,39 +69,6 @@ class LoadedRuns(JoinedFrames):
             raise ValidationError(f"Run {map_run_id!r} {what}.{did_you_mean(str(map_run_id), maps)}")
         return make_map_result(self.load_trace(map_run_id), self._find_trace)
 
-    def score(
-        self,
-        score: AnyScorers,
-        name: str | None = None,
-        *,
-        replace: bool = False,
-        expected: str | None = None,
-    ) -> LoadedRuns:
-        """Score the runs that are done, those of their own and those of the rows of maps, as `MapResult.score` does.
-
-        These stay as they are. The store keeps the scores of the runs that it has; runs of judges are not scored. ::
-
-            load_traces(name="support").score(scorers.no_errors()).scores
-
-        Args:
-            score: a scorer, a list of them, or a dict of them by name.
-            name: of the score, where one scorer is given; None: its own name.
-            replace: whether scores of the same names are replaced.
-            expected: the input that says what the output should come to; None: ``expected``, ``target`` or
-                ``expected_output``.
-
-        Returns:
-            The same with the scores.
-
-        Raises:
-            ValidationError: there is a mistake, no run is done, or there are scores of this name; nothing was called.
-            ScoringError: a scorer failed for each run; has the scored runs as ``result``.
-            RunInterrupted: it was stopped while a judge was asked; has as ``output`` what was scored by then.
-        """
-        from ensemble_notebook.ensemble.many_runs.later_scores import score_later  # few score what they load
-
-        return score_later(self, score, name, replace, expected)
-
     @cached_property
     def _traces(self) -> dict[str, ExecutionTrace]:
         return {run_id: tables.load_trace() for run_id, tables in self._parts.items()}
@@ -112,28 +79,24 @@ class LoadedRuns(JoinedFrames):
         return tuple(score for each in self._traces.values() for score in each.scores)
 
     @property
-    def shows_texts(self) -> bool:
+    def _shows_texts(self) -> bool:
         """Whether texts are kept of all of them."""
         return all(each.capture_mode is not CaptureMode.METADATA for each in self._traces.values())
 
-    def list_scored(self) -> Iterator[ScoredRun]:
+    def _list_scored(self) -> Iterator[RunToScore]:
         """The runs that ended well, for whoever scores them. Not for users."""
         judging = {each.judge_run_id for each in self.score_records}
         for run_id, trace in self._traces.items():
             if run_id not in judging:
                 made = make_map_result(trace, self._find_trace) if get_design(trace.fold).rows else _make_output(trace)
-                yield from (replace(each, name=f"{run_id}/{each.name}") for each in made.list_scored())
+                yield from (replace(each, name=f"{run_id}/{each.name}") for each in made._list_scored())
 
-    def with_scores(self, records: Iterable[ScoreRecord]) -> LoadedRuns:
-        """The same with more scores. Keeps them nowhere else.
-
-        Args:
-            records: of these runs, and of rows of maps among them.
-        """
+    def _with_scores(self, records: Iterable[ScoreRecord]) -> Self:
+        """The same with more scores, of these runs and of rows of maps among them; these stay as they are."""
         by_run: dict[str, list[ScoreRecord]] = {}
         for each in records:
             by_run.setdefault(each.stored_run_id, []).append(each)
-        return LoadedRuns({run_id: each.with_scores(by_run.get(run_id, ())) for run_id, each in self._parts.items()})
+        return type(self)({run_id: each.with_scores(by_run.get(run_id, ())) for run_id, each in self._parts.items()})
 
     def score_history(self, score: str, *, is_: str | None = None, failed: Failed = LEAVE_OUT) -> ScoreHistory:
         """A score over these maps, in order of time, with a picture: dots with 95% intervals.
@@ -257,7 +220,7 @@ def load_result(run_id: str) -> MapResult | EnsembleOutput:
     trace = store.load_trace(store.find_run(run_id))
     if get_design(trace.fold).rows:
         return make_map_result(trace, lambda run_id: _find_stored(store, run_id))
-    return _make_output(trace).with_scores(trace.scores)
+    return _make_output(trace)._with_scores(trace.scores)
 
 
 def _find_stored(store: RunStore, run_id: str) -> ExecutionTrace | None:
@@ -336,6 +299,12 @@ class LoadedEnsemble(RunnableEnsemble):
             ValidationError: always.
         """
         raise ValidationError(f"This ensemble can't run. {_NO_CODE}")
+
+    def _prepare_rows(self, *_: Any) -> NoReturn:
+        self.run()
+
+    def _load_map(self, word: str) -> MapResult:
+        return load_map(word)
 
 
 def _make_task(name: str, description: str | None) -> Task:

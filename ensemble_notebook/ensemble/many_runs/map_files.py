@@ -50,7 +50,7 @@ class ExportedMap(Protocol):
     @property
     def score_records(self) -> tuple[ScoreRecord, ...]: ...
     @property
-    def last_output(self) -> EnsembleOutput | None: ...
+    def _last_output(self) -> EnsembleOutput | None: ...
     @property
     def trace(self) -> ExecutionTrace | None: ...
     @property
@@ -58,8 +58,8 @@ class ExportedMap(Protocol):
     @property
     def ensemble(self) -> Any: ...
     @property
-    def shows_texts(self) -> bool: ...
-    def describe_place(self, row: Any) -> dict[str, Any]: ...
+    def _shows_texts(self) -> bool: ...
+    def _describe_place(self, row: Any) -> dict[str, Any]: ...
     def __iter__(self) -> Iterator[Any]: ...
 
 
@@ -153,7 +153,7 @@ def _write_inspect_log(result: ExportedMap, path: Path) -> Path:
 def _make_log(result: ExportedMap) -> EvalLog:
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalResults, EvalSpec, EvalStats
 
-    output = result.last_output
+    output = result._last_output
     assert output is not None
     scores: dict[str, list[ScoreRecord]] = {}
     for record in result.score_records:
@@ -194,13 +194,13 @@ def _make_eval_row(result: ExportedMap, row: Any, scores: list[ScoreRecord]) -> 
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.model import ModelOutput
 
-    place, output = result.describe_place(row), row.output
+    place, output = result._describe_place(row), row.output
     names = [each for each in (place["variant"], place["row"] or row.name) if each]
-    inputs = {name: to_kept_value(value) for name, value in row.inputs.items()} if result.shows_texts else {}
+    inputs = {name: to_kept_value(value) for name, value in row.inputs.items()} if result._shows_texts else {}
     expected = next((inputs[name] for name in EXPECTED_COLUMNS if inputs.get(name) is not None), "")
     usage, times = ({}, (None, None)) if output is None else (_read_usage(output), _find_times(output))
     messages, events = ([], []) if output is None else _read_conversations(output)
-    raw = mask(row.raw) if row.raw is not None and result.shows_texts else ""
+    raw = mask(row.raw) if row.raw is not None and result._shows_texts else ""
     message = "" if row.error is None else mask(summarize_error(row.error))
     return EvalSample(
         id="/".join(names),

@@ -137,7 +137,7 @@ class MapHandle:
         """
         result = self.output
         assert result is not None
-        result.check_scores()
+        result._check_scores()
         return result
 
     def _explain(self, error: EnsembleError | RunInterrupted) -> EnsembleError | RunInterrupted:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
@@ -17,8 +17,9 @@ from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowIdentity, write_value
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, ScoredRun
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
+from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.errors import (
     Pickled,
     ScoringError,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from ensemble_notebook.evaluation.comparison import Comparison
     from ensemble_notebook.evaluation.gate import Gate
     from ensemble_notebook.evaluation.scored_runs import Failed
-    from ensemble_notebook.evaluation.scorer import AnyScorers
     from ensemble_notebook.trace.analysis.row_table import RowFrame
     from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -112,7 +112,7 @@ class RowResult(Record):
         return self.output.raw if self.output is not None and self.is_done else None
 
 
-class MapResult(Pickled):
+class MapResult(Scorable, Pickled):
     """The result of a map, complete or partial. Every given row is in it, whether it ran or not.
 
     ``result[0]`` or ``result["row 0"]`` is a `RowResult`; iterating gives all of them.
@@ -209,7 +209,7 @@ class MapResult(Pickled):
             return self.output.metrics
         return Metrics(earlier=None if self._earlier is None else self._earlier.metrics.total)
 
-    def list_known_rows(self) -> KnownRows:
+    def _list_known_rows(self) -> KnownRows:
         """What tells its rows apart, for whoever pairs them with those of another map. Not for users."""
         firsts: dict[str, RowResult] = {}
         for each in self.rows:
@@ -222,7 +222,7 @@ class MapResult(Pickled):
         )
 
     @property
-    def last_output(self) -> EnsembleOutput | None:
+    def _last_output(self) -> EnsembleOutput | None:
         """The output of the map which ran last: this one, or where `resume` took over all rows, the one before."""
         return self.output or self._earlier
 
@@ -237,59 +237,23 @@ class MapResult(Pickled):
 
     def _find_scored_output(self) -> EnsembleOutput | None:
         """The output of the map which ran last, with the scores of this result."""
-        return None if self.last_output is None else self._scored_output
+        return None if self._last_output is None else self._scored_output
 
     @cached_property
     def _scored_output(self) -> EnsembleOutput:
-        assert self.last_output is not None
-        return self.last_output.with_scores(self._score_records) if self._score_records else self.last_output
+        assert self._last_output is not None
+        return self._last_output._with_scores(self._score_records) if self._score_records else self._last_output
 
     @property
     def score_records(self) -> tuple[ScoreRecord, ...]:
         """The scores of its rows that count, in the order in which they were given."""
         return list_current(self._score_records)
 
-    def with_scores(self, records: Iterable[ScoreRecord]) -> MapResult:
-        """The same result with more scores; this one stays as it is. Keeps them nowhere else.
-
-        Args:
-            records: of its rows, made with `describe_place`.
-        """
+    def _with_scores(self, records: Iterable[ScoreRecord]) -> Self:
+        """The same result with more scores of its rows, made with `_describe_place`; this one stays as it is."""
         made = object.__new__(type(self))
         own = {name: each for name, each in vars(self).items() if name not in _MADE_OF_SCORES}
         vars(made).update(own, _score_records=(*self._score_records, *records))
-        return made
-
-    def score(
-        self,
-        score: AnyScorers,
-        name: str | None = None,
-        *,
-        replace: bool = False,
-        expected: str | None = None,
-    ) -> MapResult:
-        """Score the rows that are done, without asking any model but a judge's own.
-
-        This one stays as it is. The store keeps the scores, where it has the run. ::
-
-            scored = result.score(scorers.contains("refund"))
-
-        Args:
-            score: a scorer, a list of them, or a dict of them by name, as for `Ensemble.map`.
-            name: of the score, where one scorer is given; None: its own name.
-            replace: whether scores of the same names are replaced.
-            expected: the column that says what the output should come to; None: ``expected``, ``target`` or
-                ``expected_output``.
-
-        Returns:
-            The same with the scores.
-
-        Raises:
-            ValidationError: there is a mistake, or there are scores of this name; nothing was called.
-            ScoringError: a scorer failed for each run; has the scored object as ``result``.
-            RunInterrupted: it was stopped while a judge was asked; has as ``output`` what was scored by then.
-        """
-        made: MapResult = render_view("score", self, score, name, replace, expected or self._expected)
         return made
 
     def annotate(
@@ -303,7 +267,7 @@ class MapResult(Pickled):
         reason: str | None = None,
         span: Any = None,
         replace: bool = False,
-    ) -> MapResult:
+    ) -> Self:
         """Add what a person says of a row. This one stays as it is; the store keeps the score.
 
         Args:
@@ -323,17 +287,16 @@ class MapResult(Pickled):
             ValidationError: there is no such row, it never ran, or several runs are meant; or the value is no score.
         """
         run = self._make_scored(self._find_row(row, variant, repeat))
-        made: MapResult = render_view("annotation", self, run, value, name, reason, span, replace)
-        return made
+        return self._annotate(run, value, name, reason, span, is_replacing=replace)
 
-    def list_scored(self) -> Iterator[ScoredRun]:
+    def _list_scored(self) -> Iterator[RunToScore]:
         """The runs of its rows that ended well, for whoever scores them. Not for users."""
         return (self._make_scored(each) for each in self.rows if each.is_done and each.output is not None)
 
-    def _make_scored(self, row: RowResult) -> ScoredRun:
+    def _make_scored(self, row: RowResult) -> RunToScore:
         assert row.output is not None
         inputs = {**self.ensemble.inputs, **row.inputs}
-        return ScoredRun(name=row.name, run=row.output, inputs=inputs, place=self.describe_place(row))
+        return RunToScore(name=row.name, run=row.output, inputs=inputs, place=self._describe_place(row))
 
     def _find_row(self, row: int | str | RowResult, variant: str | None, repeat: int | None) -> RowResult:
         """The one run that is meant.
@@ -367,18 +330,18 @@ class MapResult(Pickled):
             raise ValidationError(f"{found[0].name} has no run: {found[0].reason or found[0].status}.")
         return found[0]
 
-    def describe_place(self, row: RowResult) -> dict[str, Any]:
+    def _describe_place(self, row: RowResult) -> dict[str, Any]:
         """Where a score of a row belongs, as fields of a `ScoreRecord`; by place, where names are texts that go.
 
         Args:
             row: a row of this result that has run.
         """
         variant = row.variant
-        if variant is not None and not self.shows_texts:
+        if variant is not None and not self._shows_texts:
             variant = f"variant {(self.variants or ()).index(variant)}"
         return {
             "run_id": row.run_id,
-            "map_run_id": None if self.last_output is None else self.last_output.run_id,
+            "map_run_id": None if self._last_output is None else self._last_output.run_id,
             "variant": variant,
             "row": row.row or None,
             "repeat": row.repeat,
@@ -393,7 +356,7 @@ class MapResult(Pickled):
     @property
     def timeline(self) -> Any:
         """The interactive timeline of the map, of the same map as `trace`; None if there never was a row to run."""
-        output = self.last_output
+        output = self._last_output
         return None if output is None else render_view("timeline", output, self.score_records)
 
     @property
@@ -406,11 +369,11 @@ class MapResult(Pickled):
         Raises:
             ValidationError: when it is set to a label that no row of the views has.
         """
-        return [] if self.last_output is None else list(self._row_selection.selection)
+        return [] if self._last_output is None else list(self._row_selection.selection)
 
     @selection.setter
     def selection(self, labels: Any) -> None:
-        if self.last_output is None:
+        if self._last_output is None:
             raise ValidationError("The map had no row to run, so there is nothing to select.")
         self._row_selection.select(labels)
 
@@ -420,7 +383,7 @@ class MapResult(Pickled):
         Args:
             handler: is given the change, with ``old`` and ``new``.
         """
-        if self.last_output is not None:
+        if self._last_output is not None:
             self._row_selection.observe(handler, "selection")
 
     def unobserve(self, handler: Callable[[Any], Any]) -> None:
@@ -429,7 +392,7 @@ class MapResult(Pickled):
         Args:
             handler: that `observe` was given.
         """
-        if self.last_output is not None:
+        if self._last_output is not None:
             self._row_selection.unobserve(handler, "selection")
 
     @cached_property
@@ -468,11 +431,11 @@ class MapResult(Pickled):
         return max((each.repeat for each in self.rows if each.repeat is not None), default=None)
 
     @property
-    def row_count(self) -> int:
+    def _row_count(self) -> int:
         """How many rows there are, however often each ran."""
         return len(self.rows) // (len(self.variants or ("",)) * (self.repeats or 1))
 
-    def describe_sameness(self) -> str | None:
+    def _describe_sameness(self) -> str | None:
         """Say that repeats told nothing new: ``5 repeats of 40 rows never differed``; None where they did, or failed.
 
         Then all runs of a row gave the same text, as those of a scripted model, or of one at temperature 0.
@@ -485,7 +448,7 @@ class MapResult(Pickled):
             len({each.raw for each in group}) > 1 for group in groups
         ):
             return None
-        rows = f" of {pluralize(self.row_count, 'row')}" if any(each.row for each in self.rows) else ""
+        rows = f" of {pluralize(self._row_count, 'row')}" if any(each.row for each in self.rows) else ""
         variants = f" under {pluralize(len(self.variants), 'variant')}" if self.variants else ""
         return f"{count} repeats{rows}{variants} never differed."
 
@@ -577,7 +540,7 @@ class MapResult(Pickled):
             is_=is_,
             failed=failed,
             detect=detect,
-            load_map=lambda word: render_view("stored_map", word),
+            load_map=self.ensemble._load_map,
         )
 
     def passes(
@@ -644,7 +607,7 @@ class MapResult(Pickled):
 
         return export_map(self, Path(path), formulas)
 
-    def check_scores(self) -> None:
+    def _check_scores(self) -> None:
         """See whether each scorer could say anything at all.
 
         Raises:
@@ -660,9 +623,9 @@ class MapResult(Pickled):
             f"The scorer {name} failed for {runs}: {reason}. The runs are done and kept, in `result` of this error. "
             f"Mend it, and score them without running them again: ERROR.result.score({name}, replace=True).",
             result=self,
-        ) from (vars(self).get("_score_fault") if self.shows_texts else None)
+        ) from (vars(self).get("_score_fault") if self._shows_texts else None)
 
-    def get_spending(self, row: RowResult) -> RowSpending:
+    def _get_spending(self, row: RowResult) -> RowSpending:
         """The tokens, cost and time of a row, in this map or in the one that `resume` took it from.
 
         Args:
@@ -685,7 +648,7 @@ class MapResult(Pickled):
             error_type=None if row.error is None else type(_find_cause(row.error)).__name__,
             http_status=None if row.error is None else find_http_status(row.error),
             run_id=row.run_id,
-            spending=self.get_spending(row),
+            spending=self._get_spending(row),
             reused=row.reused,
             inputs=_read_fields(row.inputs, self.input_names),
             scores=self._scores_by_run.get(row.run_id or "", ()),
@@ -700,10 +663,10 @@ class MapResult(Pickled):
             found.setdefault(each.run_id, []).append(each)
         return found
 
-    def get_pickled_state(self) -> dict[str, Any]:
+    def _get_pickled_state(self) -> dict[str, Any]:
         """The state for pickling; without texts of the rows where no texts are kept."""
         state = {name: value for name, value in vars(self).items() if name not in _NOT_PICKLED}
-        if self.shows_texts:
+        if self._shows_texts:
             return state
         names: dict[str | None, str] = {name: f"variant {number}" for number, name in enumerate(self.variants or ())}
         rows = tuple(replace(_without_texts(each), variant=names.get(each.variant)) for each in self.rows)
@@ -733,14 +696,16 @@ class MapResult(Pickled):
     def _describe_size(self) -> str:
         repeats = None if self.repeats is None else pluralize(self.repeats, "repeat")
         variants = pluralize(len(self.variants), "variant") if self.variants else None
-        is_alone = self._index is None and self.row_count == 1 and (variants or not any(each.row for each in self.rows))
+        is_alone = (
+            self._index is None and self._row_count == 1 and (variants or not any(each.row for each in self.rows))
+        )
         if is_alone and (variants or repeats):  # what `Variants.run` and `run` with repeats give
             return " x ".join(filter(None, [variants, repeats]))
-        rows = " x ".join(filter(None, [pluralize(self.row_count, "row"), repeats]))
+        rows = " x ".join(filter(None, [pluralize(self._row_count, "row"), repeats]))
         return f"{rows} under {variants}" if variants else rows
 
     @property
-    def shows_texts(self) -> bool:
+    def _shows_texts(self) -> bool:
         """Whether views of the result may show texts."""
         return self._capture_mode is not CaptureMode.METADATA
 

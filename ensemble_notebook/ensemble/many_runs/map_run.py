@@ -7,6 +7,7 @@ timeline and store. The ensemble is checked once, and all rows are checked befor
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -48,7 +49,6 @@ from ensemble_notebook.ensemble.many_runs.row_runs import (
     RowOutcome,
     RowRunner,
     make_run_ids,
-    make_run_of_rows,
 )
 from ensemble_notebook.ensemble.many_runs.rows import (
     Row,
@@ -60,23 +60,22 @@ from ensemble_notebook.ensemble.many_runs.rows import (
     read_rows,
     to_kept_value,
 )
-from ensemble_notebook.ensemble.many_runs.scoring import (
-    CheckedScorers,
-    KeptScores,
-    RowCalls,
-    copy_to,
-    end_unpaid,
-    keep_later,
-    score_apart,
-)
 from ensemble_notebook.ensemble.many_runs.variant import Variant
 from ensemble_notebook.ensemble.run_checks import find_judge_price_problems
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, ask_person_here, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.ensemble.scoring import (
+    CheckedScorers,
+    KeptScores,
+    RowCalls,
+    Scored,
+    end_unpaid,
+    score_apart,
+)
 from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.evaluation.scorer import Scorer
-from ensemble_notebook.evaluation.scoring import Scoring, list_score_warnings
+from ensemble_notebook.evaluation.scoring import Scoring, keep_scores, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
 _log = logging.getLogger("ensemble_notebook.run")
@@ -329,7 +328,7 @@ class _MapRun:
         row = Task(description=_ROW, expected_output=_ROW_ROLE, handler=run_row)
         tasks = [row.with_texts(name=each.name, description=self._describe(each)) for each in to_run]
         strategy = ErrorStrategy.PARTIAL if self._map_settings.on_error == "keep" else ErrorStrategy.FAIL_FAST
-        return make_run_of_rows(self._ensemble, tasks, error_strategy=strategy, concurrency=self._concurrency)
+        return self._ensemble._with_rows(tasks, error_strategy=strategy, concurrency=self._concurrency)
 
     def _make_design(self) -> MapDesign:
         """What the trace keeps of the rows; where it is to keep no text, their names are their places."""
@@ -390,7 +389,7 @@ class _MapRun:
             return text
         finally:
             if self._run is not None:
-                self._run.keep_scores(outcome.scores)
+                self._run._keep_scores(outcome.scores)
 
     async def _score(
         self,
@@ -406,25 +405,17 @@ class _MapRun:
         if output is None or not scorers:
             return
         scoring, inputs = Scoring(records=outcome.scores), {**run.variant.common, **run.row.values}
-        await self._scorers.score(
-            scorers,
-            output,
-            inputs,
-            place,
-            self._calls,
-            scoring,
-            replaces=run.name in self._kept,
-            keeps_texts=not self._hides_rows,
-        )
+        at = Scored(output, inputs, place, replaces=run.name in self._kept, keeps_texts=not self._hides_rows)
+        await self._scorers.score(scorers, at, self._calls, scoring)
         self._score_fault = self._score_fault or next(iter(scoring.faults.values()), None)
         if scoring.is_unpaid:
             end_unpaid()
 
     def _make_place(self, run: _RowRun, run_id: str) -> dict[str, Any]:
-        """Where the scores of a row belong, as `MapResult.describe_place` says it."""
+        """Where the scores of a row belong, as `MapResult._describe_place` says it."""
         variant = self._tell_variant(run.variant.name)
         resumed = self._map_settings.resume
-        before = None if resumed is None or resumed.last_output is None else resumed.last_output.run_id
+        before = None if resumed is None or resumed._last_output is None else resumed._last_output.run_id
         map_run_id = before if self._run is None else self._run.run_id
         place = {"run_id": run_id, "map_run_id": map_run_id, "variant": variant}
         return {**place, "row": run.row.name or None, "repeat": run.repeat}
@@ -439,7 +430,7 @@ class _MapRun:
                 run, scores = self._runs[name], self._kept_scores[name]
                 if self._run is not None:
                     place = self._make_place(run, kept.run_id or "")
-                    added.extend(copy_to(each, place) for each in scores.carried)
+                    added.extend(replace(each, **place, id=uuid.uuid4().hex) for each in scores.carried)
                 if name not in self._outcomes and kept.run_id is not None:
                     outcome.scores.clear()
                     await self._score(run, outcome, kept.output, kept.run_id, scores.scorers)
@@ -447,7 +438,7 @@ class _MapRun:
 
         score_apart(score_all)
         carried = [] if self._run is not None else [each for s in self._kept_scores.values() for each in s.carried]
-        keep_later(added)
+        keep_scores(added)
         return [*carried, *added]
 
     def _describe(self, run: _RowRun) -> str:
@@ -473,13 +464,13 @@ class _MapRun:
             warnings=warnings,
             capture_mode=self._capture_mode,
             input_names=self._input_names,
-            earlier=None if (resumed := self._map_settings.resume) is None else resumed.last_output,
+            earlier=None if (resumed := self._map_settings.resume) is None else resumed._last_output,
             score_records=scores,
             expected=self._scorers.expected,
             score_fault=self._score_fault,
             identity=self._identity,
         )
-        if (note := result.describe_sameness()) is not None:
+        if (note := result._describe_sameness()) is not None:
             _log.info("%s", note)
         return result
 

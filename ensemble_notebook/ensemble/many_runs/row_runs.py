@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, ReviewPolicy, RunStatus, Workflow
-from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.events.nested_events import find_calling_span
@@ -136,35 +135,3 @@ def make_run_ids() -> Iterator[str]:
     while True:
         drawn = os.urandom(_ID_BYTES * _IDS_AT_A_TIME)
         yield from (drawn[at : at + _ID_BYTES].hex() for at in range(0, len(drawn), _ID_BYTES))
-
-
-def make_run_of_rows(
-    ensemble: RunnableEnsemble, tasks: Sequence[Task], *, error_strategy: ErrorStrategy, concurrency: int
-) -> RunnableEnsemble:
-    """The ensemble whose tasks are rows: its budget, listeners and the like are those of an ensemble.
-
-    Args:
-        ensemble: whose they are.
-        tasks: one for each row.
-        error_strategy: what a failed row means for the others.
-        concurrency: the most rows at the same time.
-    """
-    return replace(
-        ensemble,
-        tasks=tasks,
-        phases=(),
-        agents=(),
-        llm=None,
-        workflow=Workflow.PARALLEL,
-        error_strategy=error_strategy,
-        max_concurrency=concurrency,
-        manager_llm=None,
-        manager_prompt=None,
-        hierarchical_constraints=None,
-        delegation_policies=(),
-        rate_limit=None,
-        memory=None,
-        review_handler=None,
-        review_policy=ReviewPolicy.NEVER,
-        inputs={},
-    )

@@ -29,10 +29,10 @@ from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
-from ensemble_notebook.ensemble.many_runs.scoring import RowCalls, make_subject
 from ensemble_notebook.ensemble.run_handle import SLICE_S, RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.ensemble.scoring import RowCalls, make_subject
 from ensemble_notebook.errors import EnsembleError, Problem, RunInterrupted, ValidationError, summarize_error
 from ensemble_notebook.errors.pickling import get_state, make_blank, make_view, set_state
 from ensemble_notebook.evaluation.scorer import Scorer

@@ -76,7 +76,7 @@ class RowSelection(HasTraits):
 
 def make_row_selection(result: MapResult) -> RowSelection:
     """The selection of a map that has had rows to run."""
-    output = result.last_output
+    output = result._last_output
     assert output is not None
     make_timeline(output, result.score_records)
     feed = find_feed_of(output)

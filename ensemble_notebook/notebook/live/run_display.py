@@ -393,7 +393,7 @@ class TerminalDisplay:
             self._live.close()
         if self._table is not None:
             self._table.close()
-            for warning in () if output is None else output.late_warnings:
+            for warning in () if output is None else output._late_warnings:
                 display(_make_text_bundle(f"! {remove_control_characters(warning)}"), raw=True)
         elif self._has_timeline and output is not None:
             bundle = make_output_bundle(output, cell=self._cell, variable=self._variable)

@@ -55,11 +55,11 @@ def make_map_bundle(result: MapResult, expression: str | None = None) -> dict[st
     expression = expression or find_variable(result) or "result"
     said = mask(result.describe())
     notes = [mask(f"! {each}") for each in result.warnings]
-    notes += filter(None, [result.describe_sameness()])
+    notes += filter(None, [result._describe_sameness()])
     if not len(result):
         return {"text/plain": "\n".join([said, *notes])}
     frame = _order_rows(result.frame).iloc[:, : result.frame.shape[1] - len(result.input_names)]
-    if not result.shows_texts:  # a page keeps what it shows (T6a)
+    if not result._shows_texts:  # a page keeps what it shows (T6a)
         frame = frame.drop(columns=[each for each in frame.columns if each not in _TEXTLESS]).reset_index(drop=True)
     rest = len(result) - FIRST
     more = f"{pluralize(rest, 'more row')}; all of them: {expression}.frame" if rest > 0 else f"{expression}.frame"

@@ -95,7 +95,7 @@ def make_output_bundle(
     """
     expression = expression or find_variable(output) or "output"
     if live is not None and live.hand_fold(output.trace.take_fold):
-        messages = live.with_warnings(output.late_warnings)
+        messages = live.with_warnings(output._late_warnings)
     else:
         messages = make_messages(output, cell, variable)
     return make_last_bundle(messages, f"{expression}[{{}}].raw")
@@ -156,7 +156,7 @@ def _make_chart_bundle(chart: Chart, outputs: Mapping[str, str], whole_text: str
 def make_messages(output: EnsembleOutput, cell: str | None = None, variable: str | None = None) -> TimelineMessages:
     """The messages about a run that has ended, in the cell that the notebook calls `cell`."""
     fold = copy(output.trace.fold)  # to fold the events again takes a second for 20 MB of text
-    late = output.late_warnings  # of what came after the last event, such as an export (E70)
+    late = output._late_warnings  # of what came after the last event, such as an export (E70)
     fold.warnings = [*fold.warnings, *late]
     return TimelineMessages(fold, variable=variable or find_variable(output), cell=cell, is_resumable=can_resume(cell))
 

@@ -71,7 +71,7 @@ class RunDiff(Pickled):
         with before.lock, after.lock:
             self._sides = RunSide.from_fold(before), RunSide.from_fold(after)
 
-    def get_pickled_state(self) -> dict[str, Any]:
+    def _get_pickled_state(self) -> dict[str, Any]:
         """What is compared; the comparison is made again when it is used."""
         return {name: vars(self)[name] for name in ("before", "after", "labels", "_sides")}
 

@@ -1,0 +1,509 @@
+"""Scorers where runs are scored (V3, V6-V8): checked before anything is paid, called in the task of a row, or later.
+
+``score()`` of an output and of a result is here, too. No model is asked but a judge's own: later, a judge is a run of
+its own, with a task for each run that it looks at, and the scores name it. Nothing that has ended is changed: a new
+object comes back, and the store keeps the scores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
+
+from ensemble_notebook.domain.definitions.enums import (
+    CaptureMode,
+    ErrorStrategy,
+    ExitReason,
+    RunStatus,
+    SpanStatus,
+)
+from ensemble_notebook.domain.definitions.nested_ensemble import find_final_output
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.templates import escape_variables
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.events import ScoreEnded, ScoreStarted
+from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
+from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
+from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.engine.agent.structured_output import get_output_format
+from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
+from ensemble_notebook.engine.function_caller import FunctionCaller
+from ensemble_notebook.engine.loop_thread import loop_thread
+from ensemble_notebook.engine.run_services import find_parent_run
+from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
+from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.errors import EnsembleError, Problem, RunInterrupted, ScoringError, ValidationError
+from ensemble_notebook.evaluation.judge import Judgement, JudgeReader, fill_inputs, find_lacking_inputs, make_reader
+from ensemble_notebook.evaluation.scorer import (
+    AnyScorers,
+    Scorer,
+    Subject,
+    find_expected_column,
+    find_lacking_columns,
+    read_scorers,
+)
+from ensemble_notebook.evaluation.scoring import (
+    Scoring,
+    describe_score,
+    find_useless,
+    keep_scores,
+    make_annotation,
+    score_run,
+)
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+
+_AT_ONCE: Final = 10
+_NO_BUDGET: Final = "the budget is used up"
+_DONE: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS, RunStatus.EXITED_EARLY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunToScore:
+    """A run that can be scored.
+
+    Attributes:
+        name: of its task, where a judge looks at it.
+        run: its `EnsembleOutput`.
+        inputs: its columns, and the ensemble's inputs.
+        place: which run it is, as fields of a `ScoreRecord`.
+    """
+
+    name: str
+    run: Any
+    inputs: Mapping[str, Any]
+    place: Mapping[str, Any]
+
+
+class Scorable(ABC):
+    """What can be scored after the end: the output of a run, the result of a map, and runs that were loaded."""
+
+    _expected: str | None = None
+    """The column of what a run should come to, where that was said before."""
+
+    @property
+    @abstractmethod
+    def score_records(self) -> tuple[ScoreRecord, ...]:
+        """The scores that count, in the order in which they were given."""
+
+    @property
+    @abstractmethod
+    def _shows_texts(self) -> bool:
+        """Whether views of it may show texts."""
+
+    @abstractmethod
+    def _list_scored(self) -> Iterator[RunToScore]:
+        """The runs that ended well, for whoever scores them. Not for users."""
+
+    @abstractmethod
+    def _with_scores(self, records: Iterable[ScoreRecord]) -> Self:
+        """The same with more scores; this one stays as it is. Keeps them nowhere else.
+
+        Args:
+            records: of these runs.
+        """
+
+    def score(
+        self,
+        score: AnyScorers,
+        name: str | None = None,
+        *,
+        replace: bool = False,
+        expected: str | None = None,
+    ) -> Self:
+        """Score the runs that are done, without asking any model but a judge's own.
+
+        This one stays as it is. The store keeps the scores of the runs that it has. ::
+
+            scored = output.score(scorers.calls_at_most(3))
+            load_traces(name="support").score(scorers.no_errors()).scores
+
+        Args:
+            score: a scorer, a list of them, or a dict of them by name, as for `Ensemble.map`.
+            name: of the score, where one scorer is given; None: its own name.
+            replace: whether scores of the same names are replaced.
+            expected: the column or input that says what the output should come to; None: ``expected``, ``target`` or
+                ``expected_output``.
+
+        Returns:
+            The same with the scores.
+
+        Raises:
+            ValidationError: there is a mistake, no run is done, or there are scores of this name; nothing was called.
+            ScoringError: a scorer failed for each run; has the scored object as ``result``.
+            RunInterrupted: it was stopped while a judge was asked; has as ``output`` what was scored by then.
+        """
+        if name is not None:
+            if isinstance(score, list | tuple | Mapping):
+                raise ValidationError(
+                    "name= is that of one scorer. Name several by a dict: score({'NAME': scorer, ...})."
+                )
+            score = {name: score}
+        scored: Self = _LaterScores(self, score, expected or self._expected, is_replacing=replace).score()
+        return scored
+
+    def _annotate(
+        self, run: RunToScore, value: ScoreValue, name: str, reason: str | None, span: Any, *, is_replacing: bool
+    ) -> Self:
+        """The same with what a person says of one of these runs."""
+        records = self.score_records
+        made = make_annotation(run.run, run.place, records, value, name, reason, span, is_replacing=is_replacing)
+        keep_scores([made])
+        return self._with_scores([made])
+
+
+class _LaterScores:
+    """The scores that are added by one call of `Scorable.score`."""
+
+    def __init__(self, scored: Scorable, score: AnyScorers, expected: str | None, *, is_replacing: bool) -> None:
+        self._scored = scored
+        self._is_replacing = is_replacing
+        scorers = read_scorers(score)
+        if not scorers:
+            raise ValidationError("score() takes a scorer, a list of them, or a dict of them by name; got None.")
+        self._runs = [each for each in scored._list_scored() if make_subject(each.run, each.inputs, None) is not None]
+        if not self._runs:
+            raise ValidationError("No run has come to its end, so there is nothing to score.")
+        columns = list(dict.fromkeys(name for each in self._runs for name in each.inputs))
+        self._source = make_source(RunSettings())
+        self._scorers = CheckedScorers(scorers, columns, expected, self._source)
+        self._taken = {(each.run_id, each.name) for each in scored.score_records}
+        self._refuse_taken(name for each in scorers for name in self._scorers.list_names(each))
+        self._calls = RowCalls()
+        self._scorings = {each.name: Scoring() for each in self._runs}
+        self._judges_run_id: str | None = None
+
+    def _refuse_taken(self, names: Iterable[str]) -> None:
+        """Refuse names of scores that are there already.
+
+        Raises:
+            ValidationError: they are not to be replaced.
+        """
+        known = {name for _, name in self._taken}
+        if not self._is_replacing and (again := next((each for each in names if each in known), None)):
+            raise ValidationError(
+                f"There are scores called {again!r} already. replace=True puts these in their place, and name='...' "
+                f"gives these another name."
+            )
+
+    def score(self) -> Any:
+        async def score_all() -> None:
+            places = asyncio.Semaphore(_AT_ONCE)
+
+            async def score(each: RunToScore) -> None:
+                async with places:
+                    await self._score(each)
+
+            await asyncio.gather(*map(score, self._runs))
+
+        try:
+            if self._scorers.has_judges:
+                self._ask_judges()
+            else:
+                score_apart(score_all)
+        except KeyboardInterrupt as interrupt:
+            stopped = RunInterrupted("the scoring was interrupted; what was scored is kept.")
+            if isinstance(interrupt, RunInterrupted):
+                stopped = interrupt
+            stopped.output = self._finish()
+            raise stopped from None
+        finally:
+            self._calls.close()
+        made = self._finish()
+        useless = find_useless(record for each in self._scorings.values() for record in each.records)
+        if useless is not None:
+            name, reason, count = useless
+            runs = "the only run" if count == 1 else f"each of {pluralize(count, 'run')}"
+            told = f"The scorer {name} failed for {runs}: {reason.removesuffix('.')}."
+            faults = (fault for each in self._scorings.values() for fault in each.faults.values())
+            raise ScoringError(told, result=made) from (next(faults, None) if self._scored._shows_texts else None)
+        return made
+
+    async def _score(self, run: RunToScore) -> None:
+        place = dict(run.place)
+        if self._judges_run_id is not None:
+            place["judge_run_id"] = self._judges_run_id
+        at = Scored(run.run, run.inputs, place, replaces=self._is_replacing, keeps_texts=self._scored._shows_texts)
+        await self._scorers.score(self._scorers.all, at, self._calls, self._scorings[run.name])
+
+    def _ask_judges(self) -> None:
+        """Have the judges run: one run, with a task for each run that they look at.
+
+        Raises:
+            RunInterrupted: it was stopped.
+        """
+        if loop_thread().is_current():
+            raise EnsembleError("score() would block the loop that judges need; call it from a plain function.")
+        runs = {each.name: each for each in self._runs}
+
+        async def judge(given: TaskInput) -> str:
+            await self._score(runs[given.name])
+            return "; ".join(f"{each.name}: {describe_score(each)}" for each in self._scorings[given.name].records)
+
+        row = Task(description="A run.", expected_output="What judges say of it.", handler=judge)
+        tasks = [row.with_texts(name=name, description=escape_variables(f"Judge {name}")) for name in runs]
+        first: Any = next(each.judge for each in self._scorers.all if each.judge is not None)
+        names = ", ".join(each.name for each in self._scorers.all)
+        ids = {each.place.get("map_run_id") or each.place["run_id"] for each in self._runs}
+        outer: Any = first._with_rows(tasks, error_strategy=ErrorStrategy.PARTIAL, concurrency=_AT_ONCE).replace(
+            name=f"{names} of {', '.join(sorted(ids))}",
+            capture_mode=first.capture_mode if self._scored._shows_texts else CaptureMode.METADATA,
+        )
+        handle = outer._prepare_rows(self._source)
+        self._judges_run_id = handle.run_id
+        try:
+            handle.begin()
+            handle.result()
+        except KeyboardInterrupt:
+            handle.interrupted()
+
+    def _finish(self) -> Any:
+        """The new object; the store has the scores by then."""
+        records = [record for each in self._scorings.values() for record in each.records]
+        if not self._is_replacing and (again := next((e for e in records if (e.run_id, e.name) in self._taken), None)):
+            self._refuse_taken([again.name])
+        keep_scores(records)
+        return self._scored._with_scores(records)
+
+
+class Scored(NamedTuple):
+    """A run as scorers see it.
+
+    Attributes:
+        run: its `EnsembleOutput`. One that is not done, or has put out nothing, is not scored.
+        inputs: the row's columns, and the ensemble's inputs.
+        place: the fields of a record that say which run it is.
+        replaces: whether the scores take the place of earlier ones.
+        keeps_texts: whether texts of errors may be kept.
+    """
+
+    run: Any
+    inputs: Mapping[str, Any]
+    place: Mapping[str, Any]
+    replaces: bool = False
+    keeps_texts: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedJudge:
+    """A judge that can run, the names that its texts use, and the version of its definition."""
+
+    ensemble: Any
+    variables: Mapping[str, str]
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptScores:
+    """What becomes of the scores of a row that is taken over from an earlier map.
+
+    Attributes:
+        scorers: that are still to look at it.
+        carried: scores that come along.
+    """
+
+    scorers: Sequence[Scorer]
+    carried: Sequence[ScoreRecord]
+
+
+class CheckedScorers:
+    """The scorers of a map, or of a result, checked before anything is paid.
+
+    Args:
+        scorers: that were read.
+        columns: of the rows, and inputs that hold for all of them.
+        expected: the column of what a row should come to, where the person has named one.
+        source: of the judges' models.
+
+    Attributes:
+        all: the scorers. functions: those that are no judges.
+        expected: the column of what a row should come to; None where there is none.
+
+    Raises:
+        ValidationError: a judge can't judge, or a scorer needs what the rows don't have; says all of it.
+    """
+
+    def __init__(
+        self, scorers: Sequence[Scorer], columns: Sequence[str], expected: str | None, source: ChatSource
+    ) -> None:
+        self.expected = find_expected_column(columns, expected)
+        self.all = tuple(scorers)
+        self.functions = [each for each in scorers if each.judge is None]
+        self._judges: dict[str, _CheckedJudge] = {}
+        self._readers: dict[str, JudgeReader] = {}
+        problems = [*find_lacking_columns(self.functions, columns, self.expected)]
+        for each in scorers:
+            if each.judge is None:
+                continue
+            prepared = PreparedEnsemble(each.judge, RunSettings(), source)
+            reader = read_judge(each, prepared.graph)
+            if isinstance(reader, Problem):
+                problems.append(reader)
+            else:
+                self._readers[each.name] = reader
+            problems += find_lacking_inputs(each.judge, prepared.variables, columns, self.expected)
+            self._judges[each.name] = _CheckedJudge(each.judge, prepared.variables, prepared.versions.definition)
+        if problems:
+            raise ValidationError(problems)
+
+    @property
+    def has_judges(self) -> bool:
+        """Whether any of them asks models."""
+        return bool(self._judges)
+
+    def list_names(self, scorer: Scorer) -> list[str]:
+        """The names of what a scorer gives, as far as they are known before it does."""
+        reader = self._readers.get(scorer.name)
+        return [scorer.name] if reader is None else list(reader.names.values())
+
+    def select(self, earlier: Sequence[ScoreRecord]) -> KeptScores:
+        """What is left to do for a run that was scored before: all functions, and judges that have not judged it.
+
+        Args:
+            earlier: the scores of that run.
+        """
+
+        def has_judged(scorer: Scorer) -> bool:  # with the prompts and models that the judge has now
+            if (judge := self._judges.get(scorer.name)) is None:
+                return False
+            known = {each.name for each in earlier if each.error is None and each.scorer_version == judge.version}
+            return known.issuperset(self.list_names(scorer))
+
+        scorers = [each for each in self.all if not has_judged(each)]
+        names = {name for each in scorers for name in (each.shown, *self.list_names(each))}
+        kept = [each for each in earlier if each.error is None and not {each.name, each.scorer} & names]
+        return KeptScores(scorers, kept)
+
+    async def score(self, scorers: Sequence[Scorer], scored: Scored, calls: RowCalls, scoring: Scoring) -> None:
+        """Score a run by some of the scorers; as `score_run`.
+
+        Args:
+            scorers: some of these.
+            scored: the run.
+            calls: how they are called.
+            scoring: gets what came of it.
+        """
+        subject = make_subject(scored.run, scored.inputs, self.expected)
+        if subject is not None:
+            calls.judges = self._judges
+            place = {**scored.place, "replaces": scored.replaces}
+            await score_run(scorers, subject, place, calls, self._readers, scoring, keeps_texts=scored.keeps_texts)
+
+
+def read_judge(scorer: Scorer, graph: Graph) -> JudgeReader | Problem:
+    """How the typed output of a judge is read, by its graph; what is wrong with it, where it can't be."""
+    last = find_final_tasks(graph)
+    kind = graph.tasks[last[0]].task.output_type if len(last) == 1 else None
+    return make_reader(scorer.name, scorer.judge, None if kind is None else get_output_format(kind).schema)
+
+
+def make_subject(run: Any, inputs: Mapping[str, Any], expected: str | None) -> Subject | None:
+    """What is scored of a run; None where it is not done, or has put out nothing.
+
+    Args:
+        run: an `EnsembleOutput`, complete or partial.
+        inputs: the row's columns, and the ensemble's inputs.
+        expected: the column of what it should come to; None where there is none.
+    """
+    output = run.get_final_output()
+    if output is None or run.status not in _DONE or run.exit_reason is ExitReason.NOBODY_TO_ASK:
+        return None
+    return Subject(output=output, inputs=inputs, expected=None if expected is None else inputs.get(expected), run=run)
+
+
+class RowCalls:
+    """Calls scorers on the loop of a map, in the task of the row: sync ones on threads, judges as nested runs.
+
+    What may take long, or begin runs of its own, has a span in the trace: a judge, and a function of the user.
+
+    Attributes:
+        judges: that can be asked, by the name of the scorer.
+    """
+
+    def __init__(self) -> None:
+        self.judges: Mapping[str, _CheckedJudge] = {}
+        self._caller = FunctionCaller()
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._caller.close()
+
+    async def call(self, scorer: Scorer, function: Callable[[], Any]) -> Any:
+        """As `ScorerCalls.call`."""
+        label = f"scorer {scorer.name}"
+        if scorer.is_ready_made:
+            return await self._caller.call(label, function)
+        with _score_span(scorer.name):
+            return await self._caller.call(label, function)
+
+    async def ask(self, scorer: Scorer, subject: Subject) -> Judgement:
+        """As `ScorerCalls.ask`."""
+        judge = self.judges[scorer.name]
+        values = fill_inputs(judge.ensemble, judge.variables, subject, has_handlers=has_handlers(judge.ensemble))
+        with _score_span(scorer.name):
+            try:
+                output: Any = await self._caller.call(f"judge {scorer.shown}", judge.ensemble.arun, values)
+            except RunInterrupted as stopped:
+                raise asyncio.CancelledError from stopped
+            final: TaskOutput = find_final_output(output, f"The judge {scorer.shown}")
+        calls = (each for each in output.trace.spans if each.kind is SpanKind.LLM)
+        models = dict.fromkeys(name for each in calls if (name := each.model or each.model_requested))
+        return Judgement(
+            value=final.parsed_output,
+            model=", ".join(models) or None,
+            cost=output.metrics.cost if output.metrics.llm_call_count else None,
+            version=judge.version,
+        )
+
+
+@contextmanager
+def _score_span(name: str) -> Iterator[None]:
+    """The span of a scorer inside the task of its row; none where nothing runs around it."""
+    place = find_calling_span()
+    if place is None:
+        yield
+        return
+    span = place.span.child()
+    span.emit(ScoreStarted, name=name)
+    try:
+        with CallingSpan(span):
+            yield
+    except asyncio.CancelledError:
+        span.emit(ScoreEnded, status=SpanStatus.CANCELLED)
+        raise
+    except BaseException as error:
+        span.emit(ScoreEnded, status=SpanStatus.ERROR, error=error)
+        raise
+    span.emit(ScoreEnded, status=SpanStatus.OK)
+
+
+def end_unpaid() -> None:
+    """The budget has ended a judge: the map ends for it, with the row done and its score missing."""
+    parent = find_parent_run()
+    if parent is not None and parent.exit_early is not None:
+        parent.exit_early(ExitReason.BUDGET_EXCEEDED, _NO_BUDGET)
+
+
+def score_apart(score: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Call scorers after the end of a run, on a loop and a thread of their own: the caller's loop may be at work."""
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            asyncio.run(score())
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+            raised.append(error)
+
+    thread = threading.Thread(target=work, name="ensemble-score", daemon=True)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
