@@ -10,7 +10,7 @@ from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.timeline.timeline_messages import to_row, to_run
+from ensemble_notebook.trace.timeline.timeline_messages import RunState, to_row
 
 
 def builder(**facts):
@@ -63,7 +63,7 @@ def test_delegated_work_counts_in_the_sums_of_its_delegator_but_not_as_a_task():
     fold = TraceFold.from_events(managed())
     manager, worker = of_kind(fold, SpanKind.TASK)
     assert sum(fold.tree.task_counts.values()) == 1
-    assert to_run(fold, fold.run.end_time)["tasks_done"] == 1
+    assert RunState(fold, fold.run.end_time).to_record()["tasks_done"] == 1
     assert (worker.totals.input_tokens, manager.totals.input_tokens, fold.metrics.input_tokens) == (300, 330, 330)
     assert (manager.totals.delegation_count, worker.totals.delegation_count) == (2, 0)
     assert manager.totals.llm_call_count == 4
@@ -149,13 +149,13 @@ def test_open_reviews_are_told_with_the_run():
         build.review(hangs=True)
     fold = TraceFold.from_events(build.events)
     review = one(fold, SpanKind.REVIEW)
-    run = to_run(fold, fold.run.start_time)
+    run = RunState(fold, fold.run.start_time).to_record()
     assert review.status is SpanStatus.WAITING
     assert run["waiting"] == [review.span_id]
     assert [each["kind"] for each in run["active"]] == ["review"]
     ended = TraceFold.from_events(build.interrupt())
     assert one(ended, SpanKind.REVIEW).status is SpanStatus.CANCELLED
-    assert to_run(ended, fold.run.start_time)["waiting"] == []
+    assert RunState(ended, fold.run.start_time).to_record()["waiting"] == []
 
 
 def test_a_review_that_nobody_answers_fails_the_task_where_that_was_wanted():
@@ -271,7 +271,7 @@ def test_a_task_that_the_budget_stops_is_skipped_and_keeps_what_it_did():
     assert (task.status, task.reason, task.duration_ms) == (SpanStatus.SKIPPED, "the budget is used up", 2000.0)
     assert (trace.status, trace.metrics.input_tokens) == (RunStatus.BUDGET_EXCEEDED, 9)
     assert trace.warnings == ("The budget is nearly used up.",)
-    run = to_run(trace.fold, trace.ended_at)
+    run = RunState(trace.fold, trace.ended_at).to_record()
     assert (run["tasks_skipped"], run["status"]) == (1, "budget_exceeded")
     assert run["budget"] == {
         "max_cost": None,

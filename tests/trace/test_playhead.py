@@ -14,13 +14,13 @@ from hypothesis import assume, given
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.tables.timeline_columns import KNOWN_AT_START, ROWS, RUN, SERIES
-from ensemble_notebook.trace.timeline.playhead import MOST_POINTS, Point, make_series, pack_series, row_at, run_at
+from ensemble_notebook.trace.timeline.playhead import MOST_POINTS, NOTHING, make_series, pack_series, row_at, run_at
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.recorded_messages import drive_runs
 from tests.support.stream import streams
 
 CASES = json.loads((Path(__file__).parent.parent / "playhead_cases.json").read_text())
-POINTS = [Point(**point) for point in CASES["series"]["points"]]
+POINTS = [{**NOTHING, **point} for point in CASES["series"]["points"]]
 
 _SUMS = ("tasks_done", "tasks_failed", "tasks_skipped", "tasks_cancelled", "llm_call_count", "tool_call_count")
 _PARTLY_KNOWN = {"error_count": 0, "retry_count": 0, "input_tokens": 0, "output_tokens": 0, "cost": 0}
@@ -110,10 +110,11 @@ def check_against_what_was_told(events: Sequence[Event]) -> None:
 def test_a_series_has_at_most_so_many_steps_and_ends_as_the_run_did_w35() -> None:
     fold = TraceFold.from_events(drive_runs()["report"])
     points = make_series(fold)
-    assert [point.at_ms for point in points] == sorted({point.at_ms for point in points})
+    assert [point["at_ms"] for point in points] == sorted({point["at_ms"] for point in points})
     run = TimelineMessages(fold).make_snapshot()["run"]
-    assert (points[-1].done, points[-1].failed, points[-1].running) == (run["tasks_done"], run["tasks_failed"], 0)
-    assert (points[-1].input_tokens, points[-1].output_tokens) == (run["input_tokens"], run["output_tokens"])
+    last = points[-1]
+    assert (last["done"], last["failed"], last["running"]) == (run["tasks_done"], run["tasks_failed"], 0)
+    assert (last["input_tokens"], last["output_tokens"]) == (run["input_tokens"], run["output_tokens"])
     many = [*fold.spans.values()]
     for number in range(2_000):
         span = fold.tree.spans[f"more.{number}"] = type(many[0])(
@@ -122,5 +123,5 @@ def test_a_series_has_at_most_so_many_steps_and_ends_as_the_run_did_w35() -> Non
         span.is_planned, span.start_ms, span.end_ms = True, float(number), float(number) + 0.5
     thinned = make_series(fold)
     assert len(thinned) == MOST_POINTS
-    assert thinned[0].at_ms == points[0].at_ms
-    assert thinned[-1].done == points[-1].done
+    assert thinned[0]["at_ms"] == points[0]["at_ms"]
+    assert thinned[-1]["done"] == points[-1]["done"]

@@ -173,7 +173,7 @@ class CallFold(EventFold):
         span = self.tree.begin(event, SpanKind.ATTEMPT, f"attempt {event.attempt}")
         span.attempt = event.attempt
         for totals in self.tree.touch_totals_around(span):
-            totals.llm_attempt_count += 1
+            totals.add_attempt()
             totals.llm_call_count += event.attempt == 1  # a call that no budget let through was none
         call = span.parent
         if call is None:

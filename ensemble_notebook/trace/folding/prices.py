@@ -257,7 +257,7 @@ class TaskSpending(EventFold):
             return None
         totals = UsageTotals()
         for attempt in self._tasks[path]:
-            totals.llm_attempt_count += 1
+            totals.add_attempt()
             totals.add_usage(attempt.usage)
             totals.add_cost(attempt.find_cost(self._currency))
         return totals

@@ -8,21 +8,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from ensemble_notebook.domain.outputs.task_output import Metrics, TokenUsage
 from ensemble_notebook.domain.wording import describe_saving, pluralize
 
 _NO_TIME: Final = timedelta()
+_TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+_TOLD: Final = (
+    *("input_tokens", "output_tokens", "total_tokens", "tokens_complete", "llm_call_count", "llm_attempt_count"),
+    *("tool_call_count", "delegation_count", "memory_retrieve_count", "memory_store_count", "cost", "cost_complete"),
+)
+_TIMES: Final = {
+    "llm_latency": "llm_ms",
+    "tool_time": "tool_ms",
+    "prompt_build_time": "prompt_ms",
+    "memory_time": "memory_ms",
+    "human_wait_time": "human_wait_ms",
+}
 
 
 @dataclass(slots=True)
 class UsageTotals:
     """What the attempts and tool calls beneath a span add up to.
 
-    A sum of tokens is None as long as no part of it is known although something was asked for. What runs side by
-    side adds up in all times but `tool_wait_ms`, the time in which a turn had tools running, counted once. `tool_ms` is
-    the tools' own time: what they delegate or ask a person is counted where it is done.
+    A sum of tokens is its known part: 0 where no model was asked, None where nothing is known. What runs side by side
+    adds up in all times but `tool_wait_ms`, the time in which a turn had tools running, counted once. `tool_ms` is the
+    tools' own time: what they delegate or ask a person is counted where it is done.
     """
 
     llm_call_count: int = 0
@@ -43,28 +55,28 @@ class UsageTotals:
     prompt_ms: float = 0.0
     memory_ms: float = 0.0
     tokens_complete: bool = True
-    known_input: int | None = None
-    known_output: int | None = None
-    known_cache_read: int | None = None
-    known_cache_write: int | None = None
-    known_reasoning: int | None = None
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    cache_read_tokens: int | None = 0
+    cache_write_tokens: int | None = 0
+    reasoning_tokens: int | None = 0
     known_cost: Decimal = Decimal(0)
     unpriced_count: int = 0
+
+    def add_attempt(self) -> None:
+        """A request was sent. What it takes is unknown as long as it has not ended."""
+        if not self.llm_attempt_count:
+            self.input_tokens = self.output_tokens = self.reasoning_tokens = None
+            self.cache_read_tokens = self.cache_write_tokens = None
+        self.llm_attempt_count += 1
 
     def add_usage(self, leaf: TokenUsage) -> None:
         """Add the tokens of an attempt that has ended."""
         if leaf.input_tokens is None or leaf.output_tokens is None:
             self.tokens_complete = False
-        if leaf.input_tokens is not None:
-            self.known_input = (self.known_input or 0) + leaf.input_tokens
-        if leaf.output_tokens is not None:
-            self.known_output = (self.known_output or 0) + leaf.output_tokens
-        if leaf.cache_read_tokens is not None:
-            self.known_cache_read = (self.known_cache_read or 0) + leaf.cache_read_tokens
-        if leaf.cache_write_tokens is not None:
-            self.known_cache_write = (self.known_cache_write or 0) + leaf.cache_write_tokens
-        if leaf.reasoning_tokens is not None:
-            self.known_reasoning = (self.known_reasoning or 0) + leaf.reasoning_tokens
+        for name in _TOKENS:
+            if (count := getattr(leaf, name)) is not None:
+                setattr(self, name, (getattr(self, name) or 0) + count)
 
     def add_cost(self, cost: Decimal | None) -> None:
         """Add what an attempt cost; None is unknown."""
@@ -79,31 +91,6 @@ class UsageTotals:
             self.unpriced_count -= 1
         else:
             self.known_cost -= cost
-
-    @property
-    def input_tokens(self) -> int | None:
-        """The known part of the sum; 0 where no model was asked."""
-        return self._known_or_zero(self.known_input)
-
-    @property
-    def output_tokens(self) -> int | None:
-        """The known part of the sum; 0 where no model was asked."""
-        return self._known_or_zero(self.known_output)
-
-    @property
-    def cache_read_tokens(self) -> int | None:
-        """The known part of the sum; 0 where no model was asked."""
-        return self._known_or_zero(self.known_cache_read)
-
-    @property
-    def cache_write_tokens(self) -> int | None:
-        """The known part of the sum; 0 where no model was asked."""
-        return self._known_or_zero(self.known_cache_write)
-
-    @property
-    def reasoning_tokens(self) -> int | None:
-        """The known part of the sum; 0 where no model was asked."""
-        return self._known_or_zero(self.known_reasoning)
 
     @property
     def total_tokens(self) -> int | None:
@@ -124,29 +111,9 @@ class UsageTotals:
 
     def to_metrics(self, currency: str) -> Metrics:
         """The public form."""
-        return Metrics(
-            input_tokens=self.input_tokens,
-            output_tokens=self.output_tokens,
-            total_tokens=self.total_tokens,
-            tokens_complete=self.tokens_complete,
-            llm_call_count=self.llm_call_count,
-            llm_attempt_count=self.llm_attempt_count,
-            tool_call_count=self.tool_call_count,
-            delegation_count=self.delegation_count,
-            memory_retrieve_count=self.memory_retrieve_count,
-            memory_store_count=self.memory_store_count,
-            llm_latency=_to_duration(self.llm_ms),
-            tool_time=_to_duration(self.tool_ms),
-            prompt_build_time=_to_duration(self.prompt_ms),
-            memory_time=_to_duration(self.memory_ms),
-            human_wait_time=_to_duration(self.human_wait_ms),
-            cost=self.cost,
-            cost_complete=self.cost_complete,
-            currency=currency,
-        )
-
-    def _known_or_zero(self, part: int | None) -> int | None:
-        return 0 if part is None and self.llm_attempt_count == 0 else part
+        facts: dict[str, Any] = {name: getattr(self, name) for name in _TOLD}
+        facts |= {name: _to_duration(getattr(self, ms)) for name, ms in _TIMES.items()}
+        return Metrics(**facts, currency=currency)
 
 
 @dataclass(frozen=True, slots=True)

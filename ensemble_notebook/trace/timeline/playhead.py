@@ -9,8 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
@@ -22,8 +21,6 @@ from ensemble_notebook.trace.timeline.row_columns import shorten, to_differences
 from ensemble_notebook.trace.timeline.run_sentence import find_manager
 
 Record = Mapping[str, Any]
-
-# --- A row ------------------------------------------------------------------------------------------------------------
 
 _UNBEGUN: Final = ("skipped", "cancelled", "interrupted")
 _WITH_ROWS: Final = ("phase", "task")
@@ -99,32 +96,14 @@ def _leave_out(record: Record, names: Sequence[str]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in names}
 
 
-# --- The series -------------------------------------------------------------------------------------------------------
-
 MOST_POINTS: Final = 500
 
 
-@dataclass(slots=True, kw_only=True)
-class Point:
-    """What a run had come to at a time; the attributes are the columns of `SERIES`."""
+Point = Mapping[str, float]
+"""What a run had come to at a time, by the columns of `SERIES`."""
 
-    at_ms: float
-    input_tokens: float = 0
-    output_tokens: float = 0
-    cost: float = 0
-    done: float = 0
-    failed: float = 0
-    skipped: float = 0
-    cancelled: float = 0
-    running: float = 0
-    llm_calls: float = 0
-    requests: float = 0
-    tool_calls: float = 0
-    errors: float = 0
-    retries: float = 0
-
-
-_AMOUNTS: Final = tuple(each.name for each in fields(Point) if each.name != "at_ms")
+_AMOUNTS: Final = tuple(each.name for each in SERIES.columns if each.name != "at_ms")
+NOTHING: Final[Point] = dict.fromkeys(("at_ms", *_AMOUNTS), 0)
 _COUNTED: Final[Mapping[SpanStatus, str]] = {
     SpanStatus.OK: "done",
     SpanStatus.ERROR: "failed",
@@ -155,7 +134,7 @@ def make_series(fold: TraceFold) -> list[Point]:
         for name, by in changes[ms].items():
             sums[name] += by
         if len(times) <= MOST_POINTS or place in chosen:
-            points.append(Point(at_ms=ms, **sums))
+            points.append({"at_ms": ms, **sums})
     return points
 
 
@@ -198,21 +177,17 @@ def _list_task_changes(task: Span, weight: int) -> Iterator[Change]:
 
 def pack_series(points: Sequence[Point]) -> dict[str, Any]:
     """The series for a saved view: its columns as short texts, as those of rows are."""
-    names = [each.name for each in SERIES.all_columns]
-    columns = [{"name": name, **_pack(name, list(map(attrgetter(name), points)))} for name in names]
+    columns: list[dict[str, Any]] = []
+    for name in NOTHING:
+        numbers = [point[name] for point in points]
+        if name == "cost":
+            told = write_list(shorten([round(float(each), 9) for each in numbers]))
+            columns.append({"name": name, "type": "float", "numbers": told})
+            continue
+        is_time = {"thousandths": True} if name == "at_ms" else {}
+        told = write_list(to_differences([round(each * 1000) for each in numbers] if is_time else numbers))
+        columns.append({"name": name, "type": "int", **is_time, "differences": True, "numbers": told})
     return {"count": len(points), "columns": columns}
-
-
-def _pack(name: str, numbers: Sequence[float]) -> dict[str, Any]:
-    if name == "cost":
-        return {"type": "float", "numbers": write_list(shorten([round(float(each), 9) for each in numbers]))}
-    is_time = name == "at_ms"
-    whole = [round(each * 1000) if is_time else each for each in numbers]
-    told: dict[str, Any] = {"thousandths": True} if is_time else {}
-    return {"type": "int", **told, "differences": True, "numbers": write_list(to_differences(whole))}
-
-
-# --- The run ----------------------------------------------------------------------------------------------------------
 
 
 def run_at(run: Record, points: Sequence[Point], ms: float) -> dict[str, Any]:
@@ -223,47 +198,37 @@ def run_at(run: Record, points: Sequence[Point], ms: float) -> dict[str, Any]:
         points: its series.
         ms: since its start, and before its end.
     """
-    place = bisect_right(points, ms, key=lambda point: point.at_ms)
-    point = points[place - 1] if place else Point(at_ms=0)
-    sums = {name: None if run[name] is None else getattr(point, name) for name in ("input_tokens", "output_tokens")}
-    cost = None if run["cost"] is None else point.cost
+    place = bisect_right(points, ms, key=itemgetter("at_ms"))
+    point = points[place - 1] if place else NOTHING
+    budget: Record | None = run["budget"]
+    if budget is not None:
+        spent = {
+            "cost": None if budget["cost"] is None else point["cost"],
+            "tokens": point["input_tokens"] + point["output_tokens"],
+            "llm_calls": point["requests"],
+        }
+        shares = [float(spent[name] or 0) / float(most) for name in spent if (most := budget[f"max_{name}"])]
+        budget = {**budget, **spent, "share": max(shares, default=None)}
     return {
         **run,
-        **sums,
+        **{name: None if run[name] is None else point[name] for name in ("input_tokens", "output_tokens", "cost")},
+        **{f"tasks_{name}": point[name] for name in ("done", "failed", "skipped", "cancelled")},
         "status": "running",
         "exit_reason": None,
         "sentence": None,
         "ended_at": None,
         "elapsed_ms": ms,
-        "tasks_done": point.done,
-        "tasks_failed": point.failed,
-        "tasks_skipped": point.skipped,
-        "tasks_cancelled": point.cancelled,
         "phases_now": [],
         "active": [],
         "waiting": [],
         "many": None,
         "cache_read_tokens": None,
-        "cost": cost,
-        "llm_call_count": point.llm_calls,
-        "tool_call_count": point.tool_calls,
-        "error_count": point.errors,
-        "retry_count": point.retries,
-        "budget": _budget_at(run["budget"], point),
+        "llm_call_count": point["llm_calls"],
+        "tool_call_count": point["tool_calls"],
+        "error_count": point["errors"],
+        "retry_count": point["retries"],
+        "budget": budget,
         "warnings": [],
         "note": None,
         "error": None,
     }
-
-
-def _budget_at(budget: Record | None, point: Point) -> dict[str, Any] | None:
-    """A budget, and what was spent of it by then."""
-    if budget is None:
-        return None
-    spent = {
-        "cost": None if budget["cost"] is None else point.cost,
-        "tokens": point.input_tokens + point.output_tokens,
-        "llm_calls": point.requests,
-    }
-    shares = [float(amount or 0) / float(most) for name, amount in spent.items() if (most := budget[f"max_{name}"])]
-    return {**budget, **spent, "share": max(shares, default=None)}

@@ -75,15 +75,11 @@ class GraphMemory:
     def pack(self, graphs: Mapping[Mode, RunGraph]) -> dict[Mode, dict[str, Any]]:
         """Graphs of the run with where everything is: the columns of the tables of graphs, as texts."""
         with self._lock:
-            return {mode: _pack(made, self._lay_out(mode, made.graph)) for mode, made in graphs.items()}
-
-    def _lay_out(self, mode: Mode, graph: ShownGraph) -> Layout:
-        known = self._known.get(mode)
-        if known is not None and known[0].has_form_of(graph):
-            return known[1]
-        layout = graph.lay_out(None if known is None else known[1].inner)
-        self._known[mode] = (graph, layout)
-        return layout
+            for mode, made in graphs.items():
+                known = self._known.get(mode)
+                if known is None or not known[0].has_form_of(made.graph):
+                    self._known[mode] = made.graph, made.graph.lay_out(known and known[1].inner)
+            return {mode: _pack(made, self._known[mode][1]) for mode, made in graphs.items()}
 
 
 def _pack(made: RunGraph, layout: Layout) -> dict[str, Any]:
@@ -129,21 +125,16 @@ def make_run_graph(fold: TraceFold, mode: Mode) -> RunGraph:
 def make_run_graphs(fold: TraceFold) -> dict[Mode, RunGraph]:
     """Both, the second one where it is another one, and small enough to be looked at."""
     made: dict[Mode, RunGraph] = {"aggregated": make_run_graph(fold, "aggregated")}
-    if _may_differ(fold):
+    # There are items, rows or rounds, or work that was handed on.
+    if fold.task_noun.is_run or any(
+        span.sent_back or span.item_of is not None or span.delegation_id is not None
+        for span in fold.spans.values()
+        if span.kind in (SpanKind.TASK, SpanKind.PHASE)
+    ):
         expanded = make_run_graph(fold, "expanded")
         if len(expanded.graph.nodes) <= MOST_NODES and [*expanded.graph.nodes] != [*made["aggregated"].graph.nodes]:
             made["expanded"] = expanded
     return made
-
-
-def _may_differ(fold: TraceFold) -> bool:
-    """Whether there are items, rows or rounds, or work that was handed on."""
-    several = (SpanKind.TASK, SpanKind.PHASE)
-    return fold.task_noun.is_run or any(
-        span.sent_back or span.item_of is not None or span.delegation_id is not None
-        for span in fold.spans.values()
-        if span.kind in several
-    )
 
 
 def _sort_by_depth(graph: ShownGraph) -> ShownGraph:
@@ -194,8 +185,6 @@ class _Builder:
                 case SpanKind.DELEGATION:
                     self._add_refusal(span)
         self._repeat_edges()
-
-    # --- What a span is -----------------------------------------------------------------------------------------------
 
     def _find_around(self, span: Span) -> tuple[Span | None, Span | None]:
         """The task or phase around a span, None where that is the run; and the delegation between them, if any."""
@@ -326,8 +315,6 @@ class _Builder:
         if is_around:
             self._keys[span.span_id] = key
         self.members.append(GraphMember(span.span_id, key))
-
-    # --- Rounds, each for itself --------------------------------------------------------------------------------------
 
     def _add_rounds(self, key: str, rounds: Sequence[Round], kind: NodeKind) -> None:
         """A box or a node for each round inside of what was repeated, one after the other."""

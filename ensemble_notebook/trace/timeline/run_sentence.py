@@ -45,6 +45,7 @@ _PLACES: Final = {
     RunStatus.FAILED: (SpanStatus.ERROR,),
     RunStatus.INTERRUPTED: (SpanStatus.CANCELLED, SpanStatus.INTERRUPTED),
 }
+_TIMED: Final = (SpanKind.LLM, SpanKind.TOOL, SpanKind.REVIEW)
 _LEFT: Final = (SpanStatus.ERROR, SpanStatus.CANCELLED, SpanStatus.INTERRUPTED, SpanStatus.SKIPPED)
 
 
@@ -66,12 +67,21 @@ def describe_run(fold: TraceFold) -> str | None:
             beginning = "Stopped by its budget after"
         said = f"{beginning} {format_duration(elapsed_ms)}{_find_place(fold, tasks)}"
         said += f" ({clean_text(fold.shortfall)})" if fold.shortfall else ""
-        done = _count_done(fold, tasks, "done") if manager is None else _count_delegations(manager, "done")
+        if manager is None:
+            done = _count_done(fold, tasks, "done")
+        else:  # of the tasks as they are written nobody knows which came to an answer
+            delegated = [each.status is SpanStatus.OK for each in manager.handed_on]
+            done = f"{sum(delegated):,} of {pluralize(len(delegated), 'delegation')} done"
         return f"{said}; {done}{_describe_savings(fold, tasks)}"
-    time = _describe_time(fold, tasks, elapsed_ms)
     how = f"in {format_duration(elapsed_ms)}"
-    done = f"{_count_done(fold, tasks, how) if manager is None else _count_managed(manager, how)}{time}"
-    return f"{done}{_describe_manager(fold, tasks)}{_describe_savings(fold, tasks)}"
+    if manager is None:
+        done = _count_done(fold, tasks, how)
+    else:
+        workers = {each.name for each in manager.handed_on if each.worker is not None}
+        done = f"{pluralize(len(manager.managed), 'task')} {how}"
+        done += f" by {pluralize(len(workers), 'worker')}" if workers else ""
+    time = _describe_time(fold, tasks, elapsed_ms)
+    return f"{done}{time}{_describe_manager(fold, tasks)}{_describe_savings(fold, tasks)}"
 
 
 def find_manager(fold: TraceFold) -> Span | None:
@@ -79,19 +89,6 @@ def find_manager(fold: TraceFold) -> Span | None:
     if fold.workflow != Workflow.HIERARCHICAL:
         return None
     return next((span for span in fold.spans.values() if span.is_own_task and span.managed), None)
-
-
-def _count_managed(manager: Span, how: str) -> str:
-    """How many tasks were seen to, and by how many workers."""
-    workers = {each.name for each in manager.handed_on if each.worker is not None}
-    said = f"{pluralize(len(manager.managed), 'task')} {how}"
-    return f"{said} by {pluralize(len(workers), 'worker')}" if workers else said
-
-
-def _count_delegations(manager: Span, how: str) -> str:
-    """How much of what was handed on came to an answer: of the tasks as they are written nobody knows that."""
-    done = sum(each.status is SpanStatus.OK for each in manager.handed_on)
-    return f"{done:,} of {pluralize(len(manager.handed_on), 'delegation')} {how}"
 
 
 def _describe_manager(fold: TraceFold, tasks: list[Span]) -> str:
@@ -106,15 +103,11 @@ def _describe_savings(fold: TraceFold, tasks: list[Span]) -> str:
     """What was not done again."""
     if not fold.savings.task_count:
         return ""
-    if fold.task_noun.is_run:
-        tasks = [span for span in fold.spans.values() if span.row is not None and _is_declared(span)]
+    if fold.task_noun.is_run:  # the tasks in the plans of the runs of rows: no items, and nothing that reviews
+        inside = [span for span in fold.spans.values() if span.row is not None and span.parent is not None]
+        tasks = [span for span in inside if span.parent and span.parent.kind in (SpanKind.NESTED, SpanKind.PHASE)]
     items = sum(span.item_of is not None and span.is_listed_task for span in fold.spans.values())
     return f"; {fold.savings.describe(items + sum(task.item_count is None for task in tasks))}"
-
-
-def _is_declared(span: Span) -> bool:
-    """Whether a task stands in the plan of the run of its row: it is no item, and reviews nothing."""
-    return span.parent is not None and span.parent.kind in (SpanKind.NESTED, SpanKind.PHASE)
 
 
 def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:
@@ -122,15 +115,11 @@ def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:
     counts = fold.tree.task_counts
     done, noun = counts[SpanStatus.OK], fold.task_noun
     said = pluralize(done, noun) if done == len(tasks) else f"{done:,} of {pluralize(len(tasks), noun)}"
-    left = [f"{counts[status]:,} {STATUSES[status]}" for status in _LEFT if counts[status]]
-    return ", ".join([f"{said} {how}", *left, *_count_failed_items(tasks)])
-
-
-def _count_failed_items(tasks: Iterable[Span]) -> Iterable[str]:
-    """How many of the items failed of tasks that run for each of a list."""
+    parts = [f"{said} {how}", *(f"{counts[status]:,} {STATUSES[status]}" for status in _LEFT if counts[status])]
     listed = [task for task in tasks if task.item_count is not None]
     if failed := sum(task.items_failed for task in listed):
-        yield f"{failed:,} of {pluralize(sum(task.item_count or 0 for task in listed), 'item')} failed"
+        parts.append(f"{failed:,} of {pluralize(sum(task.item_count or 0 for task in listed), 'item')} failed")
+    return ", ".join(parts)
 
 
 def _find_place(fold: TraceFold, tasks: Iterable[Span]) -> str:
@@ -151,11 +140,14 @@ def _describe_time(fold: TraceFold, tasks: list[Span], elapsed_ms: float) -> str
     if elapsed_ms <= 0 or all(task.reused for task in tasks):
         return ""
     facts = []
-    chain = list(_list_chain(fold))
+    startups = sorted((span for span in fold.spans.values() if is_startup(span)), key=lambda each: each.start_ms or 0.0)
+    chain = [(interval, _measure_startups(interval, startups)) for interval in fold.chain]
     startup_ms = sum(startup_ms for _, startup_ms in chain)
     if has_startup := startup_ms >= LEAST_SHARE * elapsed_ms:
-        facts.append(f"{format_duration(startup_ms)} {_name_startup(fold)}")
-    work_ms = sum(_read_own_ms(task) for task in tasks)
+        kinds = {_SERVER_STARTUP if " the MCP server " in each.name else _STARTUP for each in startups}
+        facts.append(f"{format_duration(startup_ms)} {kinds.pop() if len(kinds) == 1 else 'startups'}")
+    # Without what tasks waited for, where that is known.
+    work_ms = sum(task.duration_ms or 0.0 if task.worked_ms is None else task.worked_ms for task in tasks)
     if work_ms > SIDE_BY_SIDE * elapsed_ms:
         facts.append(f"{format_duration(work_ms)} of work, {work_ms / elapsed_ms:,.1f}x parallel")
     said = f" ({', '.join(facts)})" if facts else ""
@@ -170,11 +162,6 @@ def _describe_time(fold: TraceFold, tasks: list[Span], elapsed_ms: float) -> str
     return f"{said}; longest: {name}, {format_percent(share)} of the {whole}" if share >= LEAST_SHARE else said
 
 
-def _read_own_ms(task: Span) -> float:
-    """A task's own time: without what it waited for, where that is known."""
-    return task.duration_ms or 0.0 if task.worked_ms is None else task.worked_ms
-
-
 def _time_tasks(chain: Iterable[tuple[ActiveInterval, float]]) -> dict[str, float]:
     """How long the longest chain was in each task, or a review of a phase, in milliseconds, without startups."""
     times: defaultdict[str, float] = defaultdict(float)
@@ -182,23 +169,6 @@ def _time_tasks(chain: Iterable[tuple[ActiveInterval, float]]) -> dict[str, floa
         name = interval.span.name if interval.span.kind is SpanKind.TASK else f"the review of {interval.span.phase}"
         times[name] += (interval.end_ms or interval.start_ms) - interval.start_ms - startup_ms
     return times
-
-
-def _name_startup(fold: TraceFold) -> str:
-    """What a startup is called: that of a model, of a server of tools, or of both."""
-    kinds = {_SERVER_STARTUP if " the MCP server " in span.name else _STARTUP for span in _list_startups(fold)}
-    return kinds.pop() if len(kinds) == 1 else "startups" if kinds else _STARTUP
-
-
-def _list_startups(fold: TraceFold) -> list[Span]:
-    return sorted((span for span in fold.spans.values() if is_startup(span)), key=lambda each: each.start_ms or 0.0)
-
-
-def _list_chain(fold: TraceFold) -> Iterable[tuple[ActiveInterval, float]]:
-    """The longest chain; of each part, how long its task waited for a model to be made ready."""
-    startups = _list_startups(fold)
-    for interval in fold.chain:
-        yield interval, _measure_startups(interval, startups)
 
 
 def _measure_startups(interval: ActiveInterval, startups: Iterable[Span]) -> float:
@@ -216,27 +186,15 @@ def _measure_startups(interval: ActiveInterval, startups: Iterable[Span]) -> flo
 
 
 def _time_calls(fold: TraceFold) -> dict[str, float]:
-    """The same for the parts of the only task there is: its model calls, each tool, its reviews."""
+    """The same for the parts of the only task: model calls, tools and reviews; of a manager itself and its workers."""
     times: defaultdict[str, float] = defaultdict(float)
-    if (manager := find_manager(fold)) is not None and manager.handed_on:
-        return _time_workers(fold, manager, times)
-    for span in fold.spans.values():
-        if span.critical and span.nested_in is None:
-            if span.kind is SpanKind.LLM:
-                times["model calls"] += span.duration_ms or 0.0
-            elif span.kind is SpanKind.TOOL:
-                times[span.name] += span.duration_ms or 0.0
-            elif span.kind is SpanKind.REVIEW:
-                times["reviews"] += span.duration_ms or 0.0
-    return times
-
-
-def _time_workers(fold: TraceFold, manager: Span, times: defaultdict[str, float]) -> dict[str, float]:
-    """The same of a manager and its workers, each by name."""
-    for each in manager.handed_on:
-        if each.critical:
-            times[each.name] += each.duration_ms or 0.0
-    for span in fold.spans.values():
-        if span.kind is SpanKind.LLM and span.critical and span.task_id == manager.span_id:
+    manager = find_manager(fold)
+    handed_on = () if manager is None else manager.handed_on
+    for span in handed_on or fold.spans.values():
+        name = {SpanKind.LLM: "model calls", SpanKind.REVIEW: "reviews"}.get(span.kind, span.name)
+        if span.critical and (handed_on or (span.kind in _TIMED and span.nested_in is None)):
+            times[name] += span.duration_ms or 0.0
+    for span in fold.spans.values() if handed_on else ():
+        if span.kind is SpanKind.LLM and span.critical and manager is not None and span.task_id == manager.span_id:
             times["the manager"] += span.duration_ms or 0.0
     return times

@@ -46,11 +46,11 @@ def add_rows_and_details(saved: dict[str, Any], fold: TraceFold, spans: Sequence
     saved.update(
         count=0, columns=[], details={}, texts=[], rows_total=len(spans), rows_left_out=len(spans), details_left_out=0
     )
-    all_kinds = _count_kinds(spans)
+    all_kinds = Counter(span.kind for span in spans)
     saved["kept"] = {kind.value: [number, number] for kind, number in all_kinds.items()}
     room = max_bytes - measure_bytes(saved) - 100  # the counts grow, and the id of the feed is added
     kept, columns, size = _fit_rows(rank_spans(spans), min(len(spans), MOST_ROWS), int(room * ROW_SHARE))
-    kinds = _count_kinds(kept)
+    kinds = Counter(span.kind for span in kept)
     saved["kept"] = {kind.value: [kinds[kind], number] for kind, number in all_kinds.items()}
     saved.update(count=len(kept), columns=columns, rows_left_out=len(spans) - len(kept))
     wanted = [span for span in kept if has_details(fold, span)]
@@ -203,18 +203,14 @@ def _take_turns(spans: Sequence[Span]) -> Iterator[Span]:
     """The longest, one from anywhere, the next longest, one from elsewhere, and so on."""
     longest = sorted(spans, key=lambda span: -(span.duration_ms or 0.0))
     taken: set[int] = set()
-    for span, place in zip(longest, _spread(len(spans)), strict=True):
+    # The places so that any first part of them is spread over all: 0, a half, a quarter, ...
+    bits = max(len(spans) - 1, 0).bit_length()
+    turned = (int(format(number, f"0{bits}b")[::-1], 2) if bits else 0 for number in range(2**bits))
+    for span, place in zip(longest, (number for number in turned if number < len(spans)), strict=True):
         for each in (span, spans[place]):
             if each.position not in taken:
                 taken.add(each.position)
                 yield each
-
-
-def _spread(length: int) -> Iterator[int]:
-    """The numbers below `length`, so that any first part of them is spread over all: 0, a half, a quarter, ..."""
-    bits = max(length - 1, 0).bit_length()
-    turned = (int(format(number, f"0{bits}b")[::-1], 2) if bits else 0 for number in range(2**bits))
-    return (number for number in turned if number < length)
 
 
 def _fit_rows(ranked: Iterator[Span], most: int, room: int) -> tuple[Sequence[Span], list[dict[str, Any]], int]:
@@ -226,7 +222,8 @@ def _fit_rows(ranked: Iterator[Span], most: int, room: int) -> tuple[Sequence[Sp
         found.extend(islice(ranked, max(0, number - len(found))))
         kept = found[:number]
         ordered = sorted(kept, key=lambda span: span.position)
-        columns = to_texts(pack_rows(ordered, _find_parents(ordered)))
+        kept_ids = {span.span_id for span in kept}
+        columns = to_texts(pack_rows(ordered, [_find_parent(span, kept_ids) for span in ordered]))
         size = measure_bytes(columns)
         if size <= room:
             best = (kept, columns, size)
@@ -241,20 +238,11 @@ def _fit_rows(ranked: Iterator[Span], most: int, room: int) -> tuple[Sequence[Sp
     return best
 
 
-def _find_parents(spans: Sequence[Span]) -> list[str | None]:
-    """For each of the spans the next one around it that is among them, or the run."""
-    kept = {span.span_id for span in spans}
-    return [_find_parent(span, kept) for span in spans]
-
-
 def _find_parent(span: Span, kept: set[str]) -> str | None:
+    """The next span around one that is kept, or the run."""
     if span.parent_id in kept:
         return span.parent_id
     around = span.parent
     while around is not None and around.span_id not in kept and around.parent is not None:
         around = around.parent
     return span.parent_id if around is None else around.span_id
-
-
-def _count_kinds(spans: Iterable[Span]) -> Counter[SpanKind]:
-    return Counter(span.kind for span in spans)

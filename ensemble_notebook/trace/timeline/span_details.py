@@ -38,15 +38,21 @@ def to_details(
     if span is None:
         return _make_message(span_id, error={"type": "LookupError", "message": "This run has no such span."})
     texts = _Texts(longest_text)
+    error: dict[str, str] | None = None
+    if span.error_type is not None:
+        told = [span.error_message or "", "" if span.origin is None else f"at {span.origin}"]
+        error = {"type": span.error_type, "message": "\n".join(filter(None, told))}
+    if handovers is None and span.kind is SpanKind.TASK:
+        handovers = index_handovers(fold)
     is_streaming = span.output is None and span_id in fold.streams
     return _make_message(
         span_id,
         messages=_to_conversation(_select_messages(fold, span), texts),
         input=texts.begin("input", _read_input(fold, span)),
         output=(texts.end if is_streaming else texts.begin)("output", _read_output(fold, span)),
-        error=_describe_error(span),
+        error=error,
         lengths=texts.lengths,
-        handovers=_list_handovers(fold, span, handovers),
+        handovers=() if handovers is None or span.kind is not SpanKind.TASK else handovers.get(span_id, ()),
     )
 
 
@@ -74,17 +80,11 @@ class _Texts:
 
     def begin(self, field: str, text: str | None) -> str | None:
         """The beginning of a text."""
-        return text if text is None else self.begin_of(field, text)
-
-    def begin_of(self, field: str, text: str) -> str:
-        """The beginning of a text that is there."""
-        return text[: self._measure(field, text)]
+        return text and text[: self._measure(field, text)]
 
     def end(self, field: str, text: str | None) -> str | None:
         """The end of a text."""
-        if text is None:
-            return None
-        return text[-self._measure(field, text) :]
+        return text and text[-self._measure(field, text) :]
 
     def _measure(self, field: str, text: str) -> int:
         """How much of it there is room for."""
@@ -137,19 +137,6 @@ def index_handovers(fold: TraceFold) -> Handovers:
     return found
 
 
-def _list_handovers(fold: TraceFold, span: Span, handovers: Handovers | None) -> Sequence[dict[str, Any]]:
-    if span.kind is not SpanKind.TASK:
-        return ()
-    return (index_handovers(fold) if handovers is None else handovers).get(span.span_id, ())
-
-
-def _describe_error(span: Span) -> dict[str, str] | None:
-    if span.error_type is None:
-        return None
-    told = [span.error_message or "", "" if span.origin is None else f"at {span.origin}"]
-    return {"type": span.error_type, "message": "\n".join(filter(None, told))}
-
-
 def has_details(fold: TraceFold, span: Span) -> bool:
     """Whether there is anything that details would show."""
     return bool(span.error_type or _select_messages(fold, span) or _read_input(fold, span) or _read_output(fold, span))
@@ -179,28 +166,25 @@ def _select_messages(fold: TraceFold, span: Span) -> Sequence[Message]:
 
 
 def _to_conversation(messages: Sequence[Message], texts: _Texts) -> list[dict[str, Any]]:
-    left_out = len(messages) - FIRST_MESSAGES - LAST_MESSAGES
-    if left_out <= 0:
-        return [_to_chat_message(each, texts) for each in messages]
-    note = {"role": "system", "name": "left_out", "text": f"[{left_out} messages left out]"}
-    first, last = messages[:FIRST_MESSAGES], messages[-LAST_MESSAGES:]
-    return [
-        *(_to_chat_message(each, texts) for each in first),
-        note,
-        *(_to_chat_message(each, texts) for each in last),
+    chat = [
+        _to_chat_message(each, texts)
+        for each in (*messages[:FIRST_MESSAGES], *messages[FIRST_MESSAGES:][-LAST_MESSAGES:])
     ]
+    if left_out := len(messages) - len(chat):
+        chat.insert(FIRST_MESSAGES, {"role": "system", "name": "left_out", "text": f"[{left_out} messages left out]"})
+    return chat
 
 
 def _to_chat_message(message: Message, texts: _Texts) -> dict[str, Any]:
     field = _name_message(message)
-    chat_message: dict[str, Any] = {"field": field, "role": message.role, "text": texts.begin_of(field, message.text)}
+    chat_message: dict[str, Any] = {"field": field, "role": message.role, "text": texts.begin(field, message.text)}
     if name := ", ".join(filter(None, [message.name, "not sent" if message.is_left_out else None])):
         chat_message["name"] = name
     if message.reasoning:
-        chat_message["reasoning"] = texts.begin_of(f"{field}.reasoning", message.reasoning)
+        chat_message["reasoning"] = texts.begin(f"{field}.reasoning", message.reasoning)
     if message.tool_calls:
         chat_message["tool_calls"] = [
-            {"id": call.id, "name": call.name, "arguments": texts.begin_of(f"{field}.{place}", call.arguments)}
+            {"id": call.id, "name": call.name, "arguments": texts.begin(f"{field}.{place}", call.arguments)}
             for place, call in enumerate(message.tool_calls)
         ]
     return chat_message

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -55,12 +56,10 @@ _OUTLINE: Final = [
     )
 ]
 
+_utc_now: Final = partial(datetime.now, UTC)
+
 Packed = tuple[dict[str, Any], list[bytes]]
 """A message and its buffers."""
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class TimelineMessages:
@@ -111,11 +110,10 @@ class TimelineMessages:
 
     def with_warnings(self, warnings: Sequence[str]) -> TimelineMessages:
         """The same with more warnings: of what came after the last event."""
-        fold = copy(self._fold)
-        fold.warnings = [*fold.warnings, *warnings]
-        return TimelineMessages(
-            fold, self._now, variable=self._variable, cell=self._cell, is_resumable=self._is_resumable
-        )
+        made = copy(self)
+        made._fold = copy(self._fold)
+        made._fold.warnings = [*self._fold.warnings, *warnings]
+        return made
 
     def add_scores(self, scores: Iterable[ScoreRecord]) -> bool:
         """Tell of these scores, too; says whether any of them is new."""
@@ -175,7 +173,13 @@ class TimelineMessages:
         with self._fold.lock:
             shown = self._list_shown()
             columns, buffer = to_buffer(pack_rows(shown))
-            head = {**self._make_head("snapshot"), "count": len(shown), "columns": columns, "text": self._read_tails()}
+            tails = []
+            for span_id in self._fold.tree.open:
+                if (stream := self._fold.streams.get(span_id)) is not None:
+                    text = stream.read()
+                    start = max(0, len(text) - TAIL)
+                    tails.append([span_id, text[start:], start])
+            head = {**self._make_head("snapshot"), "count": len(shown), "columns": columns, "text": tails}
             return head, [buffer]
 
     def make_delta(self, since: int) -> dict[str, Any]:
@@ -251,26 +255,25 @@ class TimelineMessages:
             return make_series(self._fold)
 
     def _to_run(self) -> dict[str, Any]:
-        return to_run(self._fold, self._now(), self._variable, self._cell, is_resumable=self._is_resumable)
+        return RunState(self._fold, self._now(), self._variable, self._cell, self._is_resumable).to_record()
 
     def _make_head(self, kind: str) -> dict[str, Any]:
-        return {
-            "kind": kind,
-            "version": VERSION,
-            "n": self._fold.count,
-            "run": self._to_run(),
-            "phases": to_phases(self._fold),
-        }
+        # The kind first: a run may have very many other spans.
+        phases = [each for each in self._fold.spans.values() if each.kind is SpanKind.PHASE and _is_phase(each)]
+        head = {"kind": kind, "version": VERSION, "n": self._fold.count, "run": self._to_run()}
+        return {**head, "phases": [PHASE.to_full_record(each) for each in phases]}
 
     def _make_delta_head(self, since: int) -> dict[str, Any]:
-        return {
-            "kind": "delta",
-            "version": VERSION,
-            "from": since,
-            "n": self._fold.count,
-            "run": self._to_run(),
-            "text": self._collect_streamed(since),
-        }
+        """What came after message `since`, without rows: the run, and text by call with where in it that begins."""
+        pieces = []
+        for span_id, stream in reversed(self._fold.streams.items()):
+            if stream.version <= since:  # what changed last is at the end of `streams`
+                break
+            start, piece = stream.read_since(since)
+            if piece:
+                pieces.append([span_id, piece, start])
+        head = {"kind": "delta", "version": VERSION, "from": since, "n": self._fold.count}
+        return {**head, "run": self._to_run(), "text": pieces}
 
     def _list_changed(self, since: int) -> list[Span]:
         changed = sorted(self._fold.tree.list_changed_since(since), key=lambda span: span.position)
@@ -278,30 +281,6 @@ class TimelineMessages:
 
     def _list_shown(self) -> list[Span]:
         return [span for span in self._fold.spans.values() if span.kind.traits.is_shown]
-
-    def _collect_streamed(self, since: int) -> list[list[Any]]:
-        """The text that was streamed after message `since`, by call, and where in the call's text it begins.
-
-        What changed last is at the end of `streams`.
-        """
-        pieces = []
-        for span_id, stream in reversed(self._fold.streams.items()):
-            if stream.version <= since:
-                break
-            start, piece = stream.read_since(since)
-            if piece:
-                pieces.append([span_id, piece, start])
-        return pieces
-
-    def _read_tails(self) -> list[list[Any]]:
-        """The end of each text that is being streamed, and where in the call's text it begins."""
-        tails = []
-        for span_id in self._fold.tree.open:
-            if (stream := self._fold.streams.get(span_id)) is not None:
-                text = stream.read()
-                start = max(0, len(text) - TAIL)
-                tails.append([span_id, text[start:], start])
-        return tails
 
 
 def to_row(span: Span) -> dict[str, Any]:
@@ -314,55 +293,39 @@ def to_outline(span: Span) -> dict[str, Any]:
     return {name: read(span) for name, read in _OUTLINE}
 
 
-def to_run(
-    fold: TraceFold,
-    now: datetime,
-    variable: str | None = None,
-    cell: str | None = None,
-    *,
-    is_resumable: bool = False,
-) -> dict[str, Any]:
-    """The state of the run as a whole: the columns of `RUN`, `now` being the time of asking."""
-    record = RUN.to_full_record(RunState(fold, now, variable, cell, is_resumable=is_resumable))
-    if (manager := find_manager(fold)) is not None:  # its tasks are those that were written, and are done with it
-        is_done = manager.status is SpanStatus.OK
-        record |= {"tasks_total": len(manager.managed), "tasks_done": len(manager.managed) if is_done else 0}
-    return record
-
-
-def to_phases(fold: TraceFold) -> list[dict[str, Any]]:
-    """The phases with their predecessors, in order of declaration."""
-    # The kind first: a run may have very many other spans.
-    return [
-        PHASE.to_full_record(span) for span in fold.spans.values() if span.kind is SpanKind.PHASE and _is_phase(span)
-    ]
-
-
+@dataclass(frozen=True)
 class RunState:
-    """How a run stands; the attributes are columns of `RUN`."""
+    """How a run stands at the time of asking; the attributes are columns of `RUN`."""
 
-    def __init__(
-        self,
-        fold: TraceFold,
-        now: datetime,
-        variable: str | None = None,
-        cell: str | None = None,
-        *,
-        is_resumable: bool = False,
-    ) -> None:
-        self.fold = fold
-        self.is_resumable = is_resumable
-        self.variable = variable
-        self._cell = cell
-        self.totals = UsageTotals() if fold.run is None or fold.run.totals is None else fold.run.totals
-        self.currency = fold.currency
-        self._now = now
+    fold: TraceFold
+    now: datetime
+    variable: str | None = None
+    cell: str | None = None
+    is_resumable: bool = False
+
+    def to_record(self) -> dict[str, Any]:
+        """The columns of `RUN`."""
+        record = RUN.to_full_record(self)
+        if (manager := find_manager(self.fold)) is not None:  # its tasks are those as written, and are done with it
+            total = len(manager.managed)
+            record |= {"tasks_total": total, "tasks_done": total if manager.status is SpanStatus.OK else 0}
+        return record
+
+    @property
+    def totals(self) -> UsageTotals:
+        """Its sums."""
+        return (self.fold.run and self.fold.run.totals) or UsageTotals()
+
+    @property
+    def currency(self) -> str:
+        """Of its cost."""
+        return self.fold.currency
 
     @property
     def name(self) -> str | None:
         """What views call the run. A variable that nobody chose, such as ``_ensemble``, is no name."""
         variable = self.variable or ""
-        return self.fold.name or (variable if not variable.startswith("_") else "") or self._cell
+        return self.fold.name or (variable if not variable.startswith("_") else "") or self.cell
 
     @property
     def sentence(self) -> str | None:
@@ -377,7 +340,7 @@ class RunState:
             return 0.0
         if run.end_ms is not None:
             return run.end_ms
-        return max(0.0, (self._now - run.start_time).total_seconds() * 1000)
+        return max(0.0, (self.now - run.start_time).total_seconds() * 1000)
 
     @property
     def ended_at(self) -> str | None:
@@ -397,11 +360,8 @@ class RunState:
         """What is at work: calls, and tasks that are in no call; the longest running first."""
         running = list(self.fold.tree.open.values())
         calling = {span.task_id for span in running if span.kind.traits.is_activity}
-        active = [
-            span
-            for span in running
-            if span.kind.traits.is_activity or (span.kind is SpanKind.TASK and span.span_id not in calling)
-        ]
+        tasks = {span.span_id for span in running if span.kind is SpanKind.TASK} - calling
+        active = [span for span in running if span.kind.traits.is_activity or span.span_id in tasks]
         return [ACTIVE.to_full_record(span) for span in active[:MOST_ACTIVE]]
 
     @property
@@ -424,30 +384,21 @@ class RunState:
     @property
     def waiting(self) -> list[str]:
         """The ids of the reviews that a person has not answered yet."""
-        return [span.span_id for span in self.fold.tree.open.values() if _is_question_to_person(span)]
+        reviews = (each for each in self.fold.tree.open.values() if each.kind is SpanKind.REVIEW)
+        # Phases are looked at by tasks and functions.
+        return [each.span_id for each in reviews if each.status is SpanStatus.WAITING and each.name != "phase"]
 
     @property
     def budget(self) -> dict[str, Any] | None:
         """The limits, what this run has spent of them, and the largest share; None without a budget."""
         if self.fold.budget is None:
             return None
-        spent = {
-            "max_cost": self.totals.cost or 0,
-            "max_tokens": self.totals.total_tokens or 0,
-            "max_llm_calls": self.totals.llm_attempt_count,
-        }
-        limits = self.fold.budget.limits
-        return BUDGET.to_full_record(
-            SimpleNamespace(
-                **{name: limits.get(name) for name in spent},
-                cost=self.totals.cost,
-                tokens=self.totals.total_tokens,
-                llm_calls=self.totals.llm_attempt_count,
-                share=max(float(spent[name]) / float(limit) for name, limit in limits.items()),
-                warn_at=self.fold.budget.warn_at,
-                currency=self.currency,
-            )
-        )
+        totals, limits = self.totals, self.fold.budget.limits
+        spent = {"cost": totals.cost, "tokens": totals.total_tokens, "llm_calls": totals.llm_attempt_count}
+        share = max(float(spent[name.removeprefix("max_")] or 0) / float(limit) for name, limit in limits.items())
+        facts = {f"max_{name}": limits.get(f"max_{name}") for name in spent}
+        state = {**facts, **spent, "share": share, "warn_at": self.fold.budget.warn_at, "currency": self.currency}
+        return BUDGET.to_full_record(SimpleNamespace(**state))
 
     @property
     def warnings(self) -> list[str]:
@@ -457,16 +408,8 @@ class RunState:
     @property
     def error(self) -> dict[str, Any] | None:
         """What ended the run."""
-        if self.fold.error is None:
-            return None
         error = self.fold.error
-        return FAILURE.to_full_record(SimpleNamespace(type=error.type, message=error.message or ""))
-
-
-def _is_question_to_person(span: Span) -> bool:
-    """An open question; phases are looked at by tasks and functions."""
-    is_open = span.kind is SpanKind.REVIEW and span.status is SpanStatus.WAITING
-    return is_open and (span.attributes or {}).get("subject") != "phase"
+        return error and FAILURE.to_full_record(SimpleNamespace(type=error.type, message=error.message or ""))
 
 
 def _is_phase(span: Span) -> bool:
