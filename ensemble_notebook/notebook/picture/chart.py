@@ -122,7 +122,8 @@ def make_chart(
     is_folded = noun != _TASK and run["tasks_total"] > MOST_ITEMS and not has_all_rows
     shown, left_out = _choose(fold_rows(places) if is_folded else places, most_lines)
     if read_rows is not None:
-        shown = _complete(shown, read_rows)
+        whole = read_rows([row["span_id"] for place in shown for row in place.all_rows])
+        shown = [place.complete(whole) for place in shown]
     told_below = find_told_below(shown)
     lines = [make_chart_line(place, end, run["currency"], told_below, is_map=noun != _TASK) for place in shown]
     if is_folded:
@@ -130,7 +131,7 @@ def make_chart(
     return _fit_chart(
         status=run["status"],
         title=AS_IT_WAS if length_ms is not None else _describe_state(run, snapshot.get("saved_at")),
-        facts=(*_list_facts(run, is_broken_off, length_ms), *_describe_script(run, rows), *_describe_replay(run)),
+        facts=(*_list_facts(run, is_broken_off, length_ms), *_describe_substitute(run, rows)),
         sentence=run.get("sentence") or "",
         names=("task", "agent") if noun == _TASK else (noun, "about"),
         axis=("0 s", format_duration(end)),
@@ -147,12 +148,6 @@ def _tell_skips_once(lines: Iterable[ChartLine]) -> Iterator[ChartLine]:
         is_again = line.status == "skipped" and line.notes == reason
         reason = line.notes if line.status == "skipped" else ()
         yield replace(line, notes=()) if is_again else line
-
-
-def _complete(places: Sequence[Place], read_rows: ReadRows) -> list[Place]:
-    """The same with whole rows."""
-    whole = read_rows([row["span_id"] for place in places for row in place.all_rows])
-    return [place.complete(whole) for place in places]
 
 
 def make_plan_chart(plan: ExecutionPlan, title: str = "plan") -> Chart:
@@ -209,7 +204,7 @@ def _fit_chart(
     words = LEGEND if rest["names"][0] == _TASK else {**LEGEND, "handler": f"{rest['names'][0]} or handler"}
     return Chart(
         heads=tuple(heads[index] for index in used),
-        lines=tuple(_keep_cells(line, used) for line in lines),
+        lines=tuple(replace(line, cells=tuple(line.cells[index] for index in used)) for line in lines),
         facts=tuple(facts),
         notes=tuple(notes),
         legend=tuple((BarPiece(GLYPHS[kind], kind), word) for kind, word in words.items() if kind in kinds),
@@ -227,10 +222,6 @@ def _choose(lines: Sequence[L], most: int = MOST_LINES) -> tuple[Sequence[L], Se
     ranked = sorted(range(len(lines)), key=lambda index: lines[index].status in ("ok", "pending"))
     shown = [lines[index] for index in sorted(ranked[:most])]
     return shown, [f"{len(lines) - most:,} more lines are not shown here"]
-
-
-def _keep_cells(line: ChartLine, used: Sequence[int]) -> ChartLine:
-    return replace(line, cells=tuple(line.cells[index] for index in used))
 
 
 def _get_noun(run: Mapping[str, Any]) -> str:
@@ -258,40 +249,27 @@ def _list_facts(run: Mapping[str, Any], is_broken_off: bool, length_ms: float | 
         yield " of ".join(map(format_duration, times))
         many, done = run.get("many"), f"{run['tasks_done']:,}/{pluralize(run['tasks_total'], _get_noun(run))}"
         yield done if many is None else describe_progress(many, float(run.get("elapsed_ms") or 0))
-    yield from _describe_tokens(run)
-    if run["llm_call_count"] and run.get("cost") is None:
+    if calls := run["llm_call_count"]:
+        used = (run.get("input_tokens") or 0) + (run.get("output_tokens") or 0)
+        tokens = f"{'' if run['tokens_complete'] else 'at least '}{format_count(used)}"
+        # Where nothing at all is known, "at least 0" would read like a count (E64).
+        yield f"{tokens if used or run['tokens_complete'] else 'unknown'} tokens in {pluralize(calls, 'model call')}"
+    if calls and run.get("cost") is None:
         yield "cost unknown"
     elif run.get("cost") and not is_broken_off:
         yield describe_cost(run)
     yield from _describe_budget(run)
-    for field, noun in (("tool_call_count", "tool call"), ("error_count", "error"), ("retry_count", "retry")):
-        if number := run.get(field):
-            yield pluralize(number, noun)
-    for field, word in (("tasks_cancelled", "cancelled"), ("tasks_skipped", "skipped")):
-        if number := run.get(field):
-            yield f"{number} {word}"
+    counts = {"tool_call_count": "tool call", "error_count": "error", "retry_count": "retry"}
+    yield from (pluralize(number, noun) for field, noun in counts.items() if (number := run.get(field)))
+    words = {"tasks_cancelled": "cancelled", "tasks_skipped": "skipped"}
+    yield from (f"{number} {word}" for field, word in words.items() if (number := run.get(field)))
 
 
-def _describe_tokens(run: Mapping[str, Any]) -> Iterable[str]:
-    """What models were sent and gave."""
-    if calls := run["llm_call_count"]:
-        used = (run.get("input_tokens") or 0) + (run.get("output_tokens") or 0)
-        if used or run["tokens_complete"]:
-            at_least = "" if run["tokens_complete"] else "at least "
-            yield f"{at_least}{format_count(used)} tokens in {pluralize(calls, 'model call')}"
-        else:  # nothing at all is known, and "at least 0" would read like a count (E64)
-            yield f"unknown tokens in {pluralize(calls, 'model call')}"
-
-
-def _describe_script(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """That a script answered for a model, for all or for some."""
+def _describe_substitute(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """That a script or a recording answered for a model, for all or for some. Runs that 0.1.0 saved don't say."""
     if run.get("is_scripted"):
         is_mixed = any(row["kind"] == "llm" and not row.get("is_scripted") for row in rows)
         yield "scripted and real models" if is_mixed else "scripted replies, no model"
-
-
-def _describe_replay(run: Mapping[str, Any]) -> Iterable[str]:
-    """That a recording answered for the models. Runs that 0.1.0 saved don't say."""
     if name := run.get("replayed_from"):
         yield f"replayed from {name}, no model asked"
 

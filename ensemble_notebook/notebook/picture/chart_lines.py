@@ -133,14 +133,12 @@ def draw_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[BarPiece, ...]
     for start, stop, kind, _ in list_stretches(row, parts, end, _ORDER):
         left, right = _to_columns(start, stop, end)
         cells[left:right] = [kind] * (min(right, len(cells)) - left)
-    return tuple(_join_columns([*cells, *_mark_end(row)]))
-
-
-def _mark_end(row: Row) -> list[str]:
-    """The mark behind a bar that did not end well or is going on, which a span that waits is, too."""
-    if row["status"] in ("running", "waiting"):
-        return ["running"]
-    return [row["status"]] if row["status"] in ("error", "cancelled", "interrupted") else []
+    status = row["status"]
+    if status in ("running", "waiting"):  # a span that waits is going on, too
+        cells.append("running")
+    elif status in ("error", "cancelled", "interrupted"):
+        cells.append(status)
+    return tuple(_join_columns(cells))
 
 
 def _find_task_kind(row: Row, parts: Sequence[Row]) -> str:
@@ -406,19 +404,57 @@ def make_chart_line(
         told_below: see `find_told_below`.
         is_map: whether the tasks of the plan are the rows of a map, which nobody does: each says what it is about.
     """
+    row = place.row
     if place.is_phase:
-        return replace(_make_phase_line(place.row, end), depth=place.depth)
-    if "note" in place.row:
-        return _make_note_line(place)
-    if place.row["kind"] not in _LINES:
-        return _make_startup_line(place.row, end)
-    row = {**place.row, "error_type": None} if place.row["span_id"] in told_below else join_rows(place)
-    line = _make_task_line(row, place.parts, end, currency)
-    if is_map and not place.is_worker:
-        about = row.get("description") or ""
-        line = replace(line, agent="" if about == row["name"] else about, is_row=True)
-    is_reviewer = bool(row.get("review_id"))
-    return replace(line, depth=place.depth, is_worker=place.is_worker, is_reviewer=is_reviewer)
+        skip = [describe_skip(row.get("reason"), name_state(row))] if row["status"] == "skipped" else []
+        notes = [*skip, *describe_rounds(row)]
+        return _make_plain_line(place, draw_rounds(row, end), _describe_time(row, end), notes, is_phase=True)
+    if "note" in row:  # a written task of which nobody knows who did it, or work that was not handed on
+        return _make_plain_line(place, (), "", [row["note"]] if row["note"] else [], is_worker=True)
+    if row["kind"] not in _LINES:  # what the run waited for before a model could be asked
+        notes = [f"{row['error_type']}: {row.get('error_message') or 'no message'}"] if row.get("error_type") else []
+        return _make_plain_line(place, draw_bar(row, (), end), _describe_time(row, end), notes)
+    row = {**row, "error_type": None} if row["span_id"] in told_below else join_rows(place)
+    is_row = is_map and not place.is_worker
+    about = row.get("description" if is_row else "agent") or ""
+    used = (row.get("input_tokens"), row.get("output_tokens"))
+    has_tokens = any(part["kind"] == "llm" for part in place.parts) and (row["status"] != "running" or None not in used)
+    tokens = " → ".join("?" if number is None else format_count(number) for number in used) if has_tokens else ""
+    # Rows that 0.1.0 saved don't say their currency, which is that of the run.
+    cost = format_money(row["cost"], row.get("currency") or currency) if row.get("cost") else ""
+    # Why it was reused and what that saved, or why it ran; nothing where nobody asked.
+    reuse = "; ".join(filter(None, [describe_reuse(row), describe_row_saving(row, currency)]))
+    return ChartLine(
+        span_id=row["span_id"],
+        depth=place.depth,
+        is_worker=place.is_worker,
+        is_reviewer=bool(row.get("review_id")),
+        is_row=is_row,
+        name=f"{row.get('title') or row['name']}{describe_times(row)}",
+        code_name=row["name"],
+        agent="" if is_row and about == row["name"] else about,
+        status=row["status"],
+        bar=draw_bar(row, place.parts, end),
+        cells=(_describe_time(row, end), tokens, cost),
+        notes=(*([reuse] if reuse else []), *_list_notes(row, place.parts)),
+    )
+
+
+def _make_plain_line(
+    place: Place, bar: tuple[BarPiece, ...], time: str, notes: Iterable[str], **facts: Any
+) -> ChartLine:
+    """A line without an agent, tokens and cost."""
+    row = place.row
+    return ChartLine(
+        span_id=row["span_id"],
+        name=row["name"],
+        status=row["status"],
+        bar=bar,
+        cells=(time, "", ""),
+        notes=tuple(notes),
+        depth=place.depth,
+        **facts,
+    )
 
 
 def join_rows(place: Place) -> Row:
@@ -446,82 +482,11 @@ def _find_enclosing(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) ->
     return None if around is None else str(around["span_id"])
 
 
-def _make_phase_line(row: Row, end: float) -> ChartLine:
-    skip = (describe_skip(row.get("reason"), name_state(row)),) if row["status"] == "skipped" else ()
-    return ChartLine(
-        span_id=row["span_id"],
-        is_phase=True,
-        name=row["name"],
-        status=row["status"],
-        bar=draw_rounds(row, end),
-        cells=(_describe_time(row, end), "", ""),
-        notes=(*skip, *describe_rounds(row)),
-    )
-
-
-def _make_startup_line(row: Row, end: float) -> ChartLine:
-    """What the run waited for before a model could be asked."""
-    notes = [f"{row['error_type']}: {row.get('error_message') or 'no message'}"] if row.get("error_type") else []
-    cells = (_describe_time(row, end), "", "")
-    return ChartLine(
-        span_id=row["span_id"],
-        name=row["name"],
-        status=row["status"],
-        bar=draw_bar(row, (), end),
-        cells=cells,
-        notes=tuple(notes),
-    )
-
-
-def _make_note_line(place: Place) -> ChartLine:
-    """A written task of which nobody knows who did it, or work that was not handed on: words in place of a bar."""
-    return ChartLine(
-        span_id=place.row["span_id"],
-        name=place.row["name"],
-        status=place.row["status"],
-        cells=("", "", ""),
-        notes=tuple(filter(None, [place.row["note"]])),
-        depth=place.depth,
-        is_worker=True,
-    )
-
-
-def _make_task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> ChartLine:
-    return ChartLine(
-        span_id=row["span_id"],
-        name=f"{row.get('title') or row['name']}{describe_times(row)}",
-        code_name=row["name"],
-        agent=row.get("agent") or "",
-        status=row["status"],
-        bar=draw_bar(row, parts, end),
-        cells=(_describe_time(row, end), _describe_tokens(row, parts), _describe_cost(row, currency)),
-        notes=(*_describe_reuse(row, currency), *_list_notes(row, parts)),
-    )
-
-
-def _describe_reuse(row: Row, currency: str) -> Iterable[str]:
-    """Why a task was reused and what that saved, or why it ran; nothing where nobody asked."""
-    if said := "; ".join(filter(None, [describe_reuse(row), describe_row_saving(row, currency)])):
-        yield said
-
-
-def _describe_cost(row: Row, currency: str) -> str:
-    # Rows that 0.1.0 saved don't say their currency, which is that of the run.
-    return format_money(row["cost"], row.get("currency") or currency) if row.get("cost") else ""
-
-
 def _describe_time(row: Row, end: float) -> str:
     if row.get("start_ms") is None:
         return ""
     # Rows that 0.1.0 saved don't say how much of the time was the task's own.
     return describe_length({**row, "end_ms": find_stop(row, end)})
-
-
-def _describe_tokens(row: Row, parts: Sequence[Row]) -> str:
-    used = (row.get("input_tokens"), row.get("output_tokens"))
-    if not any(part["kind"] == "llm" for part in parts) or (row["status"] == "running" and None in used):
-        return ""
-    return " → ".join("?" if number is None else format_count(number) for number in used)
 
 
 def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
@@ -544,7 +509,12 @@ def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
     ]
     if broken:
         yield f"{pluralize(len(broken), 'tool error')}: {', '.join(dict.fromkeys(broken))}"
-    told = [said for said, each in zip(describe_rounds(row), row.get("rounds") or (), strict=True) if _says_why(each)]
+    told = [
+        said
+        for said, each in zip(describe_rounds(row), row.get("rounds") or (), strict=True)
+        # More is known of it than that its phase was sent back.
+        if each.get("verdict") not in (None, ANSWERS[Verdict.RETRY])
+    ]
     yield from told
     if not told and row.get("retry_reason") not in (None, "review"):  # what reviews did is told by themselves
         yield f"done {row.get('attempt')} times: {describe_redoing(row)}"
@@ -557,11 +527,6 @@ def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
     yield from filter(
         None, [_describe_review(part) for part in reviews if not (told and _is_told(part, row["rounds"]))]
     )
-
-
-def _says_why(go: Row) -> bool:
-    """Whether more is known of a go at a task than that its phase was sent back."""
-    return go.get("verdict") not in (None, ANSWERS[Verdict.RETRY])
 
 
 def _is_told(review: Row, goes: Sequence[Row]) -> bool:

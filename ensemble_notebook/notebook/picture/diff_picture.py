@@ -10,8 +10,7 @@ underlined by their elements alone. Nothing in it runs, and nothing is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import starmap
+from collections.abc import Iterator
 from typing import Final
 
 from ensemble_notebook.domain.wording import format_moment, format_zone, pluralize
@@ -80,20 +79,22 @@ def render_diff_html(diff: RunDiff) -> html.Html:
     """A comparison: both runs, the summary, a table of tasks, and what changed in texts, folded by sort."""
     sides = [html.tag("div", html.tag("strong", side), " ", html.faint(said)) for side, said in diff.sides]
     notes = [html.tag("div", f"! {note}") for note in diff.notes]
-    parts = starmap(_render_part, diff.list_parts())
-    table = [_render_table(diff.lines)] if diff.lines else []
-    return html.wrap(*sides, html.tag("div", diff.summary, style="margin:4px 0"), *notes, *table, *parts)
-
-
-def _render_table(lines: Iterable[DiffLine]) -> html.Html:
-    output, *pairs = filter(None, HEADS)
-    columns = [
-        html.Column("task", style=_NAME),
-        html.Column("", style=_NARROW),
-        html.Column(output, is_number=True, style=_NARROW),
-    ]
-    columns += [html.Column(head, is_number=True, style=_PAIR) for head in pairs]
-    return html.write_table(columns, map(_render_line, lines))
+    table, folds = [], []
+    if diff.lines:
+        output, *pairs = filter(None, HEADS)
+        columns = [
+            html.Column("task", style=_NAME),
+            html.Column("", style=_NARROW),
+            html.Column(output, is_number=True, style=_NARROW),
+            *(html.Column(head, is_number=True, style=_PAIR) for head in pairs),
+        ]
+        table = [html.write_table(columns, map(_render_line, diff.lines))]
+    for title, changes in diff.list_parts():
+        count = len(changes.changes)
+        inner = [_render_change(change, is_open=count <= MOST_OPEN) for change in changes.changes]
+        head = html.join(title, " ", html.faint(f"({pluralize(count, 'text')} changed)"))
+        folds.append(html.fold(head, *inner, is_open=True))
+    return html.wrap(*sides, html.tag("div", diff.summary, style="margin:4px 0"), *notes, *table, *folds)
 
 
 def _render_line(line: DiffLine) -> html.Line:
@@ -101,18 +102,11 @@ def _render_line(line: DiffLine) -> html.Line:
     said = f"{line.sign} {line.status}"
     status = html.color(said, _COLORS[line.status]) if line.status in _COLORS else html.faint(said)
     output, *amounts = line.cells
-    pairs = zip(amounts[::2], amounts[1::2], strict=True)
-    return html.Line(cells=[name, status, output, *starmap(_render_pair, pairs)], depth=line.depth)
-
-
-def _render_pair(amount: str, difference: str) -> html.Html:
-    return html.join(html.tag("span", amount, style=_AMOUNT), " ", html.tag("span", difference, style=_DIFFERENCE))
-
-
-def _render_part(title: str, changes: TextChanges) -> html.Html:
-    count = len(changes.changes)
-    inner = [_render_change(change, is_open=count <= MOST_OPEN) for change in changes.changes]
-    return html.fold(html.join(title, " ", html.faint(f"({pluralize(count, 'text')} changed)")), *inner, is_open=True)
+    pairs = [
+        html.join(html.tag("span", amount, style=_AMOUNT), " ", html.tag("span", difference, style=_DIFFERENCE))
+        for amount, difference in zip(amounts[::2], amounts[1::2], strict=True)
+    ]
+    return html.Line(cells=[name, status, output, *pairs], depth=line.depth)
 
 
 def _render_change(change: TextChange, *, is_open: bool) -> html.Html:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
+    from ensemble_notebook.domain.outputs.task_output import TaskOutput
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.trace.analysis.row_table import RowSpending
@@ -78,7 +78,9 @@ def make_items_bundle(output: EnsembleOutput, task: TaskOutput, expression: str)
 
     names = {each.name for each in task.item_outputs} | {each.name for each in task.item_failures}
     spending = sum_spending(output.trace.fold, names)
-    records = dict(sorted(_list_items(task, spending), key=lambda item: _find_number(item[0])))
+    records = dict(
+        sorted(_list_items(task, spending), key=lambda item: int(item[0][item[0].rindex("[") + 1 : -1]))
+    )  # summarise[12]
     frame = make_row_frame(list(records.values()), pd.Index(list(records))).drop(columns="run_id")
     failed = len(task.item_failures)
     counts = ", ".join(
@@ -97,16 +99,10 @@ def _list_items(task: TaskOutput, spending: Mapping[str, RowSpending]) -> Iterat
         yield each.name, RowRecord(status="completed", raw=mask(each.raw), spending=took, reused=each.reused)
     for failure in task.item_failures:
         took = spending.get(failure.name, NOTHING_SPENT)
-        yield failure.name, RowRecord(status="failed", error=_describe(failure), spending=took)
-
-
-def _describe(failure: Failure) -> str:
-    return add_origin(summarize_error(failure.error), failure.error)
-
-
-def _find_number(name: str) -> int:
-    """The number of an item by its name, ``summarise[12]``."""
-    return int(name[name.rindex("[") + 1 : -1])
+        yield (
+            failure.name,
+            RowRecord(status="failed", error=add_origin(summarize_error(failure.error), failure.error), spending=took),
+        )
 
 
 def _order_rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -162,12 +158,9 @@ def _write_html(frame: pd.DataFrame) -> Html:
 def _write_words(frame: pd.DataFrame, currency: str) -> pd.DataFrame:
     """The rows in words, without columns that say nothing."""
     frame = frame.drop(columns=[each for each in _LEFT_OUT if each in frame.columns])
-    if "score_cost" in frame.columns and frame["score_cost"].isna().all():
-        frame = frame.drop(columns="score_cost")
-    if "error" in frame.columns and frame["error"].isna().all():
-        frame = frame.drop(columns="error")
-    if "raw" in frame.columns and frame["raw"].isna().all():
-        frame = frame.drop(columns="raw")
+    for each in ("score_cost", "error", "raw"):
+        if each in frame.columns and frame[each].isna().all():
+            frame = frame.drop(columns=each)
     if not frame["input_tokens"].sum():  # handlers take none
         frame = frame.drop(columns=["input_tokens", "output_tokens", "cost"])
     if not frame["reused"].any():

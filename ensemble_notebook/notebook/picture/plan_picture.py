@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Final
 
-from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, TaskEstimate
+from ensemble_notebook.domain.outputs.cost_estimate import TaskEstimate
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.domain.planning.graph_layout import LABEL_GAP
 from ensemble_notebook.domain.planning.graph_ways import Place, to_path
@@ -48,13 +48,13 @@ def draw_plan(plan: ExecutionPlan) -> html.Html:
     layout = graph.lay_out()
     places = dict(zip(graph.nodes, layout.places, strict=True))
     tools = {} if plan.preview is None else plan.preview.tools
-    costs = {} if plan.preview is None else _describe_costs(plan.preview.estimate)
+    estimate = None if plan.preview is None else plan.preview.estimate
+    costs = {} if estimate is None else _describe_costs(estimate.tasks, estimate.currency)
     edges = [*zip(graph.edges.values(), layout.ways, strict=True)]
-    lines = [html.Html(_draw_line(edge, way)) for edge, way in edges]
     size = f"width:{layout.width + 2}px;height:{layout.height + _ROOM + 2}px"
     svg = html.tag(
         "svg",
-        *lines,
+        *(path for edge, way in edges for path in _draw_line(edge, way)),
         style=f"position:absolute;left:0;top:{_ROOM}px;overflow:visible",
         width=str(layout.width),
         height=str(layout.height),
@@ -65,33 +65,23 @@ def draw_plan(plan: ExecutionPlan) -> html.Html:
         drawn.append(_draw_node(graph.nodes[key], places[key], tools, costs))
         drawn += [_draw_words(edge, way, places[key]) for edge, way in edges if edge.words and edge.target == key]
     drawing = html.tag("div", svg, *drawn, style=f"position:relative;{size};font-size:12px;line-height:1.4")
-    said = [html.tag("div", html.faint(text)) for text in _list_facts(plan, graph)]
+    facts = []
+    if estimate is not None and estimate.cost is not None and estimate.llm_calls.high:
+        facts.append(f"likely cost: {estimate.describe_cost()}")
+    if estimate is not None and estimate.servers:
+        facts.append(f"asks {', '.join(estimate.servers)}")
+    if graph.note:
+        facts.append(f"{graph.note}: more than a picture holds")
+    said = [html.tag("div", html.faint(text)) for text in facts]
     return html.join(*said, html.tag("div", drawing, style="overflow-x:auto;margin:6px 0"))
 
 
-def _list_facts(plan: ExecutionPlan, graph: ShownGraph) -> Iterable[str]:
-    estimate = None if plan.preview is None else plan.preview.estimate
-    if estimate is not None and estimate.cost is not None and estimate.llm_calls.high:
-        yield f"likely cost: {estimate.describe_cost()}"
-    if estimate is not None and estimate.servers:
-        yield f"asks {', '.join(estimate.servers)}"
-    if graph.note:
-        yield f"{graph.note}: more than a picture holds"
-
-
-def _list_in_order(graph: ShownGraph) -> Iterable[str]:
-    """The keys of all nodes, each followed by what is in it."""
-    inside: dict[str | None, list[str]] = {}
+def _list_in_order(graph: ShownGraph, parent: str | None = None) -> Iterable[str]:
+    """The keys of the nodes in a box, or of all, each followed by what is in it."""
     for node in graph.nodes.values():
-        inside.setdefault(node.parent, []).append(node.key)
-
-    def walk(key: str) -> Iterable[str]:
-        yield key
-        for each in inside.get(key, ()):
-            yield from walk(each)
-
-    for key in inside.get(None, ()):
-        yield from walk(key)
+        if node.parent == parent:
+            yield node.key
+            yield from _list_in_order(graph, node.key)
 
 
 def _draw_node(
@@ -99,7 +89,8 @@ def _draw_node(
 ) -> html.Html:
     where = f"position:absolute;box-sizing:border-box;left:{place.x}px;top:{place.y + _ROOM}px;width:{place.width}px"
     style = f"{where};height:{place.height}px;padding:5px 9px"
-    title = f"{_cut(node.title)}{_count(node)}"
+    count = f" x {node.count:,}" if node.count is not None else " x ?" if node.is_many else ""
+    title = f"{_cut(node.title)}{count}"
     is_around = node.kind in HEADS or place.height != HEIGHT
     settings = [" ", html.faint(node.settings)] if is_around and node.settings else []
     whole = " ".join(filter(None, [title, node.settings if is_around else ""]))
@@ -117,10 +108,6 @@ def _draw_node(
     return html.tag("div", *lines, style=f"{style};{look}")
 
 
-def _count(node: ShownNode) -> str:
-    return f" x {node.count:,}" if node.count is not None else " x ?" if node.is_many else ""
-
-
 def _draw_words(edge: ShownEdge, way: tuple[int, ...], target: Place) -> html.Html:
     """The words of an edge: before its end, or of a loop above its box."""
     if edge.source == edge.target:
@@ -133,44 +120,33 @@ def _draw_words(edge: ShownEdge, way: tuple[int, ...], target: Place) -> html.Ht
     return html.tag("div", _cut(words), style=style, title=_cut(words))
 
 
-def _draw_line(edge: ShownEdge, way: tuple[int, ...]) -> str:
-    """A line as a path of SVG, with a head where it ends."""
+def _draw_line(edge: ShownEdge, way: tuple[int, ...]) -> Iterable[html.Html]:
+    """A line as a path of SVG, and a head where it ends."""
     x, y = way[-2:]
     is_loop = edge.kind == "loop"
+    dashed = ' stroke-dasharray="4 4"' if edge.kind in ("order", "condition") else ""
     head = f"M{x - 4} {y - 6}l4 6 4-6" if is_loop else f"M{x - 6} {y - 4}l6 4-6 4"
-    return _path(to_path(way, is_loop=is_loop), "4 4" if edge.kind in ("order", "condition") else "") + _path(head, "")
-
-
-def _path(way: str, dashes: str) -> str:
-    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    return f'<path d="{way}" fill="none" stroke="{_LINE}" stroke-width="1.5"{dashed}></path>'
+    for path, look in ((to_path(way, is_loop=is_loop), dashed), (head, "")):
+        yield html.Html(f'<path d="{path}" fill="none" stroke="{_LINE}" stroke-width="1.5"{look}></path>')
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-def _describe_costs(estimate: CostEstimate | None) -> dict[str, str]:
+def _describe_costs(tasks: Iterable[TaskEstimate], currency: str, scope: str = "") -> dict[str, str]:
     """What each task is likely to cost, by the key of its node; of those that ask a model, of variants each its own."""
     found: dict[str, str] = {}
-    for key, said in () if estimate is None else _list_costs(estimate.tasks, estimate.currency, ""):
-        found[key] = f"{found[key]} + {said}" if key in found else said
+    for task in tasks:
+        key = make_key("task", task.name, scope)
+        said = {key: _describe_cost(task, currency)} if task.llm_calls.likely else {}
+        for each, cost in (*said.items(), *_describe_costs(task.tasks, currency, key).items()):
+            found[each] = f"{found[each]} + {cost}" if each in found else cost
     return found
 
 
-def _list_costs(tasks: Iterable[TaskEstimate], currency: str, scope: str) -> Iterable[tuple[str, str]]:
-    for task in tasks:
-        key = make_key("task", task.name, scope)
-        if said := _describe_cost(task, currency):
-            yield key, said
-        yield from _list_costs(task.tasks, currency, key)
-
-
 def _describe_cost(task: TaskEstimate, currency: str) -> str:
-    calls = task.llm_calls.likely
-    if not calls:
-        return ""
     if task.cost is not None and task.cost.likely > Decimal(0):
         return f"≈ {format_money(task.cost.likely, currency)}"
     tokens = task.total_tokens.likely
-    return f"≈ {format_count(tokens)} tokens" if tokens else pluralize(calls, "call")
+    return f"≈ {format_count(tokens)} tokens" if tokens else pluralize(task.llm_calls.likely, "call")

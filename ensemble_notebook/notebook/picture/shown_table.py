@@ -111,8 +111,9 @@ class ShownTable(pd.DataFrame):
         while len(columns) > 1 and _measure(columns) > room and not self.shown[len(columns) - 1].is_whole:
             columns.pop()
         lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-        missing = [each.head for each in self.shown[len(columns) :]]
-        return "\n".join([*lines, *self._say_rest(), *_say_missing(missing, room)])
+        missing = ", ".join(each.head for each in self.shown[len(columns) :])
+        told = textwrap.wrap(f"and {missing}, which a wider terminal shows", room) if missing else []
+        return "\n".join([*lines, *self._say_rest(), *told])
 
     def _align_columns(self, longest: int) -> list[list[str]]:
         """The columns, their heads first, each with texts of one length."""
@@ -160,12 +161,6 @@ def _measure(columns: Sequence[Sequence[str]]) -> int:
     return sum(len(texts[0]) for texts in columns) + 2 * (len(columns) - 1)
 
 
-def _say_missing(heads: Sequence[str], room: int) -> list[str]:
-    """What a narrow terminal has no room for, on lines that it has room for."""
-    said = f"and {', '.join(heads)}, which a wider terminal shows"
-    return textwrap.wrap(said, room) if heads else []
-
-
 # --- The remembered runs as a person looks for one: which it was, how it ended, when, what it took, what it was given -
 
 
@@ -184,10 +179,6 @@ def _write_zone(row: Row) -> str:
     return "" if began is None else format_zone(pd.Timestamp(began).to_pydatetime())
 
 
-def _write_tasks(row: Row) -> str:
-    return UNKNOWN if row["tasks"] is None else f"{row['tasks_done']}/{row['tasks']}"
-
-
 def _write_tokens(row: Row) -> str:
     known = [row[name] for name in ("input_tokens", "output_tokens") if row[name] is not None]
     return format_count(sum(known) if known else None)
@@ -197,10 +188,6 @@ def _write_cost(row: Row) -> str:
     cost = format_money(row["cost"], row["currency"])
     total = None if row["resumed_from"] is None else row["total_cost"]
     return cost if total in (None, row["cost"]) else f"{cost} of {format_money(total, row['currency'])} in all"
-
-
-def _write_inputs(row: Row) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in (row["inputs"] or {}).items())
 
 
 def _write_place(row: Row) -> str:
@@ -220,11 +207,17 @@ class RunsTable(ShownTable):
         ShownColumn("name", lambda row: row["name"] or UNKNOWN),
         ShownColumn("status", lambda row: name_status(row["status"])),
         ShownColumn("began", _write_time, add_on_page=_write_zone),
-        ShownColumn("tasks", _write_tasks, is_number=True),
+        ShownColumn(
+            "tasks",
+            lambda row: UNKNOWN if row["tasks"] is None else f"{row['tasks_done']}/{row['tasks']}",
+            is_number=True,
+        ),
         ShownColumn("time", lambda row: format_duration(row["wall_ms"]), is_number=True),
         ShownColumn("tokens", _write_tokens, is_number=True),
         ShownColumn("cost", _write_cost, is_number=True),
-        ShownColumn("inputs", _write_inputs),
+        ShownColumn(
+            "inputs", lambda row: ", ".join(f"{name}: {value}" for name, value in (row["inputs"] or {}).items())
+        ),
         ShownColumn("from", _write_place, is_faint=True),
     )
 

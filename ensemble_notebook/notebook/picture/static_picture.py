@@ -206,7 +206,8 @@ def render_chart_text(chart: Chart) -> str:
         return f"{mark} {name:<{names}}  {agent:<{agents}}  {bar:<{WIDTH + 1}} {numbers}".rstrip()
 
     name, agent = chart.names
-    lines = [_join_headline(chart), row(" ", name, agent if agents else "", _render_axis(chart), chart.heads)]
+    headline = remove_control_characters(" · ".join([f"{MARKS[chart.status]} {chart.title}", *chart.facts]))
+    lines = [headline, row(" ", name, agent if agents else "", _render_axis(chart), chart.heads)]
     for line in chart.lines:
         bar = "".join(piece.text for piece in line.bar)
         lines.append(row(MARKS[line.status], _render_label(line), _shorten(line.agent), bar, line.cells))
@@ -249,15 +250,10 @@ def render_chart_html(
             if picture is None
             else [picture, html.fold(html.faint("as a table"), table, *_render_legend(chart))]
         ),
-        *_render_notes(chart),
+        *(html.tag("div", _color("!", "backoff"), f" {note}") for note in chart.notes),
         *(_render_legend(chart) if picture is None else ()),
         *_render_outputs(chart, outputs or {}, whole_text),
     )
-
-
-def _join_headline(chart: Chart) -> str:
-    """The status line as plain text."""
-    return remove_control_characters(" · ".join([f"{MARKS[chart.status]} {chart.title}", *chart.facts]))
 
 
 def _render_line(line: ChartLine, *, has_rows: bool) -> html.Line:
@@ -277,11 +273,6 @@ def _render_line(line: ChartLine, *, has_rows: bool) -> html.Line:
 def _render_piece(piece: BarPiece) -> str:
     text = piece.text.replace(" ", "\xa0")
     return text if piece.kind == GAP else _color(text, piece.kind)
-
-
-def _render_notes(chart: Chart) -> Iterable[html.Html]:
-    for note in chart.notes:
-        yield html.tag("div", _color("!", "backoff"), f" {note}")
 
 
 def _render_legend(chart: Chart) -> Iterable[html.Html]:
