@@ -6,7 +6,7 @@ Which spans are on the chain is computed in `folding.milestones`; here the time 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,8 +59,6 @@ CRITICAL_PATH: Final = Table(
     ),
 )
 
-_Part = tuple[Span, float, float]
-
 
 def list_segments(fold: TraceFold) -> list[Segment]:
     """The segments, in order of time; none before the run has ended."""
@@ -83,22 +81,13 @@ def list_segments(fold: TraceFold) -> list[Segment]:
 
 def _divide(
     span: Span, start_ms: float, end_ms: float, inside: dict[str | None, list[ActiveInterval]]
-) -> Iterator[_Part]:
+) -> Iterator[tuple[Span, float, float]]:
     """A time, told by the critical spans inside a span, and by the span itself where there are none."""
-    for child, child_start_ms, child_end_ms in _clip(inside.get(span.span_id, ()), start_ms, end_ms):
-        yield span, start_ms, child_start_ms
-        yield from _divide(child, child_start_ms, child_end_ms, inside)
-        start_ms = child_end_ms
+    for each in sorted(inside.get(span.span_id, ()), key=lambda interval: interval.seq):
+        child_start_ms = max(start_ms, each.start_ms)
+        child_end_ms = min(end_ms, end_ms if each.end_ms is None else each.end_ms)
+        if child_start_ms <= child_end_ms:
+            yield span, start_ms, child_start_ms
+            yield from _divide(each.span, child_start_ms, child_end_ms, inside)
+            start_ms = child_end_ms
     yield span, start_ms, end_ms
-
-
-def _clip(active_intervals: Iterable[ActiveInterval], start_ms: float, end_ms: float) -> Sequence[_Part]:
-    """The parts of the intervals inside a time, one after the other."""
-    parts = []
-    for each in sorted(active_intervals, key=lambda interval: interval.seq):
-        each_start_ms = max(start_ms, each.start_ms)
-        each_end_ms = min(end_ms, end_ms if each.end_ms is None else each.end_ms)
-        if each_start_ms <= each_end_ms:
-            parts.append((each.span, each_start_ms, each_end_ms))
-            start_ms = each_end_ms
-    return parts

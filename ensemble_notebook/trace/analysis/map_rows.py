@@ -29,9 +29,9 @@ from ensemble_notebook.trace.analysis.row_table import (
     sum_spending,
 )
 from ensemble_notebook.trace.codec.event_codec import to_plain
+from ensemble_notebook.trace.folding.event_handlers import EventFold, on
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.shared_columns import HTTP_STATUS, arrange
 from ensemble_notebook.trace.tables.table import Column, Table
@@ -126,11 +126,11 @@ def list_map_rows(fold: TraceFold, events: Iterable[ev.Event]) -> list[MapRow]:
             return []
         reader = _RowReader(fold, design)
         for event in events:
-            reader.add(event)
+            reader.take_in(event)
         return reader.finish()
 
 
-class _RowReader:
+class _RowReader(EventFold):
     """Reads what became of each row from the events of the map."""
 
     def __init__(self, fold: TraceFold, design: MapDesign) -> None:
@@ -142,31 +142,33 @@ class _RowReader:
         self._spans = {each.span_id: each.name for each in fold.spans.values() if each.is_own_task}
         self._items: dict[str, dict[str, TaskOutput]] = {}
 
-    def add(self, event: ev.Event) -> None:
-        if isinstance(event, ev.TaskCompleted):
-            self._add_output(event)
-        elif isinstance(event, ev.NestedRunStarted) and (row := self._find_row(event.parent_id)) is not None:
-            row.run_id, row.status = event.nested_run_id, RunStatus.RUNNING.value
-        elif isinstance(event, ev.NestedRunEnded) and (row := self._find_row(event.parent_id)) is not None:
-            row.status = (event.run_status or RunStatus.INTERRUPTED).value
-            row.error = event.error
-        elif isinstance(event, ev.TaskFailed) and (row := self._find_row(event.span_id)) is not None:
-            self._fail(row, event)
-        elif isinstance(event, ev.TaskSkipped) and (row := self._find_row(event.span_id)) is not None:
-            self._skip(row, event)
-
     def _find_row(self, span_id: str | None) -> MapRow | None:
         return self._rows.get(self._spans.get(span_id or "", ""))
 
-    def _fail(self, row: MapRow, event: ev.TaskFailed) -> None:
+    @on(ev.NestedRunStarted)
+    def _start(self, event: ev.NestedRunStarted) -> None:
+        if (row := self._find_row(event.parent_id)) is not None:
+            row.run_id, row.status = event.nested_run_id, RunStatus.RUNNING.value
+
+    @on(ev.NestedRunEnded)
+    def _end(self, event: ev.NestedRunEnded) -> None:
+        if (row := self._find_row(event.parent_id)) is not None:
+            row.status, row.error = (event.run_status or RunStatus.INTERRUPTED).value, event.error
+
+    @on(ev.TaskFailed)
+    def _fail(self, event: ev.TaskFailed) -> None:
         """The row has failed: its error says which task it was; that of its run, which came before, is the cause."""
-        if row.run_id is None:
+        row = self._find_row(event.span_id)
+        if row is not None and row.run_id is None:
             row.status = (RunStatus.FAILED if event.status is SpanStatus.ERROR else RunStatus.INTERRUPTED).value
-        if event.status is SpanStatus.ERROR:
+        if row is not None and event.status is SpanStatus.ERROR:
             row.error = _join_errors(event.error, row.error)
 
-    def _skip(self, row: MapRow, event: ev.TaskSkipped) -> None:
+    @on(ev.TaskSkipped)
+    def _skip(self, event: ev.TaskSkipped) -> None:
         """The row never ran, or did not end: the budget was used up, or nobody could be asked."""
+        if (row := self._find_row(event.span_id)) is None:
+            return
         if row.run_id is None:
             row.reason = event.reason
         elif row.status != RunStatus.BUDGET_EXCEEDED:
@@ -175,21 +177,18 @@ class _RowReader:
             limit = next((each for each in self._fold.budget.limits if each in event.reason), "")
             row.error = BudgetExceededError(event.reason, budget=self._fold.budget, limit=limit)
 
+    @on(ev.TaskCompleted, ev.TaskReused)
     def _add_output(self, event: ev.TaskCompleted) -> None:
-        span = self._fold.spans.get(event.span_id)
+        span, output = self._fold.spans.get(event.span_id), event.output
         if span is None or span.row is None or span.parent is None:
             return
         if span.item_of is not None:
-            self._items.setdefault(span.parent.span_id, {})[span.name] = event.output
+            self._items.setdefault(span.parent.span_id, {})[span.name] = output
         elif span.parent.kind in (SpanKind.NESTED, SpanKind.PHASE) and (row := self._rows.get(span.row)) is not None:
+            if (items := self._items.get(span.span_id)) is not None:
+                output = replace(output, item_outputs=tuple(items[name] for name in sorted(items, key=_get_place)))
             row.outputs.pop(span.name, None)  # one that was sent back is done again, and comes last
-            row.outputs[span.name] = self._add_items(event.output, span)
-
-    def _add_items(self, output: TaskOutput, span: Span) -> TaskOutput:
-        items = self._items.get(span.span_id)
-        if items is None:
-            return output
-        return replace(output, item_outputs=tuple(items[name] for name in sorted(items, key=_get_place)))
+            row.outputs[span.name] = output
 
     def finish(self) -> list[MapRow]:
         spent = sum_spending(self._fold, self._rows.keys())
@@ -200,10 +199,14 @@ class _RowReader:
                 row.status = RunStatus.INTERRUPTED.value
             if row.status == SpanStatus.SKIPPED and not row.reason:
                 row.reason = _NO_TURN
-            if row.is_done:
-                _put_last(row.outputs, finals.get(name))
-            if row.planned.earlier is not None:
-                _take_over(row)
+            if row.is_done:  # the text of the row is that of its final task, which is to be the last one
+                texts = ((each, clean_text(output.raw)) for each, output in reversed(row.outputs.items()))
+                final = next((each for each, text in texts if text == finals.get(name)), None)
+                row.outputs |= {} if final is None else {final: row.outputs.pop(final)}
+            if (earlier := row.planned.earlier) is not None:
+                row.status, row.run_id, row.reason = earlier.status, earlier.own_run_id, ""
+                row.outputs = {} if earlier.output is None else {earlier.output.name: earlier.output}
+                row.spending = RowSpending(**{each.name: getattr(earlier, each.name) for each in fields(RowSpending)})
         return [*self._rows.values()]
 
 
@@ -220,28 +223,10 @@ def _join_errors(error: BaseException, cause: BaseException | None) -> BaseExcep
 _TASK_ERRORS: Final = frozenset({"TaskExecutionError", "PhaseExecutionError", "ParallelExecutionError"})
 
 
-def _put_last(outputs: dict[str, TaskOutput], text: str | None) -> None:
-    """Put the output of the final task last: the text of the row is its text."""
-    final = next((name for name in reversed(outputs) if clean_text(outputs[name].raw) == text), None)
-    if final is not None:
-        outputs[final] = outputs.pop(final)
-
-
-def _take_over(row: MapRow) -> None:
-    earlier = row.planned.earlier
-    assert earlier is not None
-    row.status, row.run_id, row.reason = earlier.status, earlier.own_run_id, ""
-    row.outputs = {} if earlier.output is None else {earlier.output.name: earlier.output}
-    row.spending = RowSpending(**{each.name: getattr(earlier, each.name) for each in fields(RowSpending)})
-
-
 def _get_place(name: str) -> int:
     """The place of an item, from its name: ``find[3]``."""
     found = re.search(r"\[(\d+)\]$", name)
     return int(found[1]) if found else 0
-
-
-# --- Their table -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,11 +141,13 @@ def sum_spending(fold: TraceFold, tasks: Collection[str]) -> dict[str, RowSpendi
             for each in fold.spans.values()
             if each.kind is SpanKind.NESTED and each.parent_id in spans
         }
-        own_ms = {
-            run.span_id: ms
-            for row_id, run in runs.items()
-            if (ms := _find_own_ms(spans[row_id or ""], run)) is not None
-        }
+        own_ms: dict[str, float] = {}
+        for row_id, run in runs.items():
+            ms, row_ms = run.worked_ms, spans[row_id or ""].own_ms
+            if ms is None and run.duration_ms is not None:
+                # In older traces no event tells it. It is no longer than the task's own, which startups are no part of.
+                ms = run.duration_ms if row_ms is None else min(run.duration_ms, row_ms)
+            own_ms |= {} if ms is None else {run.span_id: ms}
         times = measure_inner_runs(fold, own_ms)
         design = None if fold.plan is None else fold.plan.design
         before = {} if design is None else {each.name: each.before for each in design.rows if each.before is not None}
@@ -160,16 +162,6 @@ def _add(now: RowSpending, before: SpentBefore) -> RowSpending:
         known = [amount for one in (now, before) if (amount := getattr(one, each.name)) is not None]
         sums[each.name] = sum(known[1:], known[0]) if known else None
     return RowSpending(**{**sums, "cost_complete": now.cost_complete and before.cost_complete})
-
-
-def _find_own_ms(span: Span, run: Span) -> float | None:
-    """The time that was its own of the run in a task; None while it goes on.
-
-    In older traces no event tells it. Then it is no longer than that of the task, which startups are not a part of.
-    """
-    if run.duration_ms is None or run.worked_ms is not None:
-        return run.worked_ms
-    return run.duration_ms if span.own_ms is None else min(run.duration_ms, span.own_ms)
 
 
 def _read_spending(span: Span, run: Span | None, times: Mapping[str, OwnTime]) -> RowSpending:
@@ -227,25 +219,21 @@ def make_row_frame(
         made.index = _make_run_index(len(records), variants, index, repeats)
     elif index is not None:
         made.index = index
-    made = _add_inputs(made, records, inputs)
+    names = {*made.columns, *made.index.names}
+    columns: dict[str, Any] = {}
+    for name in inputs:
+        columns[column := find_free_name(name, "input_", {*names, *columns})] = make_input_values(
+            [each.inputs.get(name) for each in records]
+        )
+    if columns:
+        import pandas as pd
+
+        made = pd.concat([made, pd.DataFrame(columns, index=made.index)], axis=1)
     if not notes:
         return made
     from ensemble_notebook.trace.analysis.noted_frame import NotedFrame
 
     return NotedFrame.make(made, notes)
-
-
-def _add_inputs(made: pd.DataFrame, records: Sequence[RowRecord], inputs: Sequence[str]) -> pd.DataFrame:
-    """The frame with the inputs as its last columns."""
-    import pandas as pd
-
-    taken = {*made.columns, *made.index.names}
-    columns: dict[str, Any] = {}
-    for name in inputs:
-        column = find_free_name(name, "input_", taken)
-        taken.add(column)
-        columns[column] = make_input_values([each.inputs.get(name) for each in records])
-    return pd.concat([made, pd.DataFrame(columns, index=made.index)], axis=1) if columns else made
 
 
 def find_free_name(name: str, prefix: str, taken: Container[str]) -> str:
@@ -306,18 +294,14 @@ def make_index(levels: Sequence[IndexLevel], labels: Sequence[Any]) -> Any:
     if not levels or not is_fit:  # a file may say anything (E71)
         return None
     columns = [labels] if len(levels) == 1 else [[each[place] for each in labels] for place in range(len(levels))]
-    made = [_make_level(level, values) for level, values in zip(levels, columns, strict=True)]
+    made = []
+    for level, values in zip(levels, columns, strict=True):
+        plain = pd.Index(values, name=level.name, tupleize_cols=False)
+        try:
+            made.append(plain.astype(level.dtype))
+        except (TypeError, ValueError):  # a dtype that is not known here, or labels that were masked
+            made.append(plain)
     return made[0] if len(made) == 1 else pd.MultiIndex.from_arrays(made, names=[each.name for each in levels])
-
-
-def _make_level(level: IndexLevel, labels: Sequence[Any]) -> Any:
-    import pandas as pd
-
-    made = pd.Index(labels, name=level.name, tupleize_cols=False)
-    try:
-        return made.astype(level.dtype)
-    except (TypeError, ValueError):  # a dtype that is not known here, or labels that were masked
-        return made
 
 
 def _mask_labels(index: Any) -> Any:

@@ -18,12 +18,6 @@ from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, mark_known
 
-# --- When something was at work in a run, and when it only waited: the run in numbers ---------------------------------
-#
-# At work is what does something by itself: requests to models, tools, handlers, guardrails, memory. A span that
-# contains another one is not at work meanwhile, so that nothing counts twice.
-
-
 Interval = tuple[float, float]
 
 
@@ -48,15 +42,12 @@ class OwnTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunActivity:
-    """How a run spent its time, in milliseconds; ``wall_ms = active_ms + human_wait_ms + idle_ms``.
+class RunActivity(OwnTime):
+    """How a run spent its time, in milliseconds; ``wall_ms = active_ms + human_wait_ms + idle_ms``, startups included.
 
     Attributes:
         fold: of the run. run: its span. totals: its sums.
         wall_ms: from start to end, or to the latest event.
-        active_ms: something was at work.
-        human_wait_ms: nothing was, and a review was open.
-        idle_ms: neither: waits for rate limits, places and threads, startups, back-off, the engine itself.
         work_ms: of all that was at work; side by side adds up.
         queue_ms: tasks were ready and waited for a free place; side by side adds up.
     """
@@ -65,9 +56,6 @@ class RunActivity:
     run: Span
     totals: UsageTotals
     wall_ms: float
-    active_ms: float
-    human_wait_ms: float
-    idle_ms: float
     work_ms: float
     queue_ms: float
 
@@ -156,7 +144,11 @@ def find_latest_ms(fold: TraceFold) -> float:
 
 
 def is_working(fold: TraceFold, span: Span) -> bool:
-    """True for what does something by itself; a row of a map does nothing beside its run."""
+    """True for what does something by itself: requests to models, tools, handlers, guardrails, memory.
+
+    A span that contains another one is not at work meanwhile, so that nothing counts twice; a row of a map does nothing
+    beside its run.
+    """
     if span.kind is SpanKind.TASK:
         return span.agent == HANDLER_ROLE and not (fold.task_noun.is_run and span.is_own_task)
     return span.kind.traits.is_work
@@ -223,9 +215,6 @@ def _unite(times: Iterable[Interval]) -> list[Interval]:
 
 def _measure_covered_ms(times: Iterable[Interval]) -> float:
     return sum(end_ms - start_ms for start_ms, end_ms in _unite(times))
-
-
-# --- A run over time, in bins of equal length: what was in flight, and the tokens and the money that it took ----------
 
 
 _BINS: Final = 100
@@ -338,20 +327,13 @@ def _spread_over_bins(
 ) -> None:
     amounts = {name: float(amount) for name in _SPREAD if span.usage_leaf and (amount := getattr(span, name))}
     for start_ms, end_ms in times:
-        for place, part_ms in _split_over_bins(start_ms, end_ms, bin_ms, len(bins)):
-            each = bins[place]
+        first, last = (min(len(bins) - 1, int(each_ms / bin_ms)) for each_ms in (start_ms, end_ms))
+        for place in range(first, last + 1):
+            finish_ms = min(end_ms, (place + 1) * bin_ms) if place < last else end_ms
+            part_ms, each = finish_ms - max(start_ms, place * bin_ms), bins[place]
+            if part_ms <= 0 and first != last:  # a moment falls into one bin, with nothing
+                continue
             setattr(each, name, getattr(each, name) + part_ms / bin_ms)
             share = part_ms / (end_ms - start_ms) if end_ms > start_ms else 1.0
             for column, amount in amounts.items():
                 setattr(each, column, getattr(each, column) + amount * share)
-
-
-def _split_over_bins(start_ms: float, end_ms: float, bin_ms: float, count: int) -> Iterator[tuple[int, float]]:
-    """Which bins a time falls into, and how much of it into each; a moment falls into one, with nothing."""
-    first, last = (min(count - 1, int(each / bin_ms)) for each in (start_ms, end_ms))
-    for place in range(first, last + 1):
-        begin_ms, finish_ms = max(start_ms, place * bin_ms), end_ms
-        if place < last:
-            finish_ms = min(end_ms, (place + 1) * bin_ms)
-        if finish_ms > begin_ms or first == last:
-            yield place, finish_ms - begin_ms

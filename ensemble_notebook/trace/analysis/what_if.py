@@ -18,9 +18,6 @@ from ensemble_notebook.trace.spans.span import ActiveInterval, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import Column, Table, as_frame
 
-# --- The other conditions of a what-if: concurrency, faster work, no waits; checked against the run -------------------
-
-
 # The kinds with time of their own. The time of other spans is that of the spans inside.
 _TIMED: Final = (
     *(SpanKind.TASK, SpanKind.LLM, SpanKind.ATTEMPT, SpanKind.TOOL),
@@ -118,14 +115,11 @@ def _read_waits(drop_waits: bool | str | Iterable[str]) -> Collection[str]:
     return chosen
 
 
-# --- How long one piece of work would take, computed from the spans inside it -----------------------------------------
-#
-# Inside a task, each span begins once the spans that had ended before it have ended, after the same pause. So an
-# unchanged scenario gives the measured times, and shortening a span never makes the task longer.
-
-
 class InnerTimes:
-    """The spans of a run, by the span that they are inside.
+    """How long one piece of work would take, computed from the spans inside it.
+
+    Inside a task, each span begins once the spans that had ended before it have ended, after the same pause. So an
+    unchanged scenario gives the measured times, and shortening a span never makes the task longer.
 
     Args:
         spans: of a run that has ended.
@@ -181,14 +175,12 @@ class InnerTimes:
         return new_latest_ms + max(0.0, end_ms - latest_ms) / own_pace
 
 
-# --- The work of tasks that run for each item of a list (E53), as a schedule has to see it: an item at a time ---------
-#
-# The items of a task share the places of the run with all other work, so each is work of its own. What is left of the
-# task itself is what comes before its items and after them, where reviews are.
-
-
 def split_at_items(milestones: Sequence[Milestone], spans: Iterable[Span]) -> list[Milestone]:
-    """The milestones of a run, and those of its items. The end of a task with items is what comes after them."""
+    """The milestones of a run, and those of its items (E53), as a schedule has to see them: an item at a time.
+
+    The items of a task share the places of the run with all other work, so each is work of its own. What is left of the
+    task itself is what comes before its items and after them, where reviews are: its end is what comes after them.
+    """
     items: defaultdict[str | None, list[ActiveInterval]] = defaultdict(list)
     for span in spans:
         if span.item_of is not None and span.is_own_task:
@@ -203,7 +195,11 @@ def _split(whole: Milestone, items: Iterable[ActiveInterval]) -> list[Milestone]
     rest, before = whole.interval, whole.before
     parts: list[Milestone] = []
     for items_at_once in _list_rounds([each for each in items if rest.seq < each.seq < whole.end_seq]):
-        first_seq, ready_ms = items_at_once[0].seq, min(map(_find_ready, items_at_once))
+        # When they could have begun, had there been a place.
+        first_seq, ready_ms = (
+            items_at_once[0].seq,
+            min(each.start_ms - (each.span.queue_ms or 0.0) for each in items_at_once),
+        )
         lead = rest._replace(end_seq=first_seq - 1, end_ms=max(ready_ms, rest.start_ms))
         leading = _make_milestone(lead, before)
         done = [_make_milestone(each, [leading]) for each in items_at_once]
@@ -224,20 +220,11 @@ def _list_rounds(items: Iterable[ActiveInterval]) -> list[list[ActiveInterval]]:
     return [list(each.values()) for each in rounds]
 
 
-def _find_ready(item: ActiveInterval) -> float:
-    """When an item could have begun, had there been a place for it."""
-    return item.start_ms - (item.span.queue_ms or 0.0)
-
-
 def _make_milestone(interval: ActiveInterval, before: list[Milestone]) -> Milestone:
     end_seq = interval.seq if interval.end_seq is None else interval.end_seq
     milestone = Milestone(interval.span, interval.seq, end_seq, interval.end_ms, interval)
     milestone.before = before
     return milestone
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# `output.what_if(...)`: how long a run would have taken with other concurrency, faster work or fewer waits.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,32 +318,23 @@ def predict(
         for node in schedule.nodes
     ]
     times = schedule.predict(scenario.places, lengths)
+    chain = [schedule.nodes[number].milestone for number in times.list_chain()]
+    on_chain = [each.span for each in chain if each.interval is not None and each.span.kind is SpanKind.TASK]
     return Prediction(
         wall_ms=times.wall_ms,
         actual_ms=run.end_ms,
-        critical_path=_list_critical(schedule, times),
-        tasks=_list_tasks(schedule, times),
+        critical_path=tuple(dict.fromkeys(each.item_of or each.name for each in on_chain)),
+        tasks=_list_tasks(schedule, times, {each.span.span_id for each in chain}),
     )
 
 
-def _list_critical(schedule: Schedule, times: Times) -> tuple[str, ...]:
-    spans = (schedule.nodes[number].milestone for number in times.list_chain())
-    names = [
-        each.span.item_of or each.span.name
-        for each in spans
-        if each.interval is not None and each.span.kind is SpanKind.TASK
-    ]
-    return tuple(dict.fromkeys(names))
-
-
-def _list_tasks(schedule: Schedule, times: Times) -> list[PredictedTask]:
+def _list_tasks(schedule: Schedule, times: Times, critical: Collection[str]) -> list[PredictedTask]:
     found: dict[str, tuple[Span, float, float]] = {}
     for number, node in enumerate(schedule.nodes):
         span = node.milestone.span
         if node.takes_place and span.kind is SpanKind.TASK:
             _, start_ms, end_ms = found.get(span.span_id, (span, times.starts[number], 0.0))
             found[span.span_id] = span, min(start_ms, times.starts[number]), max(end_ms, times.ends[number])
-    critical = {schedule.nodes[number].milestone.span.span_id for number in times.list_chain()}
     tasks = [
         PredictedTask(span=span, predicted_start_ms=start_ms, predicted_end_ms=end_ms, critical=span_id in critical)
         for span_id, (span, start_ms, end_ms) in found.items()
