@@ -6,16 +6,18 @@ Both start at 0. The rows are like those of any run, so that every view can show
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from itertools import chain, count
+from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.trace.analysis.timeseries import find_latest_ms
 from ensemble_notebook.trace.comparison.row_diffs import RowDiff, format_deltas
 from ensemble_notebook.trace.comparison.run_diff import RunDiff
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.span import Message, Span
+from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 SIDES: Final = ("A", "B")
@@ -56,30 +58,29 @@ class JoinedRuns(TraceFold):
     def _join(self, diff: RunDiff) -> None:
         self.tree.next_version()
         self.tree.task_counts = dict(self._folds["B"].tree.task_counts)
-        for row in diff.rows:
-            if row.span.kind is SpanKind.RUN:
-                self.run = self._add_run(row)
-            elif row.span.kind is SpanKind.PHASE and row.span.nested_in is None:
-                self._add_phase(row)
-            else:
-                for side, span in zip(SIDES, (row.before, row.after), strict=True):
-                    if span is not None:
-                        self._add(side, span, row)
-        for side, fold in self._folds.items():
-            for messages in fold.messages.values():
-                for message in messages:
-                    self._add_message(side, message)
-
-    def _add_run(self, row: RowDiff) -> Span:
-        span = row.span
         longest_ms = max(self._latest_ms.values())
-        run = replace(span, span_id=self.run_id, run_id=self.run_id, parent_id=None, start_ms=0.0, end_ms=longest_ms)
-        self._keep(run, [("A", row.before), ("B", row.after)])
-        return run
+        for row in diff.rows:
+            sides = [
+                (side, span) for side, span in zip(SIDES, (row.before, row.after), strict=True) if span is not None
+            ]
+            if row.span.kind is SpanKind.RUN:
+                ids: dict[str, Any] = {"span_id": self.run_id, "run_id": self.run_id, "parent_id": None}
+                self.run = replace(row.span, **ids, start_ms=0.0, end_ms=longest_ms)
+                self._keep(self.run, sides)
+            elif row.span.kind is SpanKind.PHASE and row.span.nested_in is None:
+                self._add_phase(row, sides)
+            else:
+                for side, span in sides:
+                    self._keep(self._copy(side, span, row), [(side, span)])
+        numbers = count()
+        for side, fold in self._folds.items():
+            for message in chain.from_iterable(fold.messages.values()):
+                span = self._copies[side, message.span.span_id]
+                of_task = self.messages.setdefault(span.task_id or span.span_id, [])
+                of_task.append(replace(message, span=span, number=next(numbers)))
 
-    def _add_phase(self, row: RowDiff) -> None:
+    def _add_phase(self, row: RowDiff, phases: Sequence[tuple[str, Span]]) -> None:
         """One row around the tasks of both."""
-        phases = [(side, span) for side, span in (("A", row.before), ("B", row.after)) if span is not None]
         starts = [span.start_ms for _, span in phases if span.start_ms is not None]
         ends = [self._find_end(side, span) for side, span in phases if span.start_ms is not None]
         side, last = phases[-1]
@@ -88,9 +89,6 @@ class JoinedRuns(TraceFold):
         )
         phase.start_ms, phase.end_ms = min(starts, default=None), max(ends, default=None)
         self._keep(phase, phases)
-
-    def _add(self, side: str, span: Span, row: RowDiff) -> None:
-        self._keep(self._copy(side, span, row), [(side, span)])
 
     def _copy(self, side: str, span: Span, row: RowDiff) -> Span:
         """A copy of a span under a name that only one of the runs has, inside the copy of its parent."""
@@ -126,19 +124,11 @@ class JoinedRuns(TraceFold):
         """When a span ended; for an open span, the time of the last event of its run."""
         return self._latest_ms[side] if span.end_ms is None else span.end_ms
 
-    def _keep(self, span: Span, originals: list[tuple[str, Span]] | list[tuple[str, Span | None]]) -> None:
+    def _keep(self, span: Span, originals: Sequence[tuple[str, Span]]) -> None:
         span.version = 0
         self.tree.spans[span.span_id] = span
         self.tree.touch(span)
-        for side, original in originals:
-            if original is not None:
-                self._copies[side, original.span_id] = span
-
-    def _add_message(self, side: str, message: Message) -> None:
-        span = self._copies[side, message.span.span_id]
-        messages = self.messages.setdefault(span.task_id or span.span_id, [])
-        number = sum(map(len, self.messages.values()))
-        messages.append(replace(message, span=span, number=number))
+        self._copies |= {(side, original.span_id): span for side, original in originals}
 
 
 def describe_delta(row: RowDiff, currency: str) -> str:

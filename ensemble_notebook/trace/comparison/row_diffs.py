@@ -18,9 +18,6 @@ from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import Column, Table
 
-# --- Paths by which the spans of two runs are matched: stable names from the outside in, never times or ids -----
-
-
 RUN_PATH: Final = "/"
 
 # Others go by their own name: of the task, tool, role, guardrail. That of a model call is its model, which may change.
@@ -48,8 +45,8 @@ def find_paths(spans: Iterable[Span]) -> dict[str, str]:
             path = RUN_PATH
         else:
             around = paths.get(span.enclosing_id or "", RUN_PATH)
-            stem = ("" if around == RUN_PATH else f"{around}/") + _get_name(span)
-            path = stem
+            name = span.wait_kind or "wait" if span.kind is SpanKind.WAIT else _NAMES.get(span.kind, span.name)
+            path = stem = name if around == RUN_PATH else f"{around}/{name}"
             while path in taken or (path == stem and counts[stem]):
                 counts[stem] += 1
                 path = f"{stem}#{counts[stem]}"
@@ -57,15 +54,6 @@ def find_paths(spans: Iterable[Span]) -> dict[str, str]:
         taken.add(path)
         paths[span.span_id] = path
     return paths
-
-
-def _get_name(span: Span) -> str:
-    if span.kind is SpanKind.WAIT:
-        return span.wait_kind or "wait"
-    return _NAMES.get(span.kind, span.name)
-
-
-# --- The spans of two runs side by side: which are the same, changed, added or removed, and what that cost ------
 
 
 RowStatus = Literal["same", "changed", "added", "removed", "reused"]
@@ -215,7 +203,11 @@ def compare_rows(first: RunSide, second: RunSide) -> list[RowDiff]:
     same_currency = first.fold.currency == second.fold.currency
     rows = _pair(first, second)
     for row in rows:
-        _measure(row, first, second, same_currency=same_currency)
+        before, after = first.measure(row.before), second.measure(row.after)
+        row.delta_ms = _subtract(after.ms, before.ms)
+        row.delta_input_tokens = _subtract(after.input_tokens, before.input_tokens)
+        row.delta_output_tokens = _subtract(after.output_tokens, before.output_tokens)
+        row.delta_cost = _subtract(after.cost, before.cost) if same_currency else None
         if row.before is None or row.after is None:
             continue
         if has_texts and row.span.kind in _WITH_OUTPUT:
@@ -250,23 +242,19 @@ def _take_out(row: RowDiff, by_path: Mapping[str, RowDiff]) -> None:
 
 
 def _pair(first: RunSide, second: RunSide) -> list[RowDiff]:
-    """The rows in order, not compared yet."""
+    """The rows from the outside in, in order, not compared yet."""
     before, after = first.index_spans(), second.index_spans()
     inside: dict[str | None, list[RowDiff]] = defaultdict(list)
     for around in dict.fromkeys([*before, *after]):
         olds, news = before.get(around, {}), after.get(around, {})
         for key in _merge(olds, news):
             inside[around].append(RowDiff(path=key[0], around=around, before=olds.get(key), after=news.get(key)))
-    return list(_walk(inside))
-
-
-def _walk(inside: Mapping[str | None, list[RowDiff]]) -> Iterator[RowDiff]:
-    """All rows, from the outside in."""
+    rows: list[RowDiff] = []
     waiting = inside.get(None, [])[::-1]
     while waiting:
-        row = waiting.pop()
-        yield row
-        waiting += inside.get(row.path, [])[::-1]
+        rows.append(waiting.pop())
+        waiting += inside.get(rows[-1].path, [])[::-1]
+    return rows
 
 
 def _merge(olds: Iterable[_Key], news: Iterable[_Key]) -> Iterator[_Key]:
@@ -331,17 +319,6 @@ def measure_amounts(span: Span | None) -> Amounts:
         return Amounts(ms, None, None, None)
     tokens = (totals.input_tokens, totals.output_tokens) if totals.tokens_complete else (None, None)
     return Amounts(ms, *tokens, totals.cost if totals.cost_complete else None)
-
-
-def _measure(row: RowDiff, first: RunSide, second: RunSide, *, same_currency: bool) -> None:
-    before, after = first.measure(row.before), second.measure(row.after)
-    row.delta_ms = _subtract(after.ms, before.ms)
-    row.delta_input_tokens = _subtract(after.input_tokens, before.input_tokens)
-    row.delta_output_tokens = _subtract(after.output_tokens, before.output_tokens)
-    row.delta_cost = _subtract(after.cost, before.cost) if same_currency else None
-
-
-# --- A comparison of two runs as lines of text: one for each phase and task, and one for the whole run ----------------
 
 
 SIGNS: Final[dict[RowStatus, str]] = {

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
@@ -30,6 +31,7 @@ from ensemble_notebook.trace.comparison.row_diffs import (
     RowDiff,
     RunSide,
     compare_rows,
+    format_deltas,
     format_difference,
     make_diff_lines,
     render_diff_lines,
@@ -108,8 +110,9 @@ class RunDiff(Pickled):
     @cached_property
     def prompts(self) -> TextChanges:
         """The prompts that are not the same, of what was asked in both runs."""
-        before, after = (dict(_list_prompts(side)) for side in self._sides)
-        return self._compare_texts(*_keep_common(before, after))
+        before, after = map(_index_prompts, self._sides)
+        common = [name for name in before if name in after]
+        return self._compare_texts({name: before[name] for name in common}, {name: after[name] for name in common})
 
     @cached_property
     def outputs(self) -> TextChanges:
@@ -130,7 +133,14 @@ class RunDiff(Pickled):
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What could not be compared, and why, in sentences."""
-        return tuple(self._list_notes())
+        notes = [note for side, name in zip(self._sides, "AB", strict=True) for note in _list_gaps(side, name)]
+        notes += self._describe_reused()
+        if any(side.startups for side in self._sides):
+            notes.append("Startups of models are left out of all differences in time.")
+        if self.before.currency != self.after.currency:
+            currencies = f"{self.before.currency} and {self.after.currency}"
+            notes.append(f"The runs have costs in {currencies}, which can't be subtracted.")
+        return tuple(notes)
 
     @cached_property
     def is_of_two_ensembles(self) -> bool:
@@ -141,7 +151,17 @@ class RunDiff(Pickled):
     @property
     def summary(self) -> str:
         """How many tasks changed, and how much more or less the second run took, in one line."""
-        return " · ".join([self.task_summary, *([] if self.is_of_two_ensembles else self._list_differences())])
+        said, row = [self.task_summary], self.run_row
+        if row is None or self.is_of_two_ensembles:
+            return said[0]
+        if row.delta_ms is not None:
+            said.append(f"time {format_difference(row.delta_ms, format_duration)}")
+        if row.delta_tokens is not None:
+            said.append(f"tokens {format_difference(row.delta_tokens, format_count)}")
+        if row.delta_cost is not None:
+            write = partial(format_money, currency=self.after.currency)
+            said.append(f"cost {format_difference(row.delta_cost, write)}")
+        return " · ".join(said)
 
     @property
     def task_summary(self) -> str:
@@ -174,33 +194,6 @@ class RunDiff(Pickled):
 
     def _compare_texts(self, before: Mapping[str, str], after: Mapping[str, str]) -> TextChanges:
         return TextChanges.between(before, after) if self.has_texts else TextChanges()
-
-    def _list_differences(self) -> Iterator[str]:
-        row = self.run_row
-        if row is None:
-            return
-        if row.delta_ms is not None:
-            yield f"time {format_difference(row.delta_ms, format_duration)}"
-        if row.delta_tokens is not None:
-            yield f"tokens {format_difference(row.delta_tokens, format_count)}"
-        if row.delta_cost is not None:
-            cost = format_difference(row.delta_cost, partial(format_money, currency=self.after.currency))
-            yield f"cost {cost}"
-
-    def _list_notes(self) -> Iterator[str]:
-        for side, name in zip(self._sides, "AB", strict=True):
-            if not side.has_texts:
-                yield f"Run {name} has kept no texts (capture mode metadata): prompts and outputs can't be compared."
-            if side.fold.status in _UNENDED:
-                yield f"Run {name} had not ended: what it had not come to by then is unknown."
-            if side.fold.plan is None:
-                yield f"Run {name} has no plan, so its tasks have no definition to compare."
-        yield from self._describe_reused()
-        if any(side.startups for side in self._sides):
-            yield "Startups of models are left out of all differences in time."
-        if self.before.currency != self.after.currency:
-            currencies = f"{self.before.currency} and {self.after.currency}"
-            yield f"The runs have costs in {currencies}, which can't be subtracted."
 
     def _describe_reused(self) -> Iterator[str]:
         """What either run took from an earlier one."""
@@ -256,22 +249,26 @@ def describe_side(fold: TraceFold, label: str | None = None) -> str:
     return " · ".join([*names, fold.run_id[:8], *when, name_status(fold.status)])
 
 
-def _list_prompts(side: RunSide) -> Iterator[tuple[str, str]]:
+def _list_gaps(side: RunSide, name: str) -> Iterator[str]:
+    """What is not known of a run, in sentences."""
+    if not side.has_texts:
+        yield f"Run {name} has kept no texts (capture mode metadata): prompts and outputs can't be compared."
+    if side.fold.status in _UNENDED:
+        yield f"Run {name} had not ended: what it had not come to by then is unknown."
+    if side.fold.plan is None:
+        yield f"Run {name} has no plan, so its tasks have no definition to compare."
+
+
+def _index_prompts(side: RunSide) -> dict[str, str]:
     """The prompts of all tasks by path, the n-th of a task and sort with ``#n``."""
     counts: Counter[str] = Counter()
-    for messages in side.fold.messages.values():
-        for message in messages:
-            if message.is_earlier or (sort := _PROMPTS.get(message.role)) is None:
-                continue
+    prompts = {}
+    for message in chain.from_iterable(side.fold.messages.values()):
+        if not message.is_earlier and (sort := _PROMPTS.get(message.role)) is not None:
             name = f"{side.paths[message.span.span_id]}, {sort}"
             counts[name] += 1
-            yield (name if counts[name] == 1 else f"{name} #{counts[name]}"), message.text
-
-
-def _keep_common(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What both have."""
-    names = [name for name in before if name in after]
-    return {name: before[name] for name in names}, {name: after[name] for name in names}
+            prompts[name if counts[name] == 1 else f"{name} #{counts[name]}"] = message.text
+    return prompts
 
 
 @dataclass(frozen=True)
@@ -384,12 +381,7 @@ def describe_amounts(compared: ComparedRun) -> tuple[tuple[str, ...], ...]:
     amounts = format_duration(compared.wall_ms), format_count(metrics.total_tokens), money(metrics.cost)
     if row is None:
         return tuple((amount,) for amount in amounts)
-    more = (
-        format_difference(row.delta_ms, format_duration),
-        format_difference(row.delta_tokens, format_count),
-        format_difference(row.delta_cost, money),
-    )
-    return tuple(zip(amounts, more, strict=True))
+    return tuple(zip(amounts, format_deltas(row, metrics.currency), strict=True))
 
 
 def _describe(compared: ComparedRun) -> str:

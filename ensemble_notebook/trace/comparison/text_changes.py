@@ -15,12 +15,6 @@ from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
 
-# --- The difference of two texts, word by word, for people to read ----------------------------------------------------
-#
-# Lines are matched first, then the words of lines that differ. A part that was moved or rewritten is shown as removed
-# and added as a whole, not word by word.
-
-
 Mark = Literal["same", "removed", "added"]
 
 
@@ -45,7 +39,11 @@ _GAP: Final = " […] "
 
 
 def diff_words(before: str, after: str) -> list[Piece]:
-    """The pieces, in order. Without the added ones they are the first text, without the removed ones the second."""
+    """The pieces, in order. Without the added ones they are the first text, without the removed ones the second.
+
+    Lines are matched first, then the words of lines that differ. A part that was moved or rewritten is shown as removed
+    and added as a whole, not word by word.
+    """
     first, second = before.splitlines(keepends=True), after.splitlines(keepends=True)
     pieces: list[Piece] = []
     for tag, start, end, other_start, other_end in SequenceMatcher(None, first, second).get_opcodes():
@@ -75,12 +73,11 @@ def shorten_same(pieces: Sequence[Piece], around: int = WORDS_AROUND) -> list[Pi
 def mark_words(pieces: Iterable[Piece]) -> str:
     """The pieces as plain text, in the notation of ``git diff --word-diff``: ``[-removed-]{+added+}``."""
     marks = {"removed": ("[-", "-]"), "added": ("{+", "+}")}
-    return "".join(_mark(piece.text, *marks.get(piece.mark, ("", ""))) for piece in pieces)
-
-
-def _mark(text: str, begin: str, end: str) -> str:
-    words, line_ends = split_line_ends(text)
-    return f"{begin}{words}{end}{line_ends}"
+    marked = ""
+    for piece in pieces:
+        (begin, end), (words, line_ends) = marks.get(piece.mark, ("", "")), split_line_ends(piece.text)
+        marked += f"{begin}{words}{end}{line_ends}"
+    return marked
 
 
 def split_line_ends(text: str) -> tuple[str, str]:
@@ -134,9 +131,6 @@ def _settle(removed: str, added: str) -> list[Piece]:
     return [piece for piece in pieces if piece.text]
 
 
-# --- Texts that differ between two runs: prompts, outputs, definitions ------------------------------------------------
-
-
 LONGEST_ALONE: Final = 2_000
 """How many characters are shown of a text that only one of the runs has."""
 
@@ -166,8 +160,8 @@ class TextChange:
     def pieces(self) -> list[Piece]:
         """The unchanged, removed and added pieces, in order. Long unchanged pieces are shortened."""
         if self.before is None or self.after is None:
-            text = self.after if self.before is None else self.before
-            shown = (text or "")[:LONGEST_ALONE] + ("[…]" if len(text or "") > LONGEST_ALONE else "")
+            text = self.before or self.after or ""
+            shown = text if len(text) <= LONGEST_ALONE else f"{text[:LONGEST_ALONE]}[…]"
             return [Piece("added" if self.before is None else "removed", shown)]
         return shorten_same(diff_words(self.before, self.after))
 
@@ -216,9 +210,6 @@ class TextChanges(str):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return make_mime_bundle("text_changes", self)
-
-
-# --- The definition and inputs of a run as texts that can be compared -------------------------------------------------
 
 
 _NOTHING: Final[tuple[Any, ...]] = (None, "", (), {}, False)
