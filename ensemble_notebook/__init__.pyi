@@ -116,7 +116,7 @@ from .ensemble.many_runs.map_result import RowResult as RowResult
 from .ensemble.review_handlers import auto_review as auto_review
 from .ensemble.review_handlers import console_review as console_review
 from .ensemble.run_handle import RunHandle as RunHandle
-from .ensemble.run_stream import RunStream as RunStream
+from .ensemble.run_handle import RunStream as RunStream
 from .errors import AbsentObjectError as AbsentObjectError
 from .errors import AgentExecutionError as AgentExecutionError
 from .errors import BudgetExceededError as BudgetExceededError

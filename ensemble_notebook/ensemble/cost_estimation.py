@@ -296,10 +296,7 @@ class _Estimator:
         agent = member.agent
         tools = Toolbox(agent.tools).specs
         size = _estimate_size(
-            [
-                write_system_prompt(agent),
-                *(json.dumps(dict(tool.parameters), default=str) for tool in tools),
-            ]
+            [write_system_prompt(agent), *(json.dumps(dict(tool.parameters), default=str) for tool in tools)]
         )
         most = 1 + (agent.max_iterations + WARNINGS_BEFORE_END if tools else 0)
         prompt = Range(size.low, size.high + MAX_OUTPUT_TOKENS, size.low + USUAL_REPLY)

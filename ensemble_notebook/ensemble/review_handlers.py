@@ -6,7 +6,7 @@ reads a line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -114,7 +114,9 @@ def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Calla
     """
     lines = show_hidden_characters(mask(request.text)).splitlines() or [""]
     limit = "" if request.timeout is None else f"  ({request.timeout:g} s, then {describe_timeout(request)})"
-    write("\n".join(_remove_control_characters([f"‖ {describe_question(request)}", *(f"  {line}" for line in lines)])))
+    shown = [f"‖ {describe_question(request)}", *(f"  {line}" for line in lines)]
+    # What a model wrote must not move the cursor of a terminal.
+    write("\n".join("".join(char for char in line if char.isprintable() or char == "\t") for line in shown))
     if request.subject == "question":
         return _read_answer(read, request, limit)
     choices = " ".join(_KEYS[verdict][1] for verdict in request.verdicts)
@@ -126,9 +128,12 @@ def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Calla
         first, _, others = rest.strip().partition(" ")
         is_for_all = request.row is not None and first.lower() == _ALL
         rest = others if is_for_all else rest
-        verdict = _find_verdict(word.lower(), request.verdicts)
-        if verdict is not None and (decision := _make_decision(verdict, rest.strip(), read)) is not None:
-            return replace(decision, for_all=is_for_all)
+        for verdict in request.verdicts:
+            is_exit = verdict is Verdict.EXIT_EARLY and word.lower() in _EXITS
+            if is_exit or word.lower() in (_KEYS[verdict][0], verdict.value):
+                if (decision := _make_decision(verdict, rest.strip(), read)) is not None:
+                    return replace(decision, for_all=is_for_all)
+                break
         prompt = f"{choices}: "
 
 
@@ -138,14 +143,6 @@ def _read_answer(read: Callable[[str], str], request: ReviewRequest, limit: str)
     while not (text := read(prompt).strip()):
         prompt = "Your answer: "
     return ReviewDecision.exit_early() if can_exit and text == _EXIT_COMMAND else ReviewDecision.edit(text)
-
-
-def _find_verdict(word: str, verdicts: Iterable[Verdict]) -> Verdict | None:
-    """The verdict that a word stands for: its key, or the verdict itself."""
-    for verdict in verdicts:
-        if word in (_KEYS[verdict][0], verdict.value) or (verdict is Verdict.EXIT_EARLY and word in _EXITS):
-            return verdict
-    return None
 
 
 def _make_decision(verdict: Verdict, text: str, read: Callable[[str], str]) -> ReviewDecision | None:
@@ -161,18 +158,9 @@ def _make_decision(verdict: Verdict, text: str, read: Callable[[str], str]) -> R
             text = text or read("What should be different? ").strip()
             return ReviewDecision.retry(text) if text else None
         case Verdict.EDIT:
-            text = text or "\n".join(_read_lines(read)).strip()
+            if not text:
+                lines = [read("The new text, line by line; a line that is only a dot ends it: ")]
+                while lines[-1].strip() != ".":
+                    lines.append(read("… "))
+                text = "\n".join(lines[:-1]).strip()
             return ReviewDecision.edit(text) if text else None
-
-
-def _read_lines(read: Callable[[str], str]) -> Iterable[str]:
-    """Lines until one is only a dot."""
-    prompt = "The new text, line by line; a line that is only a dot ends it: "
-    while (line := read(prompt)).strip() != ".":
-        yield line
-        prompt = "… "
-
-
-def _remove_control_characters(lines: Iterable[str]) -> Iterable[str]:
-    """Without control characters: what a model wrote must not move the cursor of a terminal."""
-    return ("".join(char for char in line if char.isprintable() or char == "\t") for line in lines)

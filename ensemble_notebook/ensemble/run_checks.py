@@ -118,23 +118,19 @@ def _needs_prices(ensemble: EnsembleDefinition) -> bool:
 
 def _find_price_faults_inside(graph: Graph, currency: str) -> Iterator[tuple[str, Task | Agent, str, str]]:
     """What is wrong with the prices of the ensembles inside, each with the place, owner and field of the outermost."""
-    for place, owner, field, inner in _list_ensembles_inside(graph):
+    found: list[tuple[str, Task | Agent, str, Any]] = [
+        (f"The ensemble of task {node.name!r}", node.task, "ensemble", node.task.ensemble) for node in graph.all_tasks
+    ]
+    for holder in _list_tool_holders(graph):
+        tools: Iterable[Any] = holder.tools
+        found += [(f"The tool {tool.name!r}", holder, "tools", find_ensemble(tool)) for tool in tools]
+    for place, owner, field, inner in found:
+        if inner is None:
+            continue
         inside, _ = check_ensemble(inner)
         faults = [_find_price_fault(llm, rates, currency) for llm, rates in _list_priced(inside)]
         faults += [fault for *_, fault in _find_price_faults_inside(inside, currency)]
         yield from ((place, owner, field, fault) for fault in faults if fault)
-
-
-def _list_ensembles_inside(graph: Graph) -> Iterator[tuple[str, Task | Agent, str, Any]]:
-    """The ensembles that do tasks, and those that are tools of agents."""
-    for node in graph.all_tasks:
-        if node.task.ensemble is not None:
-            yield f"The ensemble of task {node.name!r}", node.task, "ensemble", node.task.ensemble
-    for holder in _list_tool_holders(graph):
-        tools: Iterable[Any] = holder.tools
-        for tool in tools:
-            if (inner := find_ensemble(tool)) is not None:
-                yield f"The tool {tool.name!r}", holder, "tools", inner
 
 
 def _list_priced(graph: Graph) -> Iterable[tuple[Any, CostConfiguration | None]]:
@@ -200,7 +196,10 @@ def _find_absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterato
 
 def _find_llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource) -> Iterator[Problem]:
     seen: set[object] = set()
-    for llm, owners in _list_models(graph):
+    models: list[tuple[Any, tuple[Task | Agent | None, ...]]] = [(each.llm, (each.agent,)) for each in graph.team]
+    for node in graph.all_tasks:
+        models += [(node.llm, (node.task, node.task.agent)), (node.fallback_llm, (node.task.fallback,))]
+    for llm, owners in models:  # that may be used, each with the definitions that may have named it
         if llm is None or get_llm_key(llm) in seen:
             continue
         seen.add(get_llm_key(llm))
@@ -211,15 +210,6 @@ def _find_llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatS
             is_managers = owner is ensemble and llm is get_core_llm(ensemble.manager_llm)
             field = "manager_llm" if is_managers else "llm"
             yield from (Problem(problem.message, owner, field) for problem in error.problems)
-
-
-def _list_models(graph: Graph) -> Iterator[tuple[Any, tuple[Task | Agent | None, ...]]]:
-    """Every model that may be used, and the definitions that may have named it."""
-    for member in graph.team:
-        yield member.llm, (member.agent,)
-    for node in graph.all_tasks:
-        yield node.llm, (node.task, node.task.agent)
-        yield node.fallback_llm, (node.task.fallback,)
 
 
 def _find_tool_problems(graph: Graph) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""One run, from the outside: watch it, stop it, wait for it (E4, E35)."""
+"""One run, from the outside: watch it, stop it, wait for it (E4, E35), or read its events as they come (E80)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ import contextlib
 import logging
 import random
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
-from ensemble_notebook.domain.events import Event, TaskCompleted
+from ensemble_notebook.domain.events import (
+    Event,
+    LlmCallRetried,
+    LlmCallStarted,
+    LlmToken,
+    TaskCompleted,
+    TaskStarted,
+    TurnStarted,
+)
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
+from ensemble_notebook.domain.reasoning import read_streamed_answer
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.domain.wording import pluralize
@@ -256,6 +266,12 @@ class RunHandle(SuggestsNames):
         if self._person is not None and threading.current_thread() is threading.main_thread():
             self._person.attend_on(self._loop, self.cancel)
         try:
+            if self._parent is None and not self._setting.is_row:
+                # A nested one is a part of the run around it; one in a worker is remembered at home.
+                cost, setting, resumed_from = self._ensemble.cost, self._setting, self._spec.resumed_from
+                self._store_writer = begin_remembering(
+                    self.run_id, self._spec, cost, setting.origin, self._clock, resumed_from, anyway=setting.anyway
+                )
             await self._drive(self._loop, sinks)
         except Exception as error:  # noqa: BLE001 - a fault of the machinery itself: whoever waits is told, not left waiting
             if not self._is_claimed:
@@ -272,7 +288,7 @@ class RunHandle(SuggestsNames):
 
     async def _drive(self, loop: asyncio.AbstractEventLoop, sinks: Sequence[Sink]) -> None:
         listeners = self._listeners
-        remembered = self._begin_remembering()
+        remembered = self._store_writer
         hold = None if remembered is None else remembered.hold
         delivery = None
         if listeners:  # what they begin is nobody's (E52)
@@ -336,15 +352,6 @@ class RunHandle(SuggestsNames):
         for message in source.warnings[told:]:
             if self.output is not None:
                 self.output._add_warning(message)
-
-    def _begin_remembering(self) -> RunWriter | None:
-        """Have the run written to the store; a nested one is written as a part of the run around it."""
-        if self._parent is None and not self._setting.is_row:  # one that runs in a worker is remembered at home
-            cost, origin = self._ensemble.cost, self._setting.origin
-            self._store_writer = begin_remembering(
-                self.run_id, self._spec, cost, origin, self._clock, self._spec.resumed_from, anyway=self._setting.anyway
-            )
-        return self._store_writer
 
     def _find_kept_tasks(self, remembered: RunWriter | None) -> KeptTasks | None:
         """What earlier runs have left, and where this one leaves its own."""
@@ -502,3 +509,133 @@ class RunHandle(SuggestsNames):
             raise self._error.with_traceback(make_users_traceback(self._error))
         assert self.output is not None
         return self.output
+
+
+class RunStream(SuggestsNames):
+    """A run whose events are read as they come, and whose output is there after the last one.
+
+    Made by `Ensemble.stream`, and entered by ``async with``. There is one reader: of the events, or of `text`. ::
+
+        async with ensemble.stream(topic="tides") as run:
+            async for piece in run.text():
+                print(piece, end="")
+        print(run.output.metrics.cost)
+
+    Leaving the block before the last event stops the run, and so does the cancellation of whoever reads. A run that
+    ended by itself raises its error when the block is left, as `Ensemble.run` does; `output` is there by then.
+
+    Args:
+        handle: of the run, which has not begun.
+
+    Attributes:
+        run_id: unique.
+    """
+
+    def __init__(self, handle: RunHandle) -> None:
+        self.run_id: str = handle.run_id
+        self._handle = handle
+        self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._driving: asyncio.Task[None] | None = None
+        self._is_read = False
+
+    @property
+    def output(self) -> EnsembleOutput | None:
+        """The output, once the run has ended, failed or been stopped; None until then."""
+        return self._handle.output
+
+    async def __aenter__(self) -> Self:
+        """Start the run on the current event loop."""
+        if self._driving is not None:
+            raise EnsembleError("This stream has been read already: call `ensemble.stream(...)` once for each run.")
+        self._driving = asyncio.ensure_future(self._handle.drive([self._queue.put_nowait]))
+        self._driving.add_done_callback(lambda _: self._queue.put_nowait(None))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop the run if it goes on, and wait until it has ended.
+
+        Raises:
+            EnsembleError: that of the run, where it has ended by itself and the block raises nothing.
+        """
+        assert self._driving is not None
+        if self._driving.done():
+            if error is None:
+                await self._handle
+            return
+        self._handle.cancel()
+        await asyncio.wait([self._driving])
+
+    def __aiter__(self) -> Self:
+        """The events that have not been read yet, until the last one."""
+        if self._driving is None:
+            raise EnsembleError("A stream is read inside its block: `async with ensemble.stream(...) as run:`.")
+        return self
+
+    async def __anext__(self) -> Event:
+        """The next event, once it has happened."""
+        event = None if self._is_read else await self._queue.get()
+        if event is None:
+            self._is_read = True
+            raise StopAsyncIteration
+        return event
+
+    async def text(self) -> AsyncIterator[str]:
+        """The words of the final task alone, in pieces as its model says them.
+
+        Together they are what it said, ending with `EnsembleOutput.raw`. A reply that follows another one, after a
+        tool call or a correction, begins on a new paragraph. Where nothing is streamed (a handler, a task taken over
+        from an earlier run, several tasks at the end), the text comes in one piece.
+        """
+        words = _Words(self._handle._final_task)
+        async for event in self:
+            if piece := words.read(event):
+                yield piece
+        if self.output is not None and (piece := words.tell(self.output.raw)):
+            yield piece
+
+    def __repr__(self) -> str:
+        """Id and status."""
+        return f"<RunStream {self._handle.name or self.run_id}: {self._handle.status.value}>"
+
+
+class _Words:
+    """Finds in the events of a run what its final task says.
+
+    A request that is tried again says its reply once more from the beginning, so what has been told of it is not told
+    again.
+
+    Args:
+        task: the name of the final task; None: no event is of interest.
+    """
+
+    def __init__(self, task: str | None) -> None:
+        self._task = task
+        self._spans: set[str] = set()  # the task's own, its turns and their calls; those of its peers are not in it
+        self._reply = ""
+        self._told = ""
+
+    def read(self, event: Event) -> str:
+        """What an event adds to the words; empty for most."""
+        if event.task != self._task or self._task is None:
+            return ""
+        is_own = event.parent_id in self._spans
+        if isinstance(event, TaskStarted) or (is_own and isinstance(event, TurnStarted | LlmCallStarted)):
+            self._spans.add(event.span_id)
+            self._reply = ""
+        elif event.span_id in self._spans:
+            if isinstance(event, LlmCallRetried):
+                self._reply = ""
+            elif isinstance(event, LlmToken):
+                self._reply += event.text
+                return self.tell(read_streamed_answer(self._reply))
+        return ""
+
+    def tell(self, reply: str) -> str:
+        """What a reply, as far as it is known, adds to the words."""
+        told = self._told
+        if told.startswith(reply):
+            return ""
+        self._told = reply
+        return reply[len(told) :] if reply.startswith(told) else f"\n\n{reply}"

@@ -13,7 +13,6 @@ from ensemble_notebook.domain.definitions.definition import Definition, get_fiel
 from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK, HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
-from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE
 from ensemble_notebook.domain.definitions.task import Task
@@ -33,30 +32,23 @@ from ensemble_notebook.domain.planning.ensemble_texts import (
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, fill_plan, make_plan
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
 from ensemble_notebook.domain.planning.hierarchy_rules import find_resolved_role_problems, find_resolved_role_warnings
-from ensemble_notebook.domain.planning.known_items import KnownItems, list_known_items
-from ensemble_notebook.domain.planning.only_selection import GraphPart, find_part
-from ensemble_notebook.domain.planning.team import (
-    AgentResolver,
-    list_agent_texts,
-    resolve_constraints,
-)
+from ensemble_notebook.domain.planning.known_items import list_known_items
+from ensemble_notebook.domain.planning.only_selection import find_part
+from ensemble_notebook.domain.planning.team import AgentResolver, list_agent_texts, resolve_constraints
 from ensemble_notebook.domain.planning.versions import Versions, make_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.text_filter import TextFilter
 from ensemble_notebook.engine.events.listeners import wants_tokens
 from ensemble_notebook.engine.run_services import ParentRun, find_parent_run
 from ensemble_notebook.engine.run_spec import RunSpec, find_inner_revision
-from ensemble_notebook.ensemble.earlier_runs.reuse import (
-    explain_no_reuse,
-    keeps_tasks,
-    make_task_keys,
-)
+from ensemble_notebook.ensemble.earlier_runs.reuse import explain_no_reuse, keeps_tasks, make_task_keys
 from ensemble_notebook.ensemble.person import find_person, find_waiting_person
 from ensemble_notebook.ensemble.run_checks import check_runnable, check_textless, warn_of_tracing
 from ensemble_notebook.ensemble.run_settings import (
     SETTING_NAMES,
     SHARED_FIELDS,
-    GivenMessages,
+    ContinuedOutput,
+    KeptConversations,
     RunSettings,
     describe_continued,
     merge_inputs,
@@ -139,20 +131,28 @@ def make_run_spec(
     protect_named(values)
     prepared = PreparedEnsemble(ensemble, setting, source, resumed_from)
     check_variables(prepared.variables, values, list_places(ensemble), SETTING_NAMES)
-    _refuse_unused(ensemble, variables, prepared.variables)
+    unused = [name for name in variables if name not in prepared.variables]
+    if has_handlers(ensemble):  # they may want any, but for what can only be meant as the value of a field
+        unused = [name for name in unused if name in _FIELDS and _is_setting(variables[name])]
+    if unused:
+        raise ValidationError([Problem(_explain_unused(name, prepared.variables)) for name in unused])
     return prepared.make_spec(values)
 
 
-def _find_path(ensemble: EnsembleDefinition, parent: ParentRun | None) -> tuple[str, ...]:
-    """What this run and those around it are called, the outermost first.
+def _is_setting(value: Any) -> bool:
+    """True for what can only be meant as the value of a field: a part of a definition, or a model."""
+    return isinstance(value, Definition) or (not isinstance(value, str | Mapping) and find_llm_fault(value) is None)
 
-    Raises:
-        ValidationError: they are nested too deep: one of them reaches itself.
-    """
-    path = (*(() if parent is None else parent.spec.path), describe_ensemble(ensemble))
-    if len(path) > MAX_DEPTH + 1:
-        raise ValidationError(describe_too_deep(path))
-    return path
+
+def _explain_unused(name: str, used: Collection[str]) -> str:
+    """What was probably meant by a keyword that no text uses: a field of the ensemble, or another word."""
+    if name not in _FIELDS:
+        return f"No text uses {name!r}.{did_you_mean(name, (*used, *SETTING_NAMES))}"
+    message = f"A run takes no {name}, which is a field of the ensemble, and no text uses {{{name}}}. For a run of a "
+    message += f"changed copy, write ensemble.replace({name}=...).run(...)."
+    if name in SHARED_FIELDS:
+        return message
+    return f"{message} To compare several, write ensemble.variants({{'NAME': {{{name!r}: ...}}, ...}}).run(...)."
 
 
 class _Resolved(NamedTuple):
@@ -178,6 +178,8 @@ class PreparedEnsemble:
 
     Attributes:
         graph: as declared.
+        only: the one task that each run is about, and what it builds on; None for all tasks.
+        capture_mode: how much of each run is kept.
         gate_warnings: what is said of gates at which nobody can be asked.
         written: the variables of its texts, each with the first text that has it.
         variables: these, and the inputs for whose items tasks run, which are never written.
@@ -199,7 +201,10 @@ class PreparedEnsemble:
         self._task_noun = task_noun
         self._setting = setting
         self._resumed_from = resumed_from
-        self._path = _find_path(ensemble, find_parent_run())
+        parent = find_parent_run()
+        self._path = (*(() if parent is None else parent.spec.path), describe_ensemble(ensemble))
+        if len(self._path) > MAX_DEPTH + 1:  # one of those that are nested reaches itself
+            raise ValidationError(describe_too_deep(self._path))
         # The ensemble of each row was checked by itself, and there may be ten thousand tasks around them.
         self.graph, self._warnings = (
             (build_graph(ensemble), ()) if task_noun.is_run else check_runnable(ensemble, source)
@@ -208,31 +213,32 @@ class PreparedEnsemble:
         self.written = find_first_texts(list_texts(ensemble))
         items = find_first_texts(list_item_inputs(ensemble))
         self.variables = self.written | {name: text for name, text in items.items() if name not in self.written}
-        self._agents = _list_agents(ensemble, self.graph)
+        workers = [each for node in self.graph.all_tasks for each in (node.agent, node.fallback) if each is not None]
+        team = [member.agent for member in self.graph.team]
+        self._agents = list(dict.fromkeys((*ensemble.agents, *workers, *team)))  # who takes part, once each
         self._has_resolved_agents = bool(
             find_first_texts(text for agent in self._agents for text in list_agent_texts(agent))
         )
-        parent = find_parent_run()
-        self._capture_mode = resolve_capture_mode(ensemble.capture_mode)
+        self.capture_mode = resolve_capture_mode(ensemble.capture_mode)
         if parent is not None and parent.spec.capture_mode is CaptureMode.METADATA:
-            self._capture_mode = CaptureMode.METADATA  # no text of what is done inside is kept either (E52)
+            self.capture_mode = CaptureMode.METADATA  # no text of what is done inside is kept either (E52)
         self._deps = ensemble.deps if setting.deps is None else setting.deps
         self._conversations = setting.conversations
         continued: Any = setting.continue_from
         self._continued_from = None if continued is None else continued.run_id
-        if isinstance(continued, GivenMessages):
-            self._conversations = {self._find_only_agent(): continued.messages}
         if continued is not None:
-            self._warnings = (*self._warnings, *self._check_continued(continued.run_id))
-        self._part = find_part(self.graph, setting.only)
-        is_reusing = setting.reuse or resumed_from is not None or self._part is not None
+            self._warnings = (*self._warnings, *self._check_continued(continued))
+        self.only = find_part(self.graph, setting.only)
+        is_reusing = setting.reuse or resumed_from is not None or self.only is not None
         self._is_reusing = is_reusing or (parent is not None and parent.spec.is_reusing)
-        if self._capture_mode is CaptureMode.METADATA:
+        if self.capture_mode is CaptureMode.METADATA:
             self._warnings = (*self._warnings, *check_textless(ensemble, self.graph, setting))
-        self._replayed_from = _name_recording(setting, parent)
-        self._keeps_tasks = self._replayed_from is None and keeps_tasks(self._capture_mode, parent)
+        replayed_from = None if setting.replay is None else Path(setting.replay).name
+        # The recording of the run around it answers in place of models, if there is one.
+        self._replayed_from = (parent is not None and parent.spec.replayed_from) or replayed_from
+        self._keeps_tasks = self._replayed_from is None and keeps_tasks(self.capture_mode, parent)
         if setting.reuse and self._replayed_from is None and not self._keeps_tasks:
-            raise ValidationError(explain_no_reuse(self._capture_mode))
+            raise ValidationError(explain_no_reuse(self.capture_mode))
         self._streams = (
             setting.streams or wants_tokens(ensemble.listeners) or wants_tokens(setting.listeners, default=True)
         )
@@ -240,40 +246,33 @@ class PreparedEnsemble:
         if not setting.is_row:
             self._warnings = (*self._warnings, *self.gate_warnings)
         self._shared: _Resolved | None = None
-        self._plan: ExecutionPlan | None = None
 
-    def _find_only_agent(self) -> str:
-        """The name of the only task that has an agent, which goes on with messages that were given.
+    def _check_continued(self, continued: ContinuedOutput) -> Iterator[str]:
+        """Settle which conversations tasks go on with; where no task has a namesake, that is told.
 
         Raises:
-            ValidationError: there is none, or there are several.
+            ValidationError: no text is kept of this run, or messages are not for one agent alone.
         """
         names = [node.name for node in self.graph.tasks if node.agent is not None]
-        if len(names) != 1:
-            there = ", ".join(names) or "none"
+        if isinstance(continued, KeptConversations) and continued.messages is not None:
+            if len(names) != 1:
+                there = ", ".join(names) or "none"
+                raise ValidationError(
+                    f"continue_from is a list of messages, which are for the only task that has an agent, and here "
+                    f"are {len(names)}: {there}. Give an output or the id of a run, in which tasks are found by their "
+                    f"names."
+                )
+            self._conversations = {names[0]: continued.messages}
+        if self.capture_mode is CaptureMode.METADATA:
             raise ValidationError(
-                f"continue_from is a list of messages, which are for the only task that has an agent, and here are "
-                f"{len(names)}: {there}. Give an output or the id of a run, in which tasks are found by their names."
-            )
-        return names[0]
-
-    def _check_continued(self, run_id: str) -> Iterator[str]:
-        """A run without texts has no conversation; where no task has a namesake, that is told.
-
-        Raises:
-            ValidationError: no text is kept of this run.
-        """
-        if self._capture_mode is CaptureMode.METADATA:
-            raise ValidationError(
-                f"continue_from goes on with texts of {describe_continued(run_id)}, and capture_mode "
+                f"continue_from goes on with texts of {describe_continued(continued.run_id)}, and capture_mode "
                 f"{CaptureMode.METADATA.value} keeps no text of this one. Leave out one of them."
             )
-        names = [node.name for node in self.graph.tasks if node.agent is not None]
         if not any(name in self._conversations for name in names):
             there = ", ".join(self._conversations) or "none"
             yield (
-                f"No task goes on with a conversation of run {run_id}: there are those of {there}, and here are the "
-                f"tasks {', '.join(names) or 'of handlers alone'}. Give a task the same name in both."
+                f"No task goes on with a conversation of run {continued.run_id}: there are those of {there}, and here "
+                f"are the tasks {', '.join(names) or 'of handlers alone'}. Give a task the same name in both."
             )
 
     def _check_gates(self, parent: ParentRun | None) -> tuple[str, ...]:
@@ -283,7 +282,7 @@ class PreparedEnsemble:
             ValidationError: a person would be shown texts, and no text is to be kept.
         """
         reviewer = self._setting.review_handler or (None if parent is None else parent.spec.person)
-        is_textless = self._capture_mode is CaptureMode.METADATA and find_waiting_person(reviewer) is not None
+        is_textless = self.capture_mode is CaptureMode.METADATA and find_waiting_person(reviewer) is not None
         if self._task_noun.is_run or (reviewer is not None and not is_textless):
             return ()
         gates = list_open_gates(self._ensemble, self.graph)
@@ -294,16 +293,6 @@ class PreparedEnsemble:
                 raise ValidationError(_TEXTLESS)
             return ()
         return () if self._replayed_from is not None else _name_gates(gates)
-
-    @property
-    def only(self) -> GraphPart | None:
-        """The one task that each run is about, and what it builds on; None for all tasks."""
-        return self._part
-
-    @property
-    def capture_mode(self) -> CaptureMode:
-        """How much of each run is kept."""
-        return self._capture_mode
 
     def check_values(self, values: Mapping[str, Any]) -> None:
         """Check the values of a run that is to come.
@@ -332,22 +321,38 @@ class PreparedEnsemble:
         """
         self._refuse_taken(values)
         written, cut_warnings = write_inputs(self.written, values)
-        resolved, ensemble, setting = self._resolve(written), self._ensemble, self._setting
+        ensemble, setting = self._ensemble, self._setting
+        resolved = self._shared or self._resolve(written)
+        if not self._has_resolved_agents:
+            self._shared = resolved
         parent = find_parent_run()
         person = None if parent is None else parent.spec.person
         items = list_known_items(self.graph, values)
+        if items:
+            plan = make_plan(self.graph, written, items)
+        else:
+            plan = fill_plan(self.bare_plan, self.graph, written) if self.written else self.bare_plan
+        # Whether no view can tell the plan of one run from that of another: no text of it is told.
+        is_plain = not self._has_resolved_agents and all(node.nested is None for node in self.graph.tasks)
+        is_plan_shared = self.capture_mode is CaptureMode.METADATA and is_plain
+        memory = None
+        if any(node.task.memory for node in self.graph.all_tasks):
+            from ensemble_notebook.memory.full_text_store import InMemoryStore
+            from ensemble_notebook.memory.vector_store_memory import to_memory
+
+            memory = InMemoryStore() if ensemble.memory is None else to_memory(ensemble.memory)
         return RunSpec(
             definition=ensemble,
             graph=resolved.graph,
-            plan=self._make_plan(written, items),
-            bare_plan=self.bare_plan if self._is_plan_shared and not items else None,
+            plan=plan,
+            bare_plan=self.bare_plan if is_plan_shared and not items else None,
             items=items,
             agents=resolved.agents,
             inputs=values,
             warnings=(*self._warnings, *cut_warnings, *resolved.warnings),
             streams=self._streams,
-            memory=_make_memory(ensemble, self.graph),
-            capture_mode=self._capture_mode,
+            memory=memory,
+            capture_mode=self.capture_mode,
             text_filter=resolved.text_filter,
             budget=None if setting.is_row else ensemble.budget,
             pricing=calculate_price,
@@ -358,7 +363,7 @@ class PreparedEnsemble:
             keeps_tasks=self._keeps_tasks,
             task_keys=resolved.task_keys,
             is_reusing=self._is_reusing and setting.record is None,
-            only=self._part,
+            only=self.only,
             resumed_from=self._resumed_from,
             path=self._path,
             conversations=self._conversations,
@@ -378,32 +383,12 @@ class PreparedEnsemble:
         """The versions of the definition, the same for all its runs."""
         return make_versions(self._ensemble, list_planned_agents(self._agents, self.graph), self.bare_plan)
 
-    def _make_plan(self, written: Mapping[str, str], items: KnownItems) -> ExecutionPlan:
-        if items:
-            return make_plan(self.graph, written, items)
-        return fill_plan(self.bare_plan, self.graph, written) if self.written else self.bare_plan
-
-    @property
+    @cached_property
     def bare_plan(self) -> ExecutionPlan:
         """The plan without values of inputs, which all runs have in common."""
-        if self._plan is None:
-            self._plan = make_plan(self.graph)
-        return self._plan
-
-    @property
-    def _is_plan_shared(self) -> bool:
-        """Whether no view can tell the plan of one run from that of another: no text of it is told."""
-        is_plain = not self._has_resolved_agents and all(node.nested is None for node in self.graph.tasks)
-        return self._capture_mode is CaptureMode.METADATA and is_plain
+        return make_plan(self.graph)
 
     def _resolve(self, written: Mapping[str, str]) -> _Resolved:
-        if self._has_resolved_agents:
-            return self._resolve_anew(written)
-        if self._shared is None:
-            self._shared = self._resolve_anew(written)
-        return self._shared
-
-    def _resolve_anew(self, written: Mapping[str, str]) -> _Resolved:
         """Fill the variables in the agents."""
         if problems := [*find_resolved_role_problems(self._agents, self.graph, written)]:
             raise ValidationError(problems)
@@ -412,7 +397,7 @@ class PreparedEnsemble:
         constraints = None if constraints is None else resolve_constraints(constraints, graph)
         has_keys = self._keeps_tasks and not self._task_noun.is_run
         text_filter = None
-        if self._capture_mode is CaptureMode.METADATA:
+        if self.capture_mode is CaptureMode.METADATA:
             text_filter = TextFilter(self._warnings, {resolver.resolve(each).role: each.role for each in self._agents})
         return _Resolved(
             graph=graph,
@@ -422,19 +407,6 @@ class PreparedEnsemble:
             text_filter=text_filter,
             task_keys=make_task_keys(self._ensemble, graph, constraints, self._deps) if has_keys else None,
         )
-
-
-def _name_recording(setting: RunSettings, parent: ParentRun | None) -> str | None:
-    """The recording that answers in place of models: that of the run around it, else its own; None where none does."""
-    if parent is not None and parent.spec.replayed_from is not None:
-        return parent.spec.replayed_from
-    return None if setting.replay is None else Path(setting.replay).name
-
-
-def _list_agents(ensemble: EnsembleDefinition, graph: Graph) -> list[Agent]:
-    """Who takes part, once each: the ensemble's agents, then those of its tasks and their fallbacks, and the team."""
-    workers = [each for node in graph.all_tasks for each in (node.agent, node.fallback) if each is not None]
-    return list(dict.fromkeys((*ensemble.agents, *workers, *(member.agent for member in graph.team))))
 
 
 def list_planned_agents(agents: Iterable[Agent], graph: Graph) -> Iterator[PlannedAgent]:
@@ -450,38 +422,3 @@ def list_planned_agents(agents: Iterable[Agent], graph: Graph) -> Iterator[Plann
             allow_delegation=agent.allow_delegation,
             system_prompt=agent.system_prompt,
         )
-
-
-def _make_memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | None:
-    """The ensemble's store, or one for this run alone; None where no task remembers anything."""
-    if not any(node.task.memory for node in graph.all_tasks):
-        return None
-    from ensemble_notebook.memory.full_text_store import InMemoryStore
-    from ensemble_notebook.memory.vector_store_memory import to_memory
-
-    return InMemoryStore() if ensemble.memory is None else to_memory(ensemble.memory)
-
-
-def _refuse_unused(ensemble: EnsembleDefinition, variables: Mapping[str, Any], used: Collection[str]) -> None:
-    """A keyword that no text uses is a misspelt one, or a field. Where there are handlers, they may want any."""
-    unused = [name for name in variables if name not in used]
-    if has_handlers(ensemble):
-        unused = [name for name in unused if name in _FIELDS and _is_setting(variables[name])]
-    if unused:
-        raise ValidationError([Problem(_explain_unused(name, used)) for name in unused])
-
-
-def _explain_unused(name: str, used: Collection[str]) -> str:
-    """What was probably meant by a keyword that no text uses: a field of the ensemble, or another word."""
-    if name not in _FIELDS:
-        return f"No text uses {name!r}.{did_you_mean(name, (*used, *SETTING_NAMES))}"
-    message = f"A run takes no {name}, which is a field of the ensemble, and no text uses {{{name}}}. For a run of a "
-    message += f"changed copy, write ensemble.replace({name}=...).run(...)."
-    if name in SHARED_FIELDS:
-        return message
-    return f"{message} To compare several, write ensemble.variants({{'NAME': {{{name!r}: ...}}, ...}}).run(...)."
-
-
-def _is_setting(value: Any) -> bool:
-    """True for what can only be meant as the value of a field: a part of a definition, or a model."""
-    return isinstance(value, Definition) or (not isinstance(value, str | Mapping) and find_llm_fault(value) is None)

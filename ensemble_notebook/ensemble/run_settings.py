@@ -6,7 +6,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from ensemble_notebook.domain.config import config
@@ -63,21 +63,23 @@ Resumable = str | RunResult | None
 Continuable = ContinuedOutput | str | int | Sequence[Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class GivenMessages:
-    """A conversation that somebody has kept, as a `ContinuedOutput`: of no run, and of no task by name.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptConversations:
+    """A `ContinuedOutput` of which nothing else is at hand: of a stored run, or messages that somebody has kept.
 
     Attributes:
-        messages: without a system prompt.
+        conversations: those that the run began with, or led to, by the names of its tasks.
+        messages: that were given, for whichever task has an agent, without a system prompt; None: those of a run.
     """
 
-    messages: Messages
     run_id: str = ""
     capture_mode: CaptureMode = CaptureMode.OFF
+    conversations: Mapping[str, Messages] = field(default_factory=dict)
+    messages: Messages | None = None
 
     def get_conversations(self, *, before: bool = False) -> Mapping[str, Messages]:  # noqa: ARG002 - as of an output
-        """Get none: there is no name."""
-        return {}
+        """Get them, by the names of the tasks."""
+        return self.conversations
 
 
 def describe_continued(run_id: str) -> str:
@@ -141,28 +143,50 @@ class RunSettings:
         """Check what a person may have got wrong."""
         if self.timeout is not None and not is_seconds(self.timeout):
             raise ValidationError(f"timeout must be seconds > 0 or None, got {self.timeout!r}.")
-        for name in ("record", "replay"):
-            value: object = getattr(self, name)
-            if value is not None and not isinstance(value, str | os.PathLike):
-                raise ValidationError(
-                    f"{name} must be the path of a file, got {value!r}. "
-                    f"A template variable of that name goes through inputs: run({{{name!r}: ...}})."
-                )
-        self._check_reuse()
-        self._check_resume()
+        resumed = self.resume if self.resume is None else getattr(self.resume, "run_id", self.resume)
+        are_names = not isinstance(self.redo, str) and all(isinstance(each, str) for each in self.redo)
+        for name, is_right, wanted in (
+            ("record", isinstance(self.record, str | os.PathLike | None), "the path of a file"),
+            ("replay", isinstance(self.replay, str | os.PathLike | None), "the path of a file"),
+            ("reuse", isinstance(self.reuse, bool), "True or False"),
+            ("only", isinstance(self.only, str | Task | None), "a task or its name"),
+            ("resume", isinstance(resumed, str | None), "the id of a run or its output"),
+            ("redo", are_names, "a list of names of tools"),
+            ("anyway", isinstance(self.anyway, bool), "True or False"),
+            ("history", isinstance(self.history, str | None), "a text such as '20 turns'"),
+            *(
+                (name, getattr(self, name) in (None, choice), f"{choice!r} or None")
+                for name, choice in _CHOICES.items()
+            ),
+        ):
+            if not is_right:
+                raise ValidationError(f"{name} must be {wanted}, got {getattr(self, name)!r}. {_name_variable(name)}")
         self._check_continue()
-        self._check_history()
-        if self.record is not None and self.replay is not None:
-            raise ValidationError("A run records or replays, not both: leave out record or replay.")
-        for name, choice in _CHOICES.items():
-            value = getattr(self, name)
-            if value is not None and value != choice:
-                raise ValidationError(
-                    f"{name} must be {choice!r} or None, got {value!r}. "
-                    f"A template variable of that name goes through inputs: run({{{name!r}: ...}})."
-                )
-            if value is not None and self.replay is None:
-                raise ValidationError(f"{name} is about a replay: name a recording with replay=FILE, too.")
+        try:
+            if self.history is not None:
+                read_history(self.history)
+        except AmountError as error:
+            raise ValidationError(f"history: {error} {error.hint} {_name_variable('history')}") from None
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
+        given = [name for name in ("record", "replay", *_CHOICES) if getattr(self, name) is not None]
+        given += [name for name in ("redo", "anyway") if getattr(self, name)]
+        fault = ""
+        if self.reuse and "record" in given:
+            fault = "A recording holds what models answer, and a reused task asks none: leave out record or reuse."
+        elif self.reuse and "replay" in given:
+            fault = "In a replay the recording answers, and nothing is spent: leave out replay or reuse."
+        elif self.resume is not None and given[:1] in (["record"], ["replay"]):
+            fault = f"What a resumed run has done is not asked again: leave out {given[0]} or resume."
+        elif given[:2] == ["record", "replay"]:
+            fault = "A run records or replays, not both: leave out record or replay."
+        elif "replay" not in given and (name := next((each for each in _CHOICES if each in given), None)):
+            fault = f"{name} is about a replay: name a recording with replay=FILE, too."
+        elif self.resume is None and (name := next((each for each in ("redo", "anyway") if each in given), None)):
+            fault = f"{name} is about a run that is resumed: name it with resume=ID, too."
+        if fault:
+            raise ValidationError(fault)
 
     @property
     def conversations(self) -> Mapping[str, Messages]:
@@ -177,23 +201,6 @@ class RunSettings:
         found = earlier.get_conversations(before=resumed_id == earlier.run_id)
         return {name: strip_system(messages) for name, messages in found.items()}
 
-    def _check_reuse(self) -> None:
-        for name, is_right, wanted in (
-            ("reuse", isinstance(self.reuse, bool), "True or False"),
-            ("only", self.only is None or isinstance(self.only, str | Task), "a task or its name"),
-        ):
-            if not is_right:
-                raise ValidationError(
-                    f"{name} must be {wanted}, got {getattr(self, name)!r}. "
-                    f"A template variable of that name goes through inputs: run({{{name!r}: ...}})."
-                )
-        if self.reuse and self.record is not None:
-            raise ValidationError(
-                "A recording holds what models answer, and a reused task asks none: leave out record or reuse."
-            )
-        if self.reuse and self.replay is not None:
-            raise ValidationError("In a replay the recording answers, and nothing is spent: leave out replay or reuse.")
-
     def _check_continue(self) -> None:
         given: Any = self.continue_from
         if isinstance(given, str | list | tuple) or (isinstance(given, int) and not isinstance(given, bool)):
@@ -205,46 +212,16 @@ class RunSettings:
                     f"of what was said."
                 )
             return
-        hint = "A template variable of that name goes through inputs: run({'continue_from': ...})."
+        hint = _name_variable("continue_from")
         if hasattr(given, "run_id"):
             hint = f"What is loaded of a run has no conversations: give its output, or its id, {given.run_id!r}."
         message = "continue_from must be an output, the id of a run or -1, or a list of messages"
         raise ValidationError(f"{message}, got {type(given).__name__}. {hint}")
 
-    def _check_history(self) -> None:
-        if self.history is None:
-            return
-        hint = "A template variable of that name goes through inputs: run({'history': ...})."
-        if not isinstance(self.history, str):
-            raise ValidationError(f"history must be a text such as '20 turns', got {self.history!r}. {hint}")
-        try:
-            read_history(self.history)
-        except AmountError as error:
-            raise ValidationError(f"history: {error} {error.hint} {hint}") from None
 
-    def _check_resume(self) -> None:
-        word = self.resume if self.resume is None else getattr(self.resume, "run_id", self.resume)
-        if not isinstance(word, str | None):
-            raise ValidationError(
-                f"resume must be the id of a run or its output, got {self.resume!r}. "
-                f"A template variable of that name goes through inputs: run({{'resume': ...}})."
-            )
-        if isinstance(self.redo, str) or not all(isinstance(each, str) for each in self.redo):
-            raise ValidationError(
-                f"redo must be a list of names of tools, got {self.redo!r}. "
-                f"A template variable of that name goes through inputs: run({{'redo': ...}})."
-            )
-        if not isinstance(self.anyway, bool):
-            raise ValidationError(
-                f"anyway must be True or False, got {self.anyway!r}. "
-                f"A template variable of that name goes through inputs: run({{'anyway': ...}})."
-            )
-        for name in ("redo", "anyway"):
-            if getattr(self, name) and self.resume is None:
-                raise ValidationError(f"{name} is about a run that is resumed: name it with resume=ID, too.")
-        other = next((name for name in ("record", "replay") if getattr(self, name) is not None), None)
-        if self.resume is not None and other is not None:
-            raise ValidationError(f"What a resumed run has done is not asked again: leave out {other} or resume.")
+def _name_variable(name: str) -> str:
+    """What somebody is told who may have meant a template variable."""
+    return f"A template variable of that name goes through inputs: run({{{name!r}: ...}})."
 
 
 # --- The doors of a run: those of an ensemble take the same arguments -------------------------------------------------
@@ -356,8 +333,7 @@ def join_inputs(inputs: Inputs, variables: Mapping[str, Any]) -> dict[str, Any]:
     """
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ValidationError(
-            f"inputs must map names to values, got {type(inputs).__name__}. "
-            f"A template variable of that name goes through inputs: run({{'inputs': ...}})."
+            f"inputs must map names to values, got {type(inputs).__name__}. {_name_variable('inputs')}"
         )
     return {**(inputs or {}), **variables}
 

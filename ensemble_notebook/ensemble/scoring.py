@@ -15,13 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
-from ensemble_notebook.domain.definitions.enums import (
-    CaptureMode,
-    ErrorStrategy,
-    ExitReason,
-    RunStatus,
-    SpanStatus,
-)
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.nested_ensemble import find_final_output
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
@@ -112,12 +106,7 @@ class Scorable(ABC):
         """
 
     def score(
-        self,
-        score: AnyScorers,
-        name: str | None = None,
-        *,
-        replace: bool = False,
-        expected: str | None = None,
+        self, score: AnyScorers, name: str | None = None, *, replace: bool = False, expected: str | None = None
     ) -> Self:
         """Score the runs that are done, without asking any model but a judge's own.
 

@@ -153,18 +153,18 @@ def describe_judge(
         return "by a judge that was changed in between"
     name, pairs = _find_checked(judged, score)
     if is_earlier := len({pair.row for pair in pairs}) < FEWEST_CHECKED:
-        same = (each for each in find_earlier() if _is_by(each, score, versions))
+        same = (  # by the judge as it is now
+            each
+            for each in find_earlier()
+            if (given := each.scores.get(score)) is not None
+            and given.kind is ScoreKind.JUDGE
+            and given.scorer_version in versions
+        )
         name, pairs = _find_checked([*judged, *same], score)
     if len({pair.row for pair in pairs}) < FEWEST_CHECKED:
         return "by a judge that nobody has checked"
     also = ", earlier maps included" if is_earlier else ""
     return f"the judge agreed with a person on {_measure(score, name, pairs).describe()}{also}"
-
-
-def _is_by(run: ScoredRun, score: str, versions: set[str | None]) -> bool:
-    """Whether the judge as it is now has given a run this score."""
-    given = run.scores.get(score)
-    return given is not None and given.kind is ScoreKind.JUDGE and given.scorer_version in versions
 
 
 def _find_checked(runs: Iterable[ScoredRun], score: str) -> tuple[str, list[_Pair]]:

@@ -212,7 +212,17 @@ def ask(runs: Sequence[ScoredRun], score: str | None, is_: str | None = None, fa
     names = list_scores(runs)
     if failed is not None and failed != LEAVE_OUT and not is_number(failed):
         raise ValidationError(f"failed must be a number or {LEAVE_OUT!r}, got {failed!r}.")
-    name = find_name(score, names) if score is not None else _choose(names, runs)
+    if score is not None:
+        name = find_name(score, names)
+    elif len(names) > 1:
+        *first, last = map(repr, names)
+        raise ValidationError(f"There are several scores: say which with score=, {', '.join(first)} or {last}.")
+    elif names or (runs and all(each.ending is not Ending.DONE for each in runs)):
+        name = (names or [UNNAMED])[0]
+    else:
+        raise ValidationError(
+            "There are no scores yet: add some with result.score(SCORER), or map(rows, score=SCORER)."
+        )
     records = [each.scores[name] for each in runs if name in each.scores]
     if not records and any(each.ending is Ending.DONE for each in runs):
         raise ValidationError(f"No score is called {name!r}.{did_you_mean(name, names) or ' There are none yet.'}")
@@ -254,23 +264,6 @@ def find_measure(name: str, records: Iterable[ScoreRecord]) -> Measure:
         told = ", ".join(f"{_WORDS[kind]} in {pluralize(count, 'run')}" for kind, count in kinds.items())
         raise ValidationError(f"{name!r} mixes kinds of scores, so it can't be summed up: it is {told}.")
     return next(iter(kinds), "passed")
-
-
-def _choose(names: Sequence[str], runs: Sequence[ScoredRun]) -> str:
-    if len(names) == 1:
-        return names[0]
-    if not names:
-        if runs and all(each.ending is not Ending.DONE for each in runs):
-            return UNNAMED
-        raise ValidationError(
-            "There are no scores yet: add some with result.score(SCORER), or map(rows, score=SCORER)."
-        )
-    raise ValidationError(f"There are several scores: say which with score=, {_list(names)}.")
-
-
-def _list(names: Sequence[str]) -> str:
-    *first, last = map(repr, names)
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def is_number(value: Any) -> bool:

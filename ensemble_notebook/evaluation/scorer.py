@@ -172,17 +172,14 @@ def read_scorers(given: AnyScorers | None) -> tuple[Scorer, ...]:
             read.append(_read_scorer(name, each))
         except ValidationError as error:
             problems += error.problems
-    problems += _find_repeated(read)
+    names = [each.name for each in read]
+    for repeated in dict.fromkeys(each for each in names if names.count(each) > 1):
+        same = " and ".join(each.shown for each in read if each.name == repeated)
+        told = f"Two scores are called {repeated!r}: {same}. Name them: score={{'{repeated}_2': ...}}."
+        problems.append(Problem(told))
     if problems:
         raise ValidationError(problems)
     return tuple(read)
-
-
-def _find_repeated(scorers: Sequence[Scorer]) -> Iterator[Problem]:
-    names = [each.name for each in scorers]
-    for name in dict.fromkeys(each for each in names if names.count(each) > 1):
-        same = " and ".join(each.shown for each in scorers if each.name == name)
-        yield Problem(f"Two scores are called {name!r}: {same}. Name them: score={{'{name}_2': ...}}.")
 
 
 def _read_scorer(name: Any, given: Any) -> Scorer:
@@ -204,14 +201,12 @@ def _read_scorer(name: Any, given: Any) -> Scorer:
         return replace(made, name=named, shown=shown, column=column, needs_expected=False, is_ready_made=True)
     if not callable(given) or isinstance(given, type):
         what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
-        raise ValidationError(f"score must be a function, got {what}: {WANTED}.{_suggest(given)}")
+        guess = ""
+        if isinstance(given, str):
+            is_call = given.endswith(")")
+            guess = f" Did you mean scorers.{given}?" if is_call else " Pass the function itself, not its name."
+        raise ValidationError(f"score must be a function, got {what}: {WANTED}.{guess}")
     return _read_function(given, name or name_function(given))
-
-
-def _suggest(given: Any) -> str:
-    if not isinstance(given, str):
-        return ""
-    return f" Did you mean scorers.{given}?" if given.endswith(")") else " Pass the function itself, not its name."
 
 
 def name_function(function: Any) -> str:
@@ -231,8 +226,16 @@ def _read_function(function: Callable[..., Any], shown: str) -> Scorer:
     Raises:
         ValidationError: it takes nothing, or a parameter that nobody knows.
     """
-    bound = _list_bound(function)
-    parameters = [each for each in _list_parameters(function) if each.name not in bound]
+    bound: set[str] = set()  # the names that a `functools.partial` has filled
+    inner: Any = function
+    while isinstance(inner, functools.partial):
+        bound |= set(inner.keywords)
+        inner = inner.func
+    try:  # the parameters that are given by name; one for the `RunContext` goes by its annotation
+        found: Iterable[Parameter] = inspect.signature(give_context(function)).parameters.values()
+    except (TypeError, ValueError):  # written in C, and says nothing of itself
+        found = (Parameter("run", Parameter.POSITIONAL_ONLY),)
+    parameters = [each for each in found if each.name not in bound]
     named = [each for each in parameters if each.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
     takes_all = any(each.kind is Parameter.VAR_KEYWORD for each in parameters)
     scorer = Scorer(name=shown, shown=shown, function=function)
@@ -252,23 +255,6 @@ def _read_function(function: Callable[..., Any], shown: str) -> Scorer:
     return replace(scorer, positional=positional, keywords=tuple(keywords), needs_expected=needs)
 
 
-def _list_bound(function: Any) -> set[str]:
-    """The names that a `functools.partial` has filled."""
-    names: set[str] = set()
-    while isinstance(function, functools.partial):
-        names |= set(function.keywords)
-        function = function.func
-    return names
-
-
-def _list_parameters(function: Callable[..., Any]) -> Iterable[Parameter]:
-    """The parameters that are given by name; one for the `RunContext` goes by its annotation."""
-    try:
-        return inspect.signature(give_context(function)).parameters.values()
-    except (TypeError, ValueError):  # written in C, and says nothing of itself
-        return (Parameter("run", Parameter.POSITIONAL_ONLY),)
-
-
 def _describe_unknown(shown: str, unknown: Sequence[Parameter]) -> str:
     names = ", ".join(repr(each.name) for each in unknown)
     first = unknown[0].name
@@ -277,9 +263,6 @@ def _describe_unknown(shown: str, unknown: Sequence[Parameter]) -> str:
         f"The scorer {shown} has a parameter that is not known: {names}.{near} A scorer takes any of "
         f"{', '.join(PARAMETERS)}; functools.partial sets others."
     )
-
-
-# --- What a row should come to, and which columns scorers need --------------------------------------------------------
 
 
 def find_expected_column(columns: Iterable[str], named: str | None) -> str | None:

@@ -123,8 +123,17 @@ def compare_results(
     if detect is not None and (not is_number(detect) or detect <= 0):
         raise ValidationError(f"detect must be a number above 0, the difference that is to be settled, got {detect!r}.")
     matched = None
+    first: Named
+    others: Sequence[Named]
     if a is None and b is None:
-        first, *others = _order_variants(result, baseline)
+        sides = _list_sides(result)
+        if len(sides) < 2:
+            raise ValidationError(
+                "There is nothing to compare it with: run variants(...).map(rows), or compare two results, "
+                "new.compare(old, new)."
+            )
+        name = next(iter(sides)) if baseline is None else _take_side(result, baseline)[0]
+        first, others = (name, sides[name]), [side for side in sides.items() if side[0] != name]
     elif baseline is not None:
         raise ValidationError("baseline= is for comparing all variants with one: leave it out beside two names.")
     else:
@@ -137,13 +146,7 @@ def compare_results(
     find_earlier = cache(partial(_find_judged, getattr(result.ensemble, "name", None), runs))
     pairs = [
         compare_sides(
-            first,
-            each,
-            question,
-            pairs=matched,
-            is_only_score=is_only,
-            currency=currency,
-            find_earlier=find_earlier,
+            first, each, question, pairs=matched, is_only_score=is_only, currency=currency, find_earlier=find_earlier
         )
         for each in others
     ]
@@ -166,25 +169,12 @@ def _find_judged(name: str | None, runs: Sequence[ScoredRun]) -> list[ScoredRun]
                 scores.setdefault(record.run_id, {})[record.current_name] = record
     kinds = {ScoreKind.JUDGE, ScoreKind.HUMAN}
     both = (found for found in scores.values() if kinds <= {each.kind for each in found.values()})
-    return [_to_scored_run(found) for found in both]
-
-
-def _to_scored_run(scores: Mapping[str, ScoreRecord]) -> ScoredRun:
-    place = next(iter(scores.values()))
-    row = (place.map_run_id, place.variant, place.row or place.run_id)
-    return ScoredRun(variant=place.variant or "", row=row, repeat=place.repeat or 1, scores=scores)
-
-
-def _order_variants(result: ScoredMap, baseline: str | None) -> list[Named]:
-    """The variants, the one that others are compared with first."""
-    sides = _list_sides(result)
-    if len(sides) < 2:
-        raise ValidationError(
-            "There is nothing to compare it with: run variants(...).map(rows), or compare two results, "
-            "new.compare(old, new)."
-        )
-    first = next(iter(sides)) if baseline is None else _take_side(result, baseline)[0]
-    return [(first, sides[first]), *(side for side in sides.items() if side[0] != first)]
+    made = []
+    for found in both:
+        place = next(iter(found.values()))
+        row = (place.map_run_id, place.variant, place.row or place.run_id)
+        made.append(ScoredRun(variant=place.variant or "", row=row, repeat=place.repeat or 1, scores=found))
+    return made
 
 
 def _find_two(
@@ -309,7 +299,7 @@ def diff_rows(result: ScoredMap, a: Any, b: Any, row: int, repeat: int) -> RunDi
         (first, first_name), (second, second_name) = (_find_run(result, each, row, repeat) for each in (a, later))
     elif _is_place(a) and _is_place(later):
         (first, first_name), (second, second_name) = (_get_run(each, result.rows) for each in (a, later))
-    elif hasattr(a, "list_known_rows") and hasattr(later, "list_known_rows"):
+    elif hasattr(a, "_list_known_rows") and hasattr(later, "_list_known_rows"):
         second, second_name = _find_run(later, None, row, repeat)
         first, first_name = _find_run(a, None, _find_row_in(a, later, row), repeat)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -23,7 +23,6 @@ from ensemble_notebook.domain.events import (
     TaskStarted,
     ToolCallCompleted,
 )
-from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.engine.events.event_stream import Clock, Sink
@@ -66,7 +65,9 @@ def begin_remembering(
         return None
     is_textless = spec.text_filter is not None
     inputs = {} if is_textless else {name: each for name, each in spec.inputs.items() if _is_kept_whole(name, each)}
-    has_conversations = spec.continued_from is not None and not is_textless and _are_kept_whole(spec.conversations)
+    said = chain.from_iterable(spec.conversations.values())
+    has_conversations = spec.continued_from is not None and not is_textless
+    has_conversations = has_conversations and all(clean_text(each.text) == each.text for each in said)
     facts = RunFacts(
         run_id=run_id,
         name=spec.definition.name or spec.variable,
@@ -93,17 +94,8 @@ def _is_kept_whole(name: str, value: Any) -> bool:
     return is_json and to_plain({name: value}) == {name: value}
 
 
-def _are_kept_whole(conversations: Mapping[str, Messages]) -> bool:
-    """Whether these come back from the store as they were."""
-    return all(clean_text(each.text) == each.text for each in chain.from_iterable(conversations.values()))
-
-
 def keep_exchanges(
-    source: ChatSource,
-    writer: RunWriter,
-    resumed: ResumedRun | None,
-    graph: Graph,
-    sinks: list[Sink],
+    source: ChatSource, writer: RunWriter, resumed: ResumedRun | None, graph: Graph, sinks: list[Sink]
 ) -> ChatSource:
     """The source of a remembered run: what goes through it is kept, and what the resumed run has is not asked again.
 
@@ -176,44 +168,26 @@ class FailedTasks:
         self._planned: set[str] = set()
         self._of_tools: set[int] = set()  # by identity: the events hold them as long as this
         self._objected: set[str] = set()
-        self._notes: dict[type[Event], Any] = {
-            TaskStarted: self._note_start,
-            ToolCallCompleted: self._note_call,
-            TaskFailed: self._note_failure,
-            ReviewAnswered: self._note_answer,
-            PhaseRetried: self._note_retry,
-            PhaseEnded: self._note_end,
-        }
 
     def on_event(self, event: Event) -> None:
         """Take in the next event."""
-        note = self._notes.get(type(event))
-        if note is not None:
-            note(event)
-
-    def _note_start(self, event: TaskStarted) -> None:
-        if event.index is not None:  # what is delegated, reviews or is in a nested run has none
-            self._planned.add(event.span_id)
-
-    def _note_failure(self, event: TaskFailed) -> None:
-        if event.task is None or event.status is not SpanStatus.ERROR or event.span_id not in self._planned:
+        if type(event) not in _OF_TASKS:  # most are not
             return
-        if self._of_tools.isdisjoint(map(id, list_causes(event.error))):
-            self._tell(make_task_path(event.task, event.phase))
+        match event:
+            case TaskStarted() if event.index is not None:  # what is delegated, reviews or is in a nested run has none
+                self._planned.add(event.span_id)
+            case ToolCallCompleted() if event.error is not None:
+                self._of_tools.add(id(event.error))
+            case TaskFailed() if event.status is SpanStatus.ERROR and event.span_id in self._planned:
+                if event.task is not None and self._of_tools.isdisjoint(map(id, list_causes(event.error))):
+                    self._tell(make_task_path(event.task, event.phase))
+            case ReviewAnswered() if event.task is None and event.phase is not None:
+                if event.decision is None or event.decision.verdict is not Verdict.APPROVE:
+                    self._objected.add(event.phase)
+            case PhaseRetried():
+                self._objected.discard(event.phase or "")
+            case PhaseEnded() if event.phase in self._objected and event.phase in self._reviewers:
+                self._tell(make_task_path(self._reviewers[event.phase], event.phase))
 
-    def _note_call(self, event: ToolCallCompleted) -> None:
-        if event.error is not None:
-            self._of_tools.add(id(event.error))
 
-    def _note_answer(self, event: ReviewAnswered) -> None:
-        is_objection = event.decision is None or event.decision.verdict is not Verdict.APPROVE
-        if event.task is None and event.phase is not None and is_objection:
-            self._objected.add(event.phase)
-
-    def _note_retry(self, event: PhaseRetried) -> None:
-        self._objected.discard(event.phase or "")
-
-    def _note_end(self, event: PhaseEnded) -> None:
-        phase = event.phase
-        if phase is not None and phase in self._objected and phase in self._reviewers:
-            self._tell(make_task_path(self._reviewers[phase], phase))
+_OF_TASKS: Final = frozenset({TaskStarted, ToolCallCompleted, TaskFailed, ReviewAnswered, PhaseRetried, PhaseEnded})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus, SpanStatus
@@ -17,21 +16,20 @@ from ensemble_notebook.domain.outputs.conversation import (
     write_arguments,
 )
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.domain.value_text import read_json
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.ensemble.run_settings import (
     Continuable,
     ContinuedOutput,
-    GivenMessages,
+    KeptConversations,
     RunResult,
     describe_continued,
 )
 from ensemble_notebook.errors import StoreError, ValidationError
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.span import Message, RequestedCall
+from ensemble_notebook.trace.spans.span import Message
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.store.run_facts import RememberedRun, StoredResult
 from ensemble_notebook.trace.store.run_store import RunStore
@@ -40,19 +38,6 @@ if TYPE_CHECKING:
     from ensemble_notebook.models.recording.resumer import KeptAnswers
 
 _LISTED: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class _KeptConversations:
-    """The `ContinuedOutput` of a run of which nothing else is at hand."""
-
-    run_id: str
-    capture_mode: CaptureMode
-    conversations: Mapping[str, Messages]
-
-    def get_conversations(self, *, before: bool = False) -> Mapping[str, Messages]:  # noqa: ARG002 - as of an output
-        """Get those that the run which is resumed began with."""
-        return self.conversations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +117,9 @@ class ResumedRun:
                 f"Run {facts.run_id} went on with {what}, whose texts are not kept, since a secret is in them. "
                 f"Give that again: run(resume=..., continue_from=...)."
             )
-        return _KeptConversations(facts.continued_from, facts.capture_mode, facts.conversations)
+        return KeptConversations(
+            run_id=facts.continued_from, capture_mode=facts.capture_mode, conversations=facts.conversations
+        )
 
     def prepare(self, spec: RunSpec, redo: Sequence[str], *, anyway: bool) -> None:
         """Keep what finished tasks were answered for themselves, and settle which calls of tools are made again.
@@ -148,7 +135,13 @@ class ResumedRun:
         if not anyway:
             RunStore.open().check_unclaimed(self.run.run_id)
         self.answers.redone = frozenset(redo)
-        self.answers.reserve(self._list_finished(spec.graph, is_map=spec.task_noun.is_run))
+        # The paths of the tasks that were done: one of another name is not kept by its result. In a map, whose tasks
+        # are rows, those inside have results; the name of a row may have slashes, too.
+        done = [each.path for each in self.results]
+        if spec.task_noun.is_run:
+            done = [path[:at] for path in done for at, sign in enumerate(path) if sign == "/"]
+        paths = {make_task_path(node.name, spec.graph.get_phase_name(node)) for node in spec.graph.tasks}
+        self.answers.reserve(paths.intersection(done))
         rows, can_ask = self.rows, spec.review_handler is not None
         if rows is None:
             unknown = self.answers.list_unknown()
@@ -158,15 +151,6 @@ class ResumedRun:
         if not can_ask:
             calls = [(each.name, write_arguments(each.arguments)) for each in unknown]
             refuse_to_repeat(self.run.run_id, calls, "nobody can be asked here")
-
-    def _list_finished(self, graph: Graph, *, is_map: bool) -> set[str]:
-        """The paths of the tasks in a graph that were done: one of another name is not kept by its result.
-
-        In a map, whose tasks are rows, those inside have results.
-        """
-        paths = {make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks}
-        done = (each.path for each in self.results)
-        return paths.intersection(chain.from_iterable(map(_list_beginnings, done)) if is_map else done)
 
 
 def refuse_to_repeat(run_id: str, calls: Sequence[tuple[str, str]], obstacle: str) -> None:
@@ -191,11 +175,6 @@ def refuse_to_repeat(run_id: str, calls: Sequence[tuple[str, str]], obstacle: st
     )
 
 
-def _list_beginnings(path: str) -> list[str]:
-    """What a path begins with, up to each of its slashes: names of rows have such, too."""
-    return [path[:at] for at, sign in enumerate(path) if sign == "/"]
-
-
 def find_continued(given: Continuable) -> ContinuedOutput | None:
     """Find the conversations to go on with.
 
@@ -208,24 +187,20 @@ def find_continued(given: Continuable) -> ContinuedOutput | None:
     """
     if isinstance(given, list | tuple):
         try:
-            return GivenMessages(read_messages(given))
+            return KeptConversations(messages=read_messages(given))
         except ValueError as error:
             raise ValidationError(f"continue_from can't go on with these messages: {error}") from None
-    if isinstance(given, str | int):
-        return _load_conversations(str(given))
-    return cast("ContinuedOutput | None", given)
-
-
-def _load_conversations(word: str) -> ContinuedOutput:
+    if not isinstance(given, str | int):
+        return cast("ContinuedOutput | None", given)
     store = RunStore.open()
-    run = _find_run(store, word)
+    run = _find_run(store, str(given))
     if not run.facts.keeps_texts:
         raise ValidationError(
             f"Run {run.run_id} can't be continued: capture_mode {CaptureMode.METADATA.value} keeps nothing of what was "
             f"said. Begin a new conversation, or give its messages as a list."
         )
     found = {**(run.facts.conversations or {}), **read_conversations(store.load_trace(run).fold)}
-    return _KeptConversations(run.run_id, run.facts.capture_mode, found)
+    return KeptConversations(run_id=run.run_id, capture_mode=run.facts.capture_mode, conversations=found)
 
 
 def load_resumed_run(resume: str | RunResult) -> ResumedRun:
@@ -315,7 +290,11 @@ def _select(messages: Sequence[Message]) -> Iterator[ChatMessage]:
     for each in messages:
         if each.seq == last and each.is_earlier and not (is_summed_up and each.is_left_out):
             yield _to_chat_message(each)
-    prompts = [at for at, each in enumerate(messages) if _is_prompt(each)]
+    prompts = [
+        at
+        for at, each in enumerate(messages)
+        if each.role == "user" and not each.is_earlier and each.span.kind is SpanKind.TASK
+    ]
     if not prompts:
         return
     yield _to_chat_message(messages[prompts[-1]])
@@ -326,20 +305,13 @@ def _select(messages: Sequence[Message]) -> Iterator[ChatMessage]:
             yield _to_chat_message(each)
 
 
-def _is_prompt(message: Message) -> bool:
-    return message.role == "user" and not message.is_earlier and message.span.kind is SpanKind.TASK
-
-
 def _to_chat_message(message: Message) -> ChatMessage:
-    calls = tuple(map(_to_call, message.tool_calls))
     if message.role == "tool":
         return ChatMessage(role="tool", text=message.text, tool_call_id=message.tool_call_id, name=message.name)
-    return ChatMessage(role=message.role, text=message.text, tool_calls=calls)
-
-
-def _to_call(call: RequestedCall) -> ToolCall:
-    try:
-        arguments = read_json(call.arguments)
-    except ValueError:
-        arguments = call.arguments
-    return ToolCall(id=call.id, name=call.name, arguments=arguments)
+    calls = []
+    for call in message.tool_calls:
+        arguments: Any = call.arguments
+        with suppress(ValueError):
+            arguments = read_json(call.arguments)
+        calls.append(ToolCall(id=call.id, name=call.name, arguments=arguments))
+    return ChatMessage(role=message.role, text=message.text, tool_calls=tuple(calls))

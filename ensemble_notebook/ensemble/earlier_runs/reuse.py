@@ -20,15 +20,7 @@ from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_s
 from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, DelegationSettings, TaskKeys
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.seams.kept_tasks import (
-    Approval,
-    DoneTask,
-    InputRead,
-    KeptTask,
-    KeptTasks,
-    Reads,
-    TaskKey,
-)
+from ensemble_notebook.domain.seams.kept_tasks import Approval, DoneTask, InputRead, KeptTask, KeptTasks, Reads, TaskKey
 from ensemble_notebook.engine.run_services import ParentRun
 from ensemble_notebook.errors import StoreError, get_message
 from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment
@@ -245,10 +237,7 @@ def read_approvals(found: StoredResult) -> Iterator[Approval]:
 def _find_origin(found: StoredResult) -> tuple[str, str]:
     """The run that did the work, and the path of the task there. The run that stored the result may have reused it."""
     made_in, made_at = found.facts.get("made_in"), found.facts.get("made_at")
-    return (
-        made_in if isinstance(made_in, str) else found.run_id,
-        made_at if isinstance(made_at, str) else found.path,
-    )
+    return (made_in if isinstance(made_in, str) else found.run_id, made_at if isinstance(made_at, str) else found.path)
 
 
 def name_repeat(name: str, repeat: int | None) -> str:

@@ -22,12 +22,7 @@ from ensemble_notebook.domain.planning.row_pairs import (
     write_value,
 )
 from ensemble_notebook.engine.run_services import find_parent_run
-from ensemble_notebook.ensemble.earlier_runs.resuming import (
-    ResumedRows,
-    ResumedRun,
-    find_resumable,
-    refuse_to_repeat,
-)
+from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRows, ResumedRun, find_resumable, refuse_to_repeat
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, name_runs, to_kept_value
 from ensemble_notebook.ensemble.run_settings import RunSettings, resolve_capture_mode

@@ -25,13 +25,13 @@ from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
 from ensemble_notebook.domain.planning.known_items import list_known_items
-from ensemble_notebook.engine.events.nested_events import CallingSpan, NestedEvents, find_calling_span
+from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
 from ensemble_notebook.engine.limits.budget_ledger import Reservation, ReservationState
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.cost_estimation import estimate
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
+from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, leave_row
 from ensemble_notebook.ensemble.many_runs.rows import Row
 from ensemble_notebook.ensemble.many_runs.worker import (
@@ -79,13 +79,23 @@ class ExecutorRows:
     """
 
     def __init__(
-        self,
-        ensemble: RunnableEnsemble,
-        prepared: PreparedEnsemble,
-        common: Mapping[str, Any],
-        pool: Pool,
+        self, ensemble: RunnableEnsemble, prepared: PreparedEnsemble, common: Mapping[str, Any], pool: Pool
     ) -> None:
-        _refuse_what_stays(ensemble)
+        tasks = list_tasks(ensemble)
+        agents = (agent for task in tasks for agent in (task.agent, task.fallback))
+        text = "A rate limit can't hold across processes: leave out executor=, or the rate limit."
+        problems = [
+            Problem(text, owner, "rate_limit")
+            for owner in dict.fromkeys((ensemble, *ensemble.agents, *agents, *tasks))
+            if owner is not None and owner.rate_limit is not None
+        ]
+        if ensemble.memory is not None:
+            problems.append(Problem("A memory can't be shared by processes: leave out executor=.", ensemble, "memory"))
+        if not isinstance(ensemble.review_handler, AutoReview | None):
+            text = "Nobody can be asked from another process: leave out executor=, or the review handler."
+            problems.append(Problem(text, ensemble, "review_handler"))
+        if problems:
+            raise ValidationError(problems)
         self._ensemble = ensemble
         self._prepared = prepared
         self._common = common
@@ -112,7 +122,12 @@ class ExecutorRows:
             outcome.status, outcome.error = RunStatus.FAILED, error
             raise
         if report.output is not None:
-            _bring_home(report.output, place, began_s)
+            # Its events join the map's stream, below the task of the row. Clocks of machines differ: that it ended now
+            # is the best that is known, and it has not begun before it was sent.
+            events = NestedEvents(place)
+            events.begin_at(max(began_s, place.span.stream.offset_s() - report.output.events[-1].offset_s))
+            for event in report.output.events:
+                events.put(event)
         outcome.status, outcome.output, outcome.error = report.status, report.output, report.error
         outcome.scores += report.scores
         if report.status is RunStatus.BUDGET_EXCEEDED:
@@ -132,10 +147,15 @@ class ExecutorRows:
 
     async def _send(self, values: Mapping[str, Any], run_id: str) -> RowReport:
         """Submit the row; submit it again if its worker died and may have spent the grant."""
-        parent = find_parent_run()
+        parent, graph = find_parent_run(), self._prepared.graph
         accounts = () if parent is None else parent.accounts
+        written, _ = write_inputs(self._prepared.written, values)
         for _ in range(_MOST_STARTS):
-            grant = await reserve_grant(accounts, self._estimate(values)) if accounts else None
+            grant = None
+            if accounts:
+                items = list_known_items(graph, values)
+                taken = estimate(self._ensemble, graph, written, datetime.now(UTC), items)
+                grant = await reserve_grant(accounts, taken)
             request = RowRequest(
                 run_id=run_id,
                 stop=self._pool.stop_name,
@@ -152,7 +172,19 @@ class ExecutorRows:
         raise LostRowError(f"The row was started {_MOST_STARTS} times, and its worker died each time.")
 
     async def _ask(self, request: RowRequest, grant: Grant | None) -> RowReport:
-        call = self._submit(request, grant)
+        """Send the row, and wait for it. Its grant is settled when it is back, whoever waits for it then.
+
+        Raises:
+            LostRowError: it can't be sent, or did not come back.
+        """
+        try:
+            call: Future[Reply] = self._pool.submit(run_row, self._packed, pack(request))
+        except Exception as error:
+            if grant is not None:
+                grant.withdraw()
+            raise LostRowError(f"The row could not be sent: {type(error).__name__}: {error}") from error
+        if grant is not None:
+            call.add_done_callback(partial(_settle, grant, knows_beginnings=self._pool.knows_beginnings))
         try:
             await _wait_for(call)
         except asyncio.CancelledError:
@@ -172,28 +204,6 @@ class ExecutorRows:
         withhold_texts(report)
         return report
 
-    def _submit(self, request: RowRequest, grant: Grant | None) -> Future[Reply]:
-        """Send the row. Its grant is settled when it is back, whoever waits for it then.
-
-        Raises:
-            LostRowError: it can't be sent.
-        """
-        try:
-            call = self._pool.submit(run_row, self._packed, pack(request))
-        except Exception as error:
-            if grant is not None:
-                grant.withdraw()
-            raise LostRowError(f"The row could not be sent: {type(error).__name__}: {error}") from error
-        if grant is not None:
-            call.add_done_callback(partial(_settle, grant, knows_beginnings=self._pool.knows_beginnings))
-        return call
-
-    def _estimate(self, values: Mapping[str, Any]) -> CostEstimate:
-        graph = self._prepared.graph
-        written, _ = write_inputs(self._prepared.written, values)
-        items = list_known_items(graph, values)
-        return estimate(self._ensemble, graph, written, datetime.now(UTC), items)
-
 
 def _settle(grant: Grant, call: Future[Reply], *, knows_beginnings: bool) -> None:
     if call.cancelled() and knows_beginnings:
@@ -208,42 +218,6 @@ async def _wait_for(call: Future[Any]) -> None:
     back = CrossThreadEvent()
     call.add_done_callback(lambda _: back.set())
     await back
-
-
-def _refuse_what_stays(ensemble: RunnableEnsemble) -> None:
-    """Refuse what processes can't share.
-
-    Raises:
-        ValidationError: with all such fields.
-    """
-    tasks = list_tasks(ensemble)
-    agents = (agent for task in tasks for agent in (task.agent, task.fallback))
-    owners: list[Any] = [
-        each for each in dict.fromkeys((ensemble, *ensemble.agents, *agents, *tasks)) if each is not None
-    ]
-    problems = [
-        Problem(
-            "A rate limit can't hold across processes: leave out executor=, or the rate limit.", owner, "rate_limit"
-        )
-        for owner in owners
-        if owner.rate_limit is not None
-    ]
-    if ensemble.memory is not None:
-        problems.append(Problem("A memory can't be shared by processes: leave out executor=.", ensemble, "memory"))
-    if not isinstance(ensemble.review_handler, AutoReview | None):
-        text = "Nobody can be asked from another process: leave out executor=, or the review handler."
-        problems.append(Problem(text, ensemble, "review_handler"))
-    if problems:
-        raise ValidationError(problems)
-
-
-def _bring_home(output: EnsembleOutput, place: CallingSpan, began_s: float) -> None:
-    """Add the events of a run in another process to the map's stream, below the task of its row."""
-    events = NestedEvents(place)
-    # Clocks of machines differ: that it ended now is the best that is known, and it has not begun before it was sent.
-    events.begin_at(max(began_s, place.span.stream.offset_s() - output.events[-1].offset_s))
-    for event in output.events:
-        events.put(event)
 
 
 def pack_scorers(functions: Sequence[Scorer], expected: str | None) -> bytes:
@@ -269,9 +243,6 @@ def pack_scorers(functions: Sequence[Scorer], expected: str | None) -> bytes:
 # A grant is reserved before the row is sent, and settled with what it took when it comes back, be that after the end of
 # the map. If nothing comes back, the whole grant stays booked, so the budget is never exceeded, whatever happens to the
 # worker.
-
-
-_LIMITS: Final = ("max_cost", "max_tokens", "max_llm_calls")
 
 
 class GrantReservation(Reservation):
@@ -326,9 +297,9 @@ async def reserve_grant(accounts: Sequence[BudgetAccount], estimate: CostEstimat
     if not accounts:
         return None
     while True:
-        amount = _find_amount(accounts, estimate)
+        amount, budget = _find_amount(accounts, estimate)
         held: list[tuple[BudgetAccount, GrantReservation]] = []
-        grant = Grant(_make_budget(accounts, amount), held)
+        grant = Grant(budget, held)
         try:
             for account in accounts:
                 reservation = GrantReservation(amount)
@@ -346,13 +317,24 @@ async def reserve_grant(accounts: Sequence[BudgetAccount], estimate: CostEstimat
         grant.withdraw()
 
 
-def _find_amount(accounts: Sequence[BudgetAccount], estimate: CostEstimate) -> Spending:
-    """The most that a row may take, limited by what is left.
+def _find_amount(accounts: Sequence[BudgetAccount], estimate: CostEstimate) -> tuple[Spending, Budget]:
+    """The most that a row may take, limited by what is left, also as a budget with the limits of the accounts.
 
     Raises:
         BudgetExceededError: less is left than the row takes at least.
     """
-    low, high = _read_estimate(estimate, is_high=False), _read_estimate(estimate, is_high=True)
+    cost = estimate.cost
+    low = Spending(
+        cost=Decimal(0) if cost is None else cost.low,
+        tokens=estimate.total_tokens.low,
+        llm_calls=estimate.llm_calls.low,
+    )
+    most: dict[str, Any] = {
+        "max_cost": Decimal(0) if cost is None else cost.high,
+        "max_tokens": estimate.total_tokens.high,
+        "max_llm_calls": estimate.llm_calls.high,
+    }
+    names = set()
     for account in accounts:
         for name in account.budget.limits:
             if low.get_amount(name) > (left := account.get_remaining(name)):
@@ -361,37 +343,16 @@ def _find_amount(accounts: Sequence[BudgetAccount], estimate: CostEstimate) -> S
                     budget=account.budget,
                     limit=name,
                 )
-            high = _lower(high, name, left)
-    return high
+            most[name] = min(most[name], left if name == "max_cost" else int(left))
+            names.add(name)
+    amount = Spending(cost=most["max_cost"], tokens=most["max_tokens"], llm_calls=most["max_llm_calls"])
+    # A limit must be above 0, so an amount of 0 becomes one so small that no request fits.
+    limits = {name: max(most[name], least) for name, least in _LEAST.items() if name in names}
+    allows_unknown = any(each.budget.allow_unknown_cost for each in accounts)
+    return amount, Budget(**limits, warn_at=1, allow_unknown_cost=allows_unknown)
 
 
-def _lower(amount: Spending, limit: str, most: Decimal) -> Spending:
-    name = limit.removeprefix("max_")
-    parts: dict[str, Any] = {"cost": amount.cost, "tokens": amount.tokens, "llm_calls": amount.llm_calls}
-    parts[name] = min(parts[name], most if name == "cost" else int(most))
-    return Spending(**parts)
-
-
-def _make_budget(accounts: Sequence[BudgetAccount], amount: Spending) -> Budget:
-    """A budget with the limits of the accounts, lowered to the amount.
-
-    A limit must be above 0, so an amount of 0 becomes one so small that no request fits.
-    """
-    names = {name for account in accounts for name in account.budget.limits}
-    limits: dict[str, Any] = {name: max(amount.get_amount(name), _LEAST[name]) for name in _LIMITS if name in names}
-    counts = {name: value if name == "max_cost" else int(value) for name, value in limits.items()}
-    return Budget(**counts, warn_at=1, allow_unknown_cost=any(each.budget.allow_unknown_cost for each in accounts))
-
-
-_LEAST: Final = {"max_cost": Decimal("1e-12"), "max_tokens": Decimal(1), "max_llm_calls": Decimal(1)}
-
-
-def _read_estimate(estimate: CostEstimate, *, is_high: bool) -> Spending:
-    def end(of: Any) -> Any:
-        return of.high if is_high else of.low
-
-    cost = Decimal(0) if estimate.cost is None else end(estimate.cost)
-    return Spending(cost=cost, tokens=end(estimate.total_tokens), llm_calls=end(estimate.llm_calls))
+_LEAST: Final[dict[str, Any]] = {"max_cost": Decimal("1e-12"), "max_tokens": 1, "max_llm_calls": 1}
 
 
 # --- The executors on which rows can run ------------------------------------------------------------------------------

@@ -142,7 +142,10 @@ def load_traces(
         TraceFormatError: a file is no trace, or not a whole one.
     """
     first = None if since is None else _read_since(since)
-    statuses = None if status is None else {_read_status(each) for each in _list(status)}
+    statuses = None if status is None else _list(status)
+    known = [each.value for each in RunStatus]
+    if wrong := next((each for each in statuses or () if each not in known), None):
+        raise ValidationError(f"status can't be {wrong!r}.{did_you_mean(str(wrong), known)}")
     loaded = LoadedRuns(load_run_tables(where))
     if (name, first, statuses) == (None, None, None) or not loaded._parts:
         return loaded
@@ -156,7 +159,7 @@ def load_traces(
     if first is not None:
         runs = runs[runs.start_time >= first]
     if statuses is not None:
-        runs = runs[runs.status.isin(statuses)]
+        runs = runs[runs.status.isin([RunStatus(each).value for each in statuses])]
     return LoadedRuns({run_id: each for run_id, each in loaded._parts.items() if run_id in runs.index})
 
 
@@ -180,13 +183,6 @@ def _read_since(given: Any) -> datetime:
     if not isinstance(given, datetime):
         raise ValidationError(f"since must be a time, a date, a timedelta or ISO text as '2026-11-01', got {given!r}.")
     return given.astimezone(UTC)
-
-
-def _read_status(given: Any) -> str:
-    known = [each.value for each in RunStatus]
-    if given not in known:
-        raise ValidationError(f"status can't be {given!r}.{did_you_mean(str(given), known)}")
-    return RunStatus(given).value
 
 
 def load_map(word: str) -> MapResult:
@@ -242,31 +238,27 @@ def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: Non
         StoreError: it is damaged.
     """
     try:
-        return _make_map_result(trace, find_trace)
+        design, rows = get_design(trace.fold), list_map_rows(trace.fold, trace.events)
+        outputs = _read_outputs(trace, rows, find_trace)
+        labels: dict[str, Any] = {}
+        for each in design.rows:
+            labels.setdefault(each.row, tuple(each.label) if isinstance(each.label, list) else each.label)
+        index = make_index(design.index, [*labels.values()])
+        labels = dict(zip(labels, range(len(labels)) if index is None else index, strict=True))
+        return MapResult(
+            ensemble=LoadedEnsemble(name=trace.name, cost=trace.cost),
+            rows=[_make_row(each, labels[each.planned.row], outputs.get(each.planned.name)) for each in rows],
+            index=index,
+            output=_make_output(trace),
+            fields={name: schema if isinstance(schema, Mapping) else {} for name, schema in design.fields.items()},
+            capture_mode=trace.capture_mode,
+            input_names=design.inputs,
+            score_records=trace.scores,
+            identity=list_known_rows(design, keeps_values=trace.capture_mode is not CaptureMode.METADATA).identity,
+        )
     except SIGNS_OF_DAMAGE as error:
         reason = f"{type(error).__name__}: {error}"
         raise StoreError(f"Map {trace.run_id} can't be loaded: its rows are damaged ({reason}).") from error
-
-
-def _make_map_result(trace: ExecutionTrace, find_trace: FindTrace) -> MapResult:
-    design, rows = get_design(trace.fold), list_map_rows(trace.fold, trace.events)
-    outputs = _read_outputs(trace, rows, find_trace)
-    labels: dict[str, Any] = {}
-    for each in design.rows:
-        labels.setdefault(each.row, tuple(each.label) if isinstance(each.label, list) else each.label)
-    index = make_index(design.index, [*labels.values()])
-    labels = dict(zip(labels, range(len(labels)) if index is None else index, strict=True))
-    return MapResult(
-        ensemble=LoadedEnsemble(name=trace.name, cost=trace.cost),
-        rows=[_make_row(each, labels[each.planned.row], outputs.get(each.planned.name)) for each in rows],
-        index=index,
-        output=_make_output(trace),
-        fields={name: schema if isinstance(schema, Mapping) else {} for name, schema in design.fields.items()},
-        capture_mode=trace.capture_mode,
-        input_names=design.inputs,
-        score_records=trace.scores,
-        identity=list_known_rows(design, keeps_values=trace.capture_mode is not CaptureMode.METADATA).identity,
-    )
 
 
 def _make_row(row: MapRow, label: Any, output: EnsembleOutput | None) -> RowResult:
@@ -323,6 +315,10 @@ def _make_output(trace: ExecutionTrace) -> EnsembleOutput:
     places = {each.span_id: place for place, each in enumerate(spans)}
     done, failures, skipped = _list_ends(trace.events, places)
     graph = build_graph(ensemble)
+    tasks = () if trace.plan is None else trace.plan.tasks
+    read = {name for each in tasks for name in each.depends_on}
+    # The one task that no other one waits for; there are several in a map.
+    last = [place for place, each in enumerate(spans) if each.name not in read]
     output = EnsembleOutput(
         ensemble=ensemble,
         graph=graph,
@@ -333,18 +329,10 @@ def _make_output(trace: ExecutionTrace) -> EnsembleOutput:
         exit_reason=trace.exit_reason or ExitReason.INTERRUPTED,
         failures=failures,
         skipped=skipped,
-        only=_find_last([each.name for each in spans], trace.plan),
+        only=last[0] if len(last) == 1 else None,
     )
     vars(output)["trace"] = trace  # it is folded already
     return output
-
-
-def _find_last(names: Sequence[str], plan: ExecutionPlan | None) -> int | None:
-    """The place of the one task that no other one waits for; None where there are several, as in a map."""
-    tasks = () if plan is None else plan.tasks
-    read = {name for each in tasks for name in each.depends_on}
-    last = [place for place, name in enumerate(names) if name not in read]
-    return last[0] if len(last) == 1 else None
 
 
 def _list_ends(
@@ -372,8 +360,18 @@ def _list_ends(
 
 def _read_outputs(trace: ExecutionTrace, rows: Sequence[MapRow], find_trace: FindTrace) -> dict[str, EnsembleOutput]:
     """The output of each row that has one, by the row's name."""
-    events, earlier = _split_events(trace), _EarlierMaps(find_trace)
-    found = {}
+    runs: dict[str, str] = {}
+    for span in trace.fold.spans.values():  # each after the one around it
+        parent = span.parent
+        if span.kind is SpanKind.NESTED and parent is not None and parent.is_own_task:
+            runs[span.span_id] = span.span_id
+        elif parent is not None and parent.span_id in runs:
+            runs[span.span_id] = runs[parent.span_id]
+    events: dict[str, list[ev.Event]] = {}  # of the run of each row, by its id, which is that of its span in the map
+    for each in trace.events:
+        if each.span_id in runs:
+            events.setdefault(runs[each.span_id], []).append(each)
+    earlier, found = _EarlierMaps(find_trace), {}
     for row in rows:
         if row.planned.earlier is not None:
             output = earlier.find_output(row.planned.earlier)
@@ -402,22 +400,6 @@ class _EarlierMaps:
         return self._outputs[row.map_run_id].get(row.own_run_id)
 
 
-def _split_events(trace: ExecutionTrace) -> dict[str, list[ev.Event]]:
-    """The events of the run of each row, by its id, which is that of its span in the map."""
-    runs: dict[str, str] = {}
-    for span in trace.fold.spans.values():  # each after the one around it
-        parent = span.parent
-        if span.kind is SpanKind.NESTED and parent is not None and parent.is_own_task:
-            runs[span.span_id] = span.span_id
-        elif parent is not None and parent.span_id in runs:
-            runs[span.span_id] = runs[parent.span_id]
-    parts: dict[str, list[ev.Event]] = {}
-    for each in trace.events:
-        if each.span_id in runs:
-            parts.setdefault(runs[each.span_id], []).append(each)
-    return parts
-
-
 class _RowOutput:
     """Makes the output of the run of one row, from its events in the map."""
 
@@ -425,27 +407,28 @@ class _RowOutput:
         self._trace = trace
         self._row = row
         self._given = events
-        self._run_id = events[0].span_id
-        own = (trace.fold.spans.get(each.span_id) for each in events if isinstance(each, ev.TaskStarted))
-        tasks = {each.span_id: each for each in own if each is not None and self._is_own(each)}
-        self._tasks = [*tasks.values()]
-        self._places = {span_id: place for place, span_id in enumerate(tasks)}
+        self._run_id = run_id = events[0].span_id
+        self._name = events[0].name if isinstance(events[0], ev.NestedRunStarted) else None
+        self._status = RunStatus(row.status)
+        self._exit_reason = ExitReason.NOBODY_TO_ASK if row.is_left else _EXIT.get(self._status, ExitReason.COMPLETED)
 
-    def _is_own(self, span: Span) -> bool:
-        """Whether it is a task of the run itself: no item, no delegated work, nobody's review."""
-        is_whole = span.item_of is None and span.delegation_id is None
-        parent = span.parent
-        return is_whole and parent is not None and (parent.span_id == self._run_id or self._is_phase(parent))
+        def find_begun(kind: type[ev.Event]) -> Iterator[Span]:
+            begun = dict.fromkeys(each.span_id for each in events if isinstance(each, kind))
+            spans = (trace.fold.spans.get(each) for each in begun)
+            return (each for each in spans if each is not None)
 
-    def _is_phase(self, span: Span) -> bool:
-        return span.kind is SpanKind.PHASE and span.parent_id == self._run_id
+        def is_phase(span: Span) -> bool:
+            return span.kind is SpanKind.PHASE and span.parent_id == run_id
 
-    @cached_property
-    def _phases(self) -> list[Span]:
-        """Its phases, as far as they have begun."""
-        begun = dict.fromkeys(each.span_id for each in self._given if isinstance(each, ev.PhaseStarted))
-        spans = (self._trace.fold.spans.get(each) for each in begun)
-        return [each for each in spans if each is not None and self._is_phase(each)]
+        # The tasks of the run itself: no items, no delegated work, nobody's reviews.
+        self._tasks = [
+            each
+            for each in find_begun(ev.TaskStarted)
+            if each.item_of is None and each.delegation_id is None and (parent := each.parent) is not None
+            if parent.span_id == run_id or is_phase(parent)
+        ]
+        self._places = {each.span_id: place for place, each in enumerate(self._tasks)}
+        self._phases = [each for each in find_begun(ev.PhaseStarted) if is_phase(each)]
 
     def make(self) -> EnsembleOutput:
         trace, row = self._trace, self._row
@@ -454,39 +437,8 @@ class _RowOutput:
         )
         _, failures, _ = _list_ends(self._given, self._places)
         names = {each.name: place for place, each in enumerate(self._tasks)}
-        plan = self._make_plan()
-        return EnsembleOutput(
-            ensemble=ensemble,
-            graph=build_graph(ensemble),
-            plan=plan,
-            events=[*self._make_events(plan)],
-            outputs={names[name]: output for name, output in row.outputs.items() if name in names},
-            status=self._status,
-            exit_reason=self._exit_reason,
-            failures=failures,
-            skipped=(),
-            only=self._find_final(names, failures),
-        )
-
-    @property
-    def _name(self) -> str | None:
-        return self._given[0].name if isinstance(self._given[0], ev.NestedRunStarted) else None
-
-    @property
-    def _status(self) -> RunStatus:
-        return RunStatus(self._row.status)
-
-    @property
-    def _exit_reason(self) -> ExitReason:
-        return ExitReason.NOBODY_TO_ASK if self._row.is_left else _EXIT.get(self._status, ExitReason.COMPLETED)
-
-    def _find_final(self, names: Mapping[str, int], failures: Sequence[Failure]) -> int | None:
-        """The place of the final task; in a run that failed that of the one that failed, which has no text."""
-        if (final := self._row.final) is not None:
-            return names.get(final.name)
-        return names.get(failures[-1].name) if failures else None
-
-    def _make_plan(self) -> ExecutionPlan:
+        # In a run that failed, the final task is the one that failed, which has no text.
+        final = row.final.name if row.final is not None else failures[-1].name if failures else ""
         tasks = [
             PlannedTask(
                 name=each.name,
@@ -499,14 +451,26 @@ class _RowOutput:
             )
             for each in self._tasks
         ]
-        return ExecutionPlan(
-            groups=(tuple(each.name for each in tasks),),
+        plan = ExecutionPlan(
+            groups=(tuple(names),),
             total_tasks=len(tasks),
             max_parallelism=len(tasks),
             estimated_rounds=1,
             critical_path=(),
             tasks=tuple(tasks),
             phases={each.name: () for each in self._phases},
+        )
+        return EnsembleOutput(
+            ensemble=ensemble,
+            graph=build_graph(ensemble),
+            plan=plan,
+            events=[*self._make_events(plan)],
+            outputs={names[name]: output for name, output in row.outputs.items() if name in names},
+            status=self._status,
+            exit_reason=self._exit_reason,
+            failures=failures,
+            skipped=(),
+            only=names.get(final),
         )
 
     def _make_events(self, plan: ExecutionPlan) -> Iterator[ev.Event]:

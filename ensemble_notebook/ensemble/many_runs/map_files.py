@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord
@@ -24,13 +24,11 @@ from ensemble_notebook.trace.run_files import export_trace, find_format, write_p
 
 if TYPE_CHECKING:
     from inspect_ai.event import ModelEvent
-    from inspect_ai.log import EvalLog, EvalSample
+    from inspect_ai.log import EvalSample
     from inspect_ai.model import ChatMessage, ModelUsage
     from inspect_ai.scorer import Score
 
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-    from ensemble_notebook.trace.execution_trace import ExecutionTrace
-    from ensemble_notebook.trace.frames import Frames
     from ensemble_notebook.trace.spans.span import Message
 
 
@@ -42,29 +40,8 @@ _STATUSES: Final[Mapping[RunStatus, Literal["cancelled", "error"]]] = {
 }
 
 
-class ExportedMap(Protocol):
-    """What is asked of a `MapResult` here, which iterates over its rows."""
-
-    @property
-    def frames(self) -> Frames | None: ...
-    @property
-    def score_records(self) -> tuple[ScoreRecord, ...]: ...
-    @property
-    def _last_output(self) -> EnsembleOutput | None: ...
-    @property
-    def trace(self) -> ExecutionTrace | None: ...
-    @property
-    def status(self) -> RunStatus: ...
-    @property
-    def ensemble(self) -> Any: ...
-    @property
-    def _shows_texts(self) -> bool: ...
-    def _describe_place(self, row: Any) -> dict[str, Any]: ...
-    def __iter__(self) -> Iterator[Any]: ...
-
-
-def export_map(result: ExportedMap, path: Path, formulas: Formulas) -> Path:
-    """Write a map as what the end of the file's name says; gives the file.
+def export_map(result: Any, path: Path, formulas: Formulas) -> Path:
+    """Write a `MapResult` as what the end of the file's name says; gives the file.
 
     Raises:
         ValidationError: no format has this ending, `formulas` is no such way, or there was never a row to run.
@@ -79,7 +56,8 @@ def export_map(result: ExportedMap, path: Path, formulas: Formulas) -> Path:
     write = _find_format(path)
     if write is None:
         return export_trace(result.trace, path)
-    return write(result, path, formulas) if write is _write_csv else write(result, path)
+    written: Path = write(result, path, formulas)
+    return written
 
 
 def check_export(path: Path) -> None:
@@ -112,18 +90,15 @@ def _find_format(path: Path) -> Any:
     return next((write for ending, (write, _) in FORMATS.items() if path.name.lower().endswith(ending)), None)
 
 
-# --- ``frames.rows`` --------------------------------------------------------------------------------------------------
-
-
-def _write_csv(result: ExportedMap, path: Path, formulas: Formulas) -> Path:
+def _write_csv(result: Any, path: Path, formulas: Formulas) -> Path:
     return write_whole(path, lambda draft: write_csv(_take_rows(result), draft, formulas))
 
 
-def _write_jsonl(result: ExportedMap, path: Path) -> Path:
+def _write_jsonl(result: Any, path: Path, _: Formulas) -> Path:
     return write_whole(path, lambda draft: write_jsonl(_take_rows(result), draft))
 
 
-def _write_parquet(result: ExportedMap, path: Path) -> Path:
+def _write_parquet(result: Any, path: Path, _: Formulas) -> Path:
     """The rows; what is no plain value as JSON text, since a column of a file has one type."""
     rows = _take_rows(result)
     mixed = rows.select_dtypes("object").columns
@@ -131,7 +106,7 @@ def _write_parquet(result: ExportedMap, path: Path) -> Path:
     return write_parquet(rows.assign(**texts), path, index=False)
 
 
-def _take_rows(result: ExportedMap) -> Any:
+def _take_rows(result: Any) -> Any:
     assert result.frames is not None
     return result.frames.rows.reset_index(drop=True)
 
@@ -143,15 +118,18 @@ def _to_json(value: Any) -> str:
 # --- A log of inspect_ai: a row is a sample, a repeat is an epoch -----------------------------------------------------
 
 
-def _write_inspect_log(result: ExportedMap, path: Path) -> Path:
-    from inspect_ai.log import write_eval_log
-
-    log = _make_log(result)
-    return write_whole(path, lambda draft: write_eval_log(log, draft, format="eval"))
-
-
-def _make_log(result: ExportedMap) -> EvalLog:
-    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalResults, EvalSpec, EvalStats
+def _write_inspect_log(result: Any, path: Path, _: Formulas) -> Path:
+    from inspect_ai.log import (
+        EvalConfig,
+        EvalDataset,
+        EvalLog,
+        EvalMetric,
+        EvalResults,
+        EvalScore,
+        EvalSpec,
+        EvalStats,
+        write_eval_log,
+    )
 
     output = result._last_output
     assert output is not None
@@ -163,8 +141,13 @@ def _make_log(result: ExportedMap) -> EvalLog:
     for sample in samples:
         for model, used in sample.model_usage.items():
             usage[model] = usage[model] + used if model in usage else used
+    means = []  # of each score over runs, as the viewer shows it; a label has none
+    for name in dict.fromkeys(each.name for each in result.score_records):
+        values = [each.value for each in result.score_records if each.name == name and each.value is not None]
+        metrics = {"mean": EvalMetric(name="mean", value=math.fsum(values) / len(values))} if values else {}
+        means.append(EvalScore(name=name, scorer=name, scored_samples=len(values), metrics=metrics))
     started, ended = _find_times(output)
-    return EvalLog(
+    log = EvalLog(
         status=_STATUSES.get(result.status, "success"),
         eval=EvalSpec(
             created=started,
@@ -183,14 +166,15 @@ def _make_log(result: ExportedMap) -> EvalLog:
         results=EvalResults(
             total_samples=len(samples),
             completed_samples=sum(each.error is None and each.output.completion != "" for each in samples),
-            scores=list(_sum_up(result.score_records)),
+            scores=means,
         ),
         stats=EvalStats(started_at=started, completed_at=ended, model_usage=usage),
         samples=samples,
     )
+    return write_whole(path, lambda draft: write_eval_log(log, draft, format="eval"))
 
 
-def _make_eval_row(result: ExportedMap, row: Any, scores: list[ScoreRecord]) -> EvalSample:
+def _make_eval_row(result: Any, row: Any, scores: list[ScoreRecord]) -> EvalSample:
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.model import ModelOutput
 
@@ -202,6 +186,7 @@ def _make_eval_row(result: ExportedMap, row: Any, scores: list[ScoreRecord]) -> 
     messages, events = ([], []) if output is None else _read_conversations(output)
     raw = mask(row.raw) if row.raw is not None and result._shows_texts else ""
     message = "" if row.error is None else mask(summarize_error(row.error))
+    masked = json.loads(mask(json.dumps(inputs, default=str)))
     return EvalSample(
         id="/".join(names),
         epoch=row.repeat or 1,
@@ -211,17 +196,13 @@ def _make_eval_row(result: ExportedMap, row: Any, scores: list[ScoreRecord]) -> 
         events=events,
         output=ModelOutput.from_content(next(iter(usage), _NO_MODEL), raw) if raw else ModelOutput(),
         scores={each.name: _make_score(each) for each in scores if each.measure is not None},
-        metadata={"status": row.status, "run_id": row.run_id, "variant": place["variant"], "inputs": _mask_all(inputs)},
+        metadata={"status": row.status, "run_id": row.run_id, "variant": place["variant"], "inputs": masked},
         model_usage=usage,
         started_at=times[0],
         completed_at=times[1],
         total_time=None if output is None else output.total_duration.total_seconds(),
         error=EvalError(message=message, traceback=message, traceback_ansi=message) if message else None,
     )
-
-
-def _mask_all(inputs: Mapping[str, Any]) -> Any:
-    return json.loads(mask(json.dumps(inputs, default=str)))
 
 
 def _make_score(record: ScoreRecord) -> Score:
@@ -233,17 +214,6 @@ def _make_score(record: ScoreRecord) -> Score:
     about = {"kind": record.kind.value, "scorer": record.scorer, "model": record.model, "author": record.author}
     known = {name: each for name, each in about.items() if each is not None}
     return Score(value=value, explanation=record.reason, metadata=known)
-
-
-def _sum_up(records: tuple[ScoreRecord, ...]) -> Iterator[Any]:
-    """The mean of each score over runs, as the viewer shows it; a label has none."""
-    from inspect_ai.log import EvalMetric, EvalScore
-
-    for name in dict.fromkeys(each.name for each in records):
-        values = [each.value for each in records if each.name == name and each.value is not None]
-        mean = math.fsum(values) / len(values) if values else None
-        metrics = {} if mean is None else {"mean": EvalMetric(name="mean", value=mean)}
-        yield EvalScore(name=name, scorer=name, scored_samples=len(values), metrics=metrics)
 
 
 def _read_conversations(output: EnsembleOutput) -> tuple[list[ChatMessage], list[ModelEvent]]:
@@ -292,19 +262,15 @@ def _make_message(message: Message) -> ChatMessage:
         return ChatMessageUser(content=message.text)
     if message.role == "tool":
         return ChatMessageTool(content=message.text, function=message.name, tool_call_id=message.span.tool_call_id)
-    calls = [
-        ToolCall(id=call.id, function=call.name, arguments=_read_arguments(call.arguments))
-        for call in message.tool_calls
-    ]
+    calls = []
+    for call in message.tool_calls:
+        try:
+            value = json.loads(call.arguments)
+        except ValueError:
+            value = call.arguments
+        arguments = value if isinstance(value, dict) else {"arguments": value}
+        calls.append(ToolCall(id=call.id, function=call.name, arguments=arguments))
     return ChatMessageAssistant(content=message.text, tool_calls=calls or None, model=message.span.model)
-
-
-def _read_arguments(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {"arguments": text}
-    return value if isinstance(value, dict) else {"arguments": value}
 
 
 def _read_usage(output: EnsembleOutput) -> dict[str, ModelUsage]:

@@ -232,17 +232,13 @@ class MapResult(Scorable, Pickled):
 
         Where `resume` took over all rows, it is that of the map which ran last; None if there never was a row to run.
         """
-        output = self._find_scored_output()
-        return None if output is None else output.trace
-
-    def _find_scored_output(self) -> EnsembleOutput | None:
-        """The output of the map which ran last, with the scores of this result."""
-        return None if self._last_output is None else self._scored_output
+        return None if self._scored_output is None else self._scored_output.trace
 
     @cached_property
-    def _scored_output(self) -> EnsembleOutput:
-        assert self._last_output is not None
-        return self._last_output._with_scores(self._score_records) if self._score_records else self._last_output
+    def _scored_output(self) -> EnsembleOutput | None:
+        """The output of the map which ran last, with the scores of this result."""
+        last = self._last_output
+        return last._with_scores(self._score_records) if last is not None and self._score_records else last
 
     @property
     def score_records(self) -> tuple[ScoreRecord, ...]:
@@ -350,8 +346,7 @@ class MapResult(Scorable, Pickled):
     @property
     def frames(self) -> Frames | None:
         """The trace of the map as DataFrames, of the same map as `trace`; None if there never was a row to run."""
-        output = self._find_scored_output()
-        return None if output is None else output.frames
+        return None if self._scored_output is None else self._scored_output.frames
 
     @property
     def timeline(self) -> Any:
@@ -544,13 +539,7 @@ class MapResult(Scorable, Pickled):
         )
 
     def passes(
-        self,
-        score: str,
-        at_least: float,
-        *,
-        variant: str | None = None,
-        is_: str | None = None,
-        failed: Failed = None,
+        self, score: str, at_least: float, *, variant: str | None = None, is_: str | None = None, failed: Failed = None
     ) -> Gate:
         """Whether the mean of a score is shown to be at least so much; true only where all its interval is.
 
@@ -639,13 +628,17 @@ class MapResult(Scorable, Pickled):
 
     def _make_record(self, row: RowResult) -> RowRecord:
         error = row.reason or None if row.error is None else add_origin(summarize_error(row.error), row.error)
-        value = _find_typed_value(row) if self._fields else None
+        final = row.output.get_final_output() if self._fields and row.output is not None and row.is_done else None
+        value = None if final is None else final.parsed_output
+        cause = row.error  # what its task failed with, as the trace tells it: without the error that says which it was
+        while isinstance(cause, TaskExecutionError) and cause.__cause__ is not None:
+            cause = cause.__cause__
         return RowRecord(
             status=row.status,
             raw=None if row.raw is None else clean_text(row.raw),
             fields={} if value is None else _read_fields(value, self._fields),
             error=None if error is None else clean_text(error),
-            error_type=None if row.error is None else type(_find_cause(row.error)).__name__,
+            error_type=None if cause is None else type(cause).__name__,
             http_status=None if row.error is None else find_http_status(row.error),
             run_id=row.run_id,
             spending=self._get_spending(row),
@@ -669,7 +662,10 @@ class MapResult(Scorable, Pickled):
         if self._shows_texts:
             return state
         names: dict[str | None, str] = {name: f"variant {number}" for number, name in enumerate(self.variants or ())}
-        rows = tuple(replace(_without_texts(each), variant=names.get(each.variant)) for each in self.rows)
+        rows = tuple(
+            replace(each, index=None, inputs=dict.fromkeys(each.inputs), reason="", variant=names.get(each.variant))
+            for each in self.rows
+        )
         scores = tuple(each.without_texts() for each in self._score_records)
         return {**state, "rows": rows, "_index": None, "_score_records": scores}
 
@@ -691,18 +687,17 @@ class MapResult(Scorable, Pickled):
                 more = "" if whole in (None, metrics.cost) else f" of {format_money(whole, metrics.currency)} in all"
                 parts.append(f"{format_money(metrics.cost, metrics.currency)}{more}")
             parts.append(format_duration(self.output.total_duration))
-        return ": ".join([self._describe_size(), *filter(None, [", ".join(parts)])])
-
-    def _describe_size(self) -> str:
         repeats = None if self.repeats is None else pluralize(self.repeats, "repeat")
         variants = pluralize(len(self.variants), "variant") if self.variants else None
         is_alone = (
             self._index is None and self._row_count == 1 and (variants or not any(each.row for each in self.rows))
         )
         if is_alone and (variants or repeats):  # what `Variants.run` and `run` with repeats give
-            return " x ".join(filter(None, [variants, repeats]))
-        rows = " x ".join(filter(None, [pluralize(self._row_count, "row"), repeats]))
-        return f"{rows} under {variants}" if variants else rows
+            size = " x ".join(filter(None, [variants, repeats]))
+        else:
+            size = " x ".join(filter(None, [pluralize(self._row_count, "row"), repeats]))
+            size += f" under {variants}" if variants else ""
+        return ": ".join([size, *filter(None, [", ".join(parts)])])
 
     @property
     def _shows_texts(self) -> bool:
@@ -717,43 +712,13 @@ class MapResult(Scorable, Pickled):
         return make_mime_bundle("map", self)
 
 
-def _without_texts(row: RowResult) -> RowResult:
-    return RowResult(
-        index=None,
-        inputs=dict.fromkeys(row.inputs),
-        output=row.output,
-        error=row.error,
-        status=row.status,
-        name=row.name,
-        row=row.row,
-        run_id=row.run_id,
-        spending=row.spending,
-        repeat=row.repeat,
-    )
-
-
-def _find_cause(error: BaseException) -> BaseException:
-    """What the task of a row failed with, as the trace tells it: without the error that says which task it was."""
-    while isinstance(error, TaskExecutionError) and error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-def _find_typed_value(row: RowResult) -> Any:
-    """The typed output of the final task of a row; None where there is none."""
-    if row.output is None or not row.is_done:
-        return None
-    final = row.output.get_final_output()
-    return None if final is None else final.parsed_output
-
-
 def _read_fields(value: Any, names: Iterable[str]) -> dict[str, Any]:
     fields = value if isinstance(value, Mapping) else {name: getattr(value, name, None) for name in names}
-    return {name: _mask_field(name, fields.get(name)) for name in names}
 
+    def mask_field(name: str, value: Any) -> Any:
+        """The value as a frame may have it: itself where no secret is in it, else masked, as plain lists and dicts."""
+        if isinstance(value, str):
+            return clean_value(name, value) if type(value) is str else value  # an enum's member is no text
+        return to_plain(value) if has_secret(repr(value)) else value
 
-def _mask_field(name: str, value: Any) -> Any:
-    """The value as a frame may have it: itself where no secret is in it, else masked, as plain lists and dicts."""
-    if isinstance(value, str):
-        return clean_value(name, value) if type(value) is str else value  # an enum's member is no text
-    return to_plain(value) if has_secret(repr(value)) else value
+    return {name: mask_field(name, fields.get(name)) for name in names}

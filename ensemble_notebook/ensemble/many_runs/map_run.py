@@ -40,16 +40,11 @@ from ensemble_notebook.ensemble.many_runs.earlier_rows import (
     list_rows_before,
     take_up,
 )
-from ensemble_notebook.ensemble.many_runs.executor_rows import Pool, find_pool
+from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows, Pool, find_pool, pack_scorers
 from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
-from ensemble_notebook.ensemble.many_runs.row_runs import (
-    LocalRows,
-    RowOutcome,
-    RowRunner,
-    make_run_ids,
-)
+from ensemble_notebook.ensemble.many_runs.row_runs import LocalRows, RowOutcome, RowRunner, make_run_ids
 from ensemble_notebook.ensemble.many_runs.rows import (
     Row,
     Rows,
@@ -60,19 +55,11 @@ from ensemble_notebook.ensemble.many_runs.rows import (
     read_rows,
     to_kept_value,
 )
-from ensemble_notebook.ensemble.many_runs.variant import Variant
 from ensemble_notebook.ensemble.run_checks import find_judge_price_problems
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, ask_person_here, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
-from ensemble_notebook.ensemble.scoring import (
-    CheckedScorers,
-    KeptScores,
-    RowCalls,
-    Scored,
-    end_unpaid,
-    score_apart,
-)
+from ensemble_notebook.ensemble.scoring import CheckedScorers, KeptScores, RowCalls, Scored, end_unpaid, score_apart
 from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.evaluation.scorer import Scorer
 from ensemble_notebook.evaluation.scoring import Scoring, keep_scores, list_score_warnings
@@ -87,6 +74,21 @@ _MOST_PROBLEMS: Final = 5
 _NO_ROWS: Final = "There are no rows, so nothing was run."
 _ROW: Final = "A row."
 _ROW_ROLE: Final = "What came of this row."
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One form of an ensemble.
+
+    Attributes:
+        name: in the index of the result; None for the ensemble itself, when there are no variants.
+        ensemble: with the changes applied.
+        inputs: changed inputs. They hold for all rows, so the rows must not have columns of these names.
+    """
+
+    name: str | None
+    ensemble: RunnableEnsemble
+    inputs: Mapping[str, Any]
 
 
 def start_map(
@@ -106,6 +108,10 @@ def start_map(
     Raises:
         ValidationError, PromptTemplateError: there is a mistake; nothing was called.
     """
+    for name in () if given.map_settings.executor is None else ("record", "replay", "reuse", "resume"):
+        if getattr(given.settings, name):  # it needs the exchanges of the rows
+            more = " To take over the rows of a result: resume=RESULT." if name == "resume" else ""
+            raise ValidationError(f"{name} needs the rows in this process: leave out executor= or {name}=.{more}")
     own = {"budget": given.map_settings.budget, "deps": given.settings.deps}
     changes: Any = {name: value for name, value in own.items() if value is not None}
     if changes:
@@ -145,16 +151,13 @@ class _CheckedVariant:
         settings = replace(settings, review_handler=reviewer)
         self.prepared = PreparedEnsemble(variant.ensemble, settings, source)
         self.common = {**variant.ensemble.inputs, **inputs, **variant.inputs}
-        self.runner = self._make_runner(settings, pool)
+        self.runner: RowRunner
+        if pool is None:
+            self.runner = LocalRows(variant.ensemble, self.prepared, settings, self.common)
+        else:
+            self.runner = ExecutorRows(variant.ensemble, self.prepared, self.common, pool)
         self.has_handlers = has_handlers(variant.ensemble)
         self.variables = self.prepared.variables.keys()
-
-    def _make_runner(self, settings: RunSettings, pool: Pool | None) -> RowRunner:
-        if pool is None:
-            return LocalRows(self._variant.ensemble, self.prepared, settings, self.common)
-        from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows  # most maps need no pickles
-
-        return ExecutorRows(self._variant.ensemble, self.prepared, self.common, pool)
 
     def find_problems(self, rows: Rows) -> Iterator[Problem]:
         """Check the values of rows.
@@ -188,11 +191,7 @@ class _MapRun:
     """One map while it is prepared and run, and its results."""
 
     def __init__(
-        self,
-        ensemble: RunnableEnsemble,
-        given: MapArguments,
-        inputs: Mapping[str, Any],
-        variants: Sequence[Variant],
+        self, ensemble: RunnableEnsemble, given: MapArguments, inputs: Mapping[str, Any], variants: Sequence[Variant]
     ) -> None:
         rows, settings, map_settings = given
         settings = ask_person_here(settings)
@@ -201,20 +200,13 @@ class _MapRun:
         self._map_settings = map_settings
         self._source = make_source(settings)
         self._pool = None if map_settings.executor is None else find_pool(map_settings.executor)
-        if self._pool is not None:
-            _refuse_settings(settings)
         if (earlier := map_settings.resume) is not None and self._pool is None:
             run_id = find_answers_of(earlier, settings, ensemble.capture_mode)
             if run_id is not None:
                 settings = replace(settings, resume=run_id, redo=map_settings.redo, anyway=map_settings.anyway)
                 self._settings = settings
         is_reusing = settings.reuse or settings.resume is not None
-        row_settings = RunSettings(
-            reuse=is_reusing,
-            only=settings.only,
-            replay=settings.replay,
-            is_row=True,
-        )
+        row_settings = RunSettings(reuse=is_reusing, only=settings.only, replay=settings.replay, is_row=True)
         own, here = ensemble.review_handler, settings.review_handler
         reviewer = SharedReviewer(own) if own is not None else None if self._pool is not None else here
         self._can_ask = reviewer is not None
@@ -249,17 +241,18 @@ class _MapRun:
         self._calls = RowCalls()
         self._score_fault: Exception | None = None
         if self._pool is not None and self._scorers.functions:
-            from ensemble_notebook.ensemble.many_runs.executor_rows import pack_scorers
-
             packed = pack_scorers(self._scorers.functions, self._scorers.expected)
             for each in checked:
                 each.runner.scorers = packed
         self._versions = [each.prepared.versions for each in checked]
         self._row_plan = checked[0].prepared.bare_plan
         self._fields = fields if all(each.list_fields() == fields for each in checked) else {}
-        self._runs = {
-            each.name: each
-            for each in _list_runs(checked, self._rows, map_settings.repeat, hides_labels=self._hides_rows)
+        names = [each.name for each in checked]
+        self._runs = {  # each row under each variant, in the order in which they run
+            name: _RowRun(name, row, checked[place], repeat)
+            for name, place, row, repeat in name_runs(
+                names, self._rows, map_settings.repeat, hides_labels=self._hides_rows
+            )
         }
         self._kept: dict[str, RowResult] = {}
         self._kept_scores: dict[str, KeptScores] = {}
@@ -276,7 +269,12 @@ class _MapRun:
 
     def make_handle(self) -> MapHandle:
         """Make the handle; it has no run if there are no rows to run."""
-        to_run = [each for each in self._runs.values() if self._is_to_run(each)]
+        to_run = [
+            each
+            for each in self._runs.values()
+            if each.name not in self._kept  # or it was taken over, and a judge looks at it that has not done so before
+            or any(scorer.judge is not None for scorer in self._kept_scores[each.name].scorers)
+        ]
         if not to_run:
             return MapHandle(None, self.make_result, self._ensemble.name)
         resumed = None if self._settings.resume is None else load_resumed_run(self._settings.resume)
@@ -285,7 +283,12 @@ class _MapRun:
         earlier = self._map_settings.resume
         gone_on_with = earlier or (None if resumed is None else resumed.trace)
         outer = self._make_outer(to_run)
-        prepared = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=self._task_noun)
+        noun = TaskNoun.RUN
+        if self._map_settings.repeat is None and not self._has_variants:
+            noun = TaskNoun.ROW
+        elif self._map_settings.repeat is None and self._rows.is_nameless:
+            noun = TaskNoun.VARIANT
+        prepared = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=noun)
         spec = prepared.make_spec({})
         if gone_on_with is not None:
             self._before = list_rows_before(self._runs.values(), self._known_rows, gone_on_with, spec.currency)
@@ -304,20 +307,6 @@ class _MapRun:
         self._run = RunHandle(outer, spec, self._source, SystemClock(), next(self._run_ids), self._settings, resumed)
         return MapHandle(self._run, self.make_result, self._ensemble.name)
 
-    @property
-    def _task_noun(self) -> TaskNoun:
-        if self._map_settings.repeat is not None:
-            return TaskNoun.RUN
-        if not self._has_variants:
-            return TaskNoun.ROW
-        return TaskNoun.VARIANT if self._rows.is_nameless else TaskNoun.RUN
-
-    @property
-    def _concurrency(self) -> int:
-        if self._map_settings.concurrency is not None:
-            return self._map_settings.concurrency
-        return DEFAULT_CONCURRENCY if self._pool is None else _ROWS_FOR_A_SLOT * self._pool.slots
-
     def _make_outer(self, to_run: Sequence[_RowRun]) -> RunnableEnsemble:
         """The ensemble whose tasks are the rows."""
 
@@ -326,14 +315,36 @@ class _MapRun:
             return self._run_row(self._runs[given.name], outcome)
 
         row = Task(description=_ROW, expected_output=_ROW_ROLE, handler=run_row)
-        tasks = [row.with_texts(name=each.name, description=self._describe(each)) for each in to_run]
+        tasks = []
+        for each in to_run:  # where views are to tell no text, what a row is about is not even written
+            about = escape_variables(("" if self._hides_rows else describe_row(each.row)) or each.name)
+            tasks.append(row.with_texts(name=each.name, description=about))
+        concurrency = self._map_settings.concurrency
+        if concurrency is None:
+            concurrency = DEFAULT_CONCURRENCY if self._pool is None else _ROWS_FOR_A_SLOT * self._pool.slots
         strategy = ErrorStrategy.PARTIAL if self._map_settings.on_error == "keep" else ErrorStrategy.FAIL_FAST
-        return self._ensemble._with_rows(tasks, error_strategy=strategy, concurrency=self._concurrency)
+        return self._ensemble._with_rows(tasks, error_strategy=strategy, concurrency=concurrency)
 
     def _make_design(self) -> MapDesign:
         """What the trace keeps of the rows; where it is to keep no text, their names are their places."""
+        rows = []
+        for run in self._list_in_order():
+            kept, before = self._kept.get(run.name), self._before.get(run.name)
+            inputs = run.variant.get_inputs(run.row)
+            planned = PlannedRow(
+                name=run.name,
+                row=run.row.name,
+                label=None if self._hides_rows else to_kept_value(run.row.label),
+                variant=self._tell_variant(run.variant.name),
+                repeat=run.repeat,
+                inputs={name: None if self._hides_rows else to_kept_value(value) for name, value in inputs.items()},
+                before=None if kept is not None or before is None else before.spent,
+                earlier=None if kept is None else describe_done(kept, self._map_settings.resume),
+                id_digest=self._identity.digests.get(run.row.name),
+            )
+            rows.append(planned)
         return MapDesign(
-            rows=tuple(map(self._plan_row, self._list_in_order())),
+            rows=tuple(rows),
             index=describe_index(self._rows.index),
             fields=self._fields,
             inputs=self._input_names,
@@ -347,31 +358,9 @@ class _MapRun:
         once = len(runs) // repeats
         return [runs[row + once * repeat] for row in range(once) for repeat in range(repeats)]
 
-    def _plan_row(self, run: _RowRun) -> PlannedRow:
-        kept, inputs = self._kept.get(run.name), run.variant.get_inputs(run.row)
-        told = {name: None if self._hides_rows else to_kept_value(value) for name, value in inputs.items()}
-        before = self._before.get(run.name)
-        return PlannedRow(
-            name=run.name,
-            row=run.row.name,
-            label=None if self._hides_rows else to_kept_value(run.row.label),
-            variant=self._tell_variant(run.variant.name),
-            repeat=run.repeat,
-            inputs=told,
-            before=None if kept is not None or before is None else before.spent,
-            earlier=None if kept is None else describe_done(kept, self._map_settings.resume),
-            id_digest=self._identity.digests.get(run.row.name),
-        )
-
     def _tell_variant(self, name: str | None) -> str | None:
         """The name of a variant as the trace keeps it."""
         return f"variant {self._variant_names.index(name)}" if self._hides_rows and name is not None else name
-
-    def _is_to_run(self, run: _RowRun) -> bool:
-        """Whether a row was not taken over; or it was, and a judge looks at it that has not done so before."""
-        if run.name not in self._kept:
-            return True
-        return any(each.judge is not None for each in self._kept_scores[run.name].scorers)
 
     async def _run_row(self, run: _RowRun, outcome: RowOutcome) -> str:
         """Run a row, and score it; its scores are stored with it, so that they outlast the process."""
@@ -392,12 +381,7 @@ class _MapRun:
                 self._run._keep_scores(outcome.scores)
 
     async def _score(
-        self,
-        run: _RowRun,
-        outcome: RowOutcome,
-        output: EnsembleOutput | None,
-        run_id: str,
-        scorers: Sequence[Scorer],
+        self, run: _RowRun, outcome: RowOutcome, output: EnsembleOutput | None, run_id: str, scorers: Sequence[Scorer]
     ) -> None:
         """Score a row that is done, in its own task; functions that were called elsewhere have given theirs by now."""
         place = self._make_place(run, run_id)
@@ -440,10 +424,6 @@ class _MapRun:
         carried = [] if self._run is not None else [each for s in self._kept_scores.values() for each in s.carried]
         keep_scores(added)
         return [*carried, *added]
-
-    def _describe(self, run: _RowRun) -> str:
-        """What a row is about, for views; where they are to tell no text, it is not even written."""
-        return escape_variables(("" if self._hides_rows else describe_row(run.row)) or run.name)
 
     def make_result(self, output: EnsembleOutput | None) -> MapResult:
         """Make the result, complete or up to where the run has got."""
@@ -491,27 +471,6 @@ class _MapRun:
         return RowResult(
             **facts, output=outcome.output, error=outcome.error, status=outcome.status.value, run_id=outcome.run_id
         )
-
-
-def _refuse_settings(settings: RunSettings) -> None:
-    """Refuse settings that need the exchanges of the rows in this process.
-
-    Raises:
-        ValidationError: names the first of them.
-    """
-    for name in ("record", "replay", "reuse", "resume"):
-        if getattr(settings, name):
-            more = " To take over the rows of a result: resume=RESULT." if name == "resume" else ""
-            raise ValidationError(f"{name} needs the rows in this process: leave out executor= or {name}=.{more}")
-
-
-def _list_runs(
-    variants: Sequence[_CheckedVariant], rows: Rows, repeats: int | None, *, hides_labels: bool
-) -> Iterator[_RowRun]:
-    """Each row under each variant, in the order in which they run."""
-    names = [each.name for each in variants]
-    for name, place, row, repeat in name_runs(names, rows, repeats, hides_labels=hides_labels):
-        yield _RowRun(name, row, variants[place], repeat)
 
 
 def _count_unanswered(rows: Sequence[RowResult]) -> Iterator[str]:

@@ -77,11 +77,7 @@ class LocalRows:
     """
 
     def __init__(
-        self,
-        ensemble: RunnableEnsemble,
-        prepared: PreparedEnsemble,
-        settings: RunSettings,
-        common: Mapping[str, Any],
+        self, ensemble: RunnableEnsemble, prepared: PreparedEnsemble, settings: RunSettings, common: Mapping[str, Any]
     ) -> None:
         self._ensemble = ensemble
         self._prepared = prepared

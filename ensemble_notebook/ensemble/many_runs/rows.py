@@ -76,31 +76,30 @@ def read_rows(given: Any, *, hides_labels: bool = False) -> Rows:
         raise ValidationError(f"{_WANTED}, got {kind}: of columns make a DataFrame, of a single row a list of it.")
     if isinstance(given, str | bytes | type) or not hasattr(given, "__iter__"):
         raise ValidationError(f"{_WANTED}, got {_describe_kind(given)}.")
-    if _is_series(given):
+    if hasattr(given, "to_frame") and not hasattr(given, "columns"):
         raise ValidationError(f"{_WANTED}, got a Series, which has no names of columns: give series.to_frame('name').")
-    if _is_table(given):
+    if hasattr(given, "columns") and hasattr(given, "__getitem__"):
         columns, values = _read_table(given)
         index = getattr(given, "index", None)
         labels: Sequence[Any] = range(len(values)) if index is None else list(index)
     else:
         values, index = _read_mappings(given), None
         columns, labels = tuple(dict.fromkeys(name for each in values for name in each)), range(len(values))
-    names = _name_rows(range(len(values)) if hides_labels else labels)
-    rows = [Row(*each) for each in zip(labels, names, values, strict=True)]
+    taken: dict[str, int] = {}  # further rows of a name are called "name #2" and so on
+    rows = []
+    for place, (label, row) in enumerate(zip(labels, values, strict=True)):
+        wanted = name = _name_row(place if hides_labels else label) or f"row {place}"
+        while name in taken:
+            taken[wanted] += 1
+            name = f"{wanted} #{taken[wanted] + 1}"
+        taken[name] = 0
+        rows.append(Row(label, name, row))
     return Rows(rows, index, columns)
 
 
 def make_only_row(values: Mapping[str, Any]) -> Rows:
     """A single row without a name, so that runs are named by their variant alone."""
     return Rows([Row(0, ONLY_ROW, values)], None, tuple(values))
-
-
-def _is_series(given: Any) -> bool:
-    return hasattr(given, "to_frame") and not hasattr(given, "columns") and not isinstance(given, type)
-
-
-def _is_table(given: Any) -> bool:
-    return hasattr(given, "columns") and hasattr(given, "__getitem__")
 
 
 def _read_table(table: Any) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
@@ -113,16 +112,14 @@ def _read_table(table: Any) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
     names = [mend_text(str(each)) for each in columns]
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise ValidationError(f"The table has several columns called {', '.join(map(repr, repeated))}. Rename them.")
-    values = [_to_list(table[each]) for each in columns]
     if not columns:
         return (), [{} for _ in range(len(table))]
+    values = []
+    for each in columns:
+        column = table[each]
+        to_list = getattr(column, "tolist", None) or getattr(column, "to_list", None) or column.to_pylist
+        values.append([None if is_missing(value) else value for value in to_list()])
     return tuple(names), [dict(zip(names, each, strict=True)) for each in zip(*values, strict=True)]
-
-
-def _to_list(column: Any) -> list[Any]:
-    """The values of a column as Python objects; None where a value is missing."""
-    to_list = getattr(column, "tolist", None) or getattr(column, "to_list", None) or column.to_pylist
-    return [None if is_missing(each) else each for each in to_list()]
 
 
 def _read_mappings(given: Iterable[Any]) -> list[Mapping[str, Any]]:
@@ -138,20 +135,6 @@ def _describe_kind(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     return repr(value) if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
-
-
-def _name_rows(labels: Iterable[Any]) -> Iterator[str]:
-    """A unique name for each row, from its label; further rows of a name are called ``name #2`` and so on."""
-    taken: set[str] = set()
-    counts: Counter[str] = Counter()
-    for place, label in enumerate(labels):
-        wanted = _name_row(label) or f"row {place}"
-        name = wanted
-        while name in taken:
-            counts[wanted] += 1
-            name = f"{wanted} #{counts[wanted] + 1}"
-        taken.add(name)
-        yield name
 
 
 def _name_row(label: Any) -> str:

@@ -148,8 +148,12 @@ def run_row(ensemble: bytes, request: bytes) -> Reply:
     asked: RowRequest = unpack(request)
     is_forgotten = _claim(asked)
     grant = None if asked.grant is None else asked.grant.shared()  # so that its account can be read
+
+    def is_stopped() -> bool:
+        return asked.stop in _stops_heard or Path(asked.stop).exists() or _is_orphaned(asked.home) or is_forgotten()
+
     with InterruptGuard() as guard:  # Ctrl-C and Jupyter's interrupt reach the processes of an executor, too
-        report = _run(ensemble, asked, grant, guard, lambda: _is_stopped(asked) or is_forgotten())
+        report = _run(ensemble, asked, grant, guard, is_stopped)
     account = None if grant is None else open_account(grant)
     return Reply(pack(release_texts(report)), Spending() if account is None else account.booked + account.held)
 
@@ -215,10 +219,6 @@ def _prepare(ensemble: bytes, only: str | None) -> tuple[RunnableEnsemble, Prepa
     definition: RunnableEnsemble = unpack(ensemble)
     setting = RunSettings(only=only, is_row=True, review_handler=definition.review_handler)
     return definition, PreparedEnsemble(definition, setting, make_source(setting))
-
-
-def _is_stopped(asked: RowRequest) -> bool:
-    return asked.stop in _stops_heard or Path(asked.stop).exists() or _is_orphaned(asked.home)
 
 
 def _is_orphaned(home: int) -> bool:
@@ -313,6 +313,14 @@ def pack_ensemble(ensemble: RunnableEnsemble) -> bytes:
         return pack(ensemble)
     except _FAULTS as error:
         reason = summarize_error(error)
+
+    def find_fault(value: Any) -> str | None:
+        try:
+            pack(value)
+        except _FAULTS as error:
+            return summarize_error(error)
+        return None
+
     tasks = list_tasks(ensemble)
     agents = [each for task in tasks for each in (task.agent, task.fallback)]
     problems = [
@@ -325,14 +333,6 @@ def pack_ensemble(ensemble: RunnableEnsemble) -> bytes:
         if owner is not None
         for field, value in list_given(owner)
         if not isinstance(value, Definition) and field not in ("tasks", "phases", "agents", "context", "when", "until")
-        if (fault := _find_fault(value)) is not None
+        if (fault := find_fault(value)) is not None
     ]
     raise ValidationError(problems or [Problem(f"The ensemble can't go to another process: {reason}.", ensemble)])
-
-
-def _find_fault(value: Any) -> str | None:
-    try:
-        pack(value)
-    except _FAULTS as error:
-        return summarize_error(error)
-    return None

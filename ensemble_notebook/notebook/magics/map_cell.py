@@ -18,7 +18,7 @@ from ensemble_notebook.ensemble.many_runs.map_estimate import estimate_runs
 from ensemble_notebook.ensemble.many_runs.map_run import start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments, MapSettings
 from ensemble_notebook.ensemble.many_runs.rows import Rows, find_id_column, make_only_row, read_rows
-from ensemble_notebook.ensemble.many_runs.variant import combine, make_variants
+from ensemble_notebook.ensemble.many_runs.variants import combine, make_variants
 from ensemble_notebook.errors import RunInterrupted, ValidationError, find_nearest
 from ensemble_notebook.notebook.live.display_mode import can_answer
 from ensemble_notebook.trace.row_files import is_row_file, read_row_file
