@@ -13,43 +13,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, OnExhausted, PhaseStatus
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.planning.only_selection import GraphPart
-from ensemble_notebook.engine.scheduler_messages import (
-    CancelReview,
-    CancelTask,
-    Command,
-    DenyPlaces,
-    EndPhase,
-    EndRounds,
-    EndRun,
-    GrantPlace,
-    PhaseApproved,
-    PhaseRejected,
-    PhaseReviewAborted,
-    PhaseSentBack,
-    PlaceReturned,
-    PlacesWanted,
-    QueueReview,
-    QueueTask,
-    RetryPhase,
-    ReviewPhase,
-    RunClosed,
-    RunningTaskSkipped,
-    RunStartRequested,
-    RunStopRequested,
-    SchedulerInput,
-    SkipPhase,
-    SkipTask,
-    StartPhase,
-    StartTask,
-    TaskEndedWithoutOutput,
-    TaskSucceeded,
-)
+from ensemble_notebook.engine import scheduler_messages as messages
 
 STOPPED: Final = "not started: the run was stopped"
 UNMET: Final = "condition not met"
@@ -95,9 +66,9 @@ class Scheduler:
         self._closing_reason: str | None = None
         self._is_exit = False
         self._is_stopping = False
-        self._commands: list[Command] = []
+        self._commands: list[messages.Command] = []
 
-    def handle(self, scheduler_input: SchedulerInput) -> list[Command]:
+    def handle(self, scheduler_input: messages.SchedulerInput) -> list[messages.Command]:
         """Take in what happened; returns what is to be done, in order.
 
         Raises:
@@ -108,7 +79,7 @@ class Scheduler:
             self._resolve(*self._to_resolve.popleft())
         self._start_ready()
         if self._root.unresolved_count == 0:
-            self._commands.append(EndRun())
+            self._commands.append(messages.EndRun())
         commands, self._commands = self._commands, []
         return commands
 
@@ -116,27 +87,31 @@ class Scheduler:
         """The run is over, and nothing is handled any more."""
         self._nodes.unlink()
 
-    def _apply(self, scheduler_input: SchedulerInput) -> None:
+    def _apply(self, scheduler_input: messages.SchedulerInput) -> None:
         match scheduler_input:
-            case TaskSucceeded(task, met, broken):
+            case messages.TaskSucceeded(task, met, broken):
                 self._met_conditions |= met
                 self._broken_conditions |= broken
                 self._end_task(task, NodeState.SUCCEEDED)
-            case TaskEndedWithoutOutput(task):
+            case messages.TaskEndedWithoutOutput(task):
                 self._end_task(task, NodeState.SKIPPED if self._is_stopping else NodeState.FAILED)
-            case RunningTaskSkipped(task, has_worked):
+            case messages.RunningTaskSkipped(task, has_worked):
                 self._end_task(task, NodeState.SKIPPED, has_worked=has_worked)
-            case PlacesWanted(task, count):
+            case messages.PlacesWanted(task, count):
                 self._want_places(self._tasks[task], count)
-            case PlaceReturned():
+            case messages.PlaceReturned():
                 self._free_places += 1
-            case RunStartRequested():
+            case messages.RunStartRequested():
                 self._open(self._root.nodes)
-            case RunClosed(reason, is_exit):
+            case messages.RunClosed(reason, is_exit):
                 self._is_exit = is_exit
                 self._close(reason)
-            case RunStopRequested():
-                self._stop()
+            case messages.RunStopRequested():
+                if not self._is_stopping:  # what runs is cancelled and will be reported as lost
+                    self._is_stopping = True
+                    self._commands += [messages.CancelTask(index) for index in self._running]
+                    self._commands += [messages.CancelReview(index) for index in self._reviewed]
+                    self._close(STOPPED)
             case _:
                 self._end_review(scheduler_input)
 
@@ -156,7 +131,7 @@ class Scheduler:
             self._queue_for_place(node)
         else:
             node.state = NodeState.RUNNING
-            self._commands.append(StartPhase(node.index))
+            self._commands.append(messages.StartPhase(node.index))
             self._open(node.body.nodes)
 
     def _find_skip(self, node: SchedulerNode) -> tuple[NodeState, str] | None:
@@ -189,7 +164,9 @@ class Scheduler:
     def _queue_for_place(self, node: SchedulerNode) -> None:
         """Queue a task to start, or a phase to review; where there is no free place, a command says so."""
         if self._free_places <= len(self._ready):
-            self._commands.append(QueueTask(node.index) if node.body is None else QueueReview(node.index))
+            self._commands.append(
+                messages.QueueTask(node.index) if node.body is None else messages.QueueReview(node.index)
+            )
         self._ready.append(node)
 
     def _start_ready(self) -> None:
@@ -199,14 +176,14 @@ class Scheduler:
             if node.state is NodeState.READY:
                 node.state = NodeState.RUNNING
                 self._running[node.index] = node
-                self._commands.append(StartTask(node.index))
+                self._commands.append(messages.StartTask(node.index))
             elif node.state is NodeState.AWAITING_REVIEW:
                 node.state = NodeState.IN_REVIEW
                 self._reviewed[node.index] = node
-                self._commands.append(ReviewPhase(node.index))
+                self._commands.append(messages.ReviewPhase(node.index))
             elif node.state is NodeState.RUNNING and node.wanted_places:
                 node.wanted_places -= 1
-                self._commands.append(GrantPlace(node.index))
+                self._commands.append(messages.GrantPlace(node.index))
             else:
                 continue
             self._free_places -= 1
@@ -215,7 +192,7 @@ class Scheduler:
         """Items of a running task queue for places behind whatever is ready by now; none begins after a failure."""
         reason = self._closing_reason or node.group.failure_text
         if node.state is not NodeState.RUNNING or reason is not None:
-            self._commands += [DenyPlaces(node.index, reason or STOPPED)] if count else []
+            self._commands += [messages.DenyPlaces(node.index, reason or STOPPED)] if count else []
             return
         self._ready.extend([node] * (count - node.wanted_places))
         node.wanted_places = count
@@ -225,7 +202,7 @@ class Scheduler:
         for node in nodes:
             if node.wanted_places:
                 node.wanted_places = 0
-                self._commands.append(DenyPlaces(node.index, reason))
+                self._commands.append(messages.DenyPlaces(node.index, reason))
 
     def _end_task(self, task: int, state: NodeState, *, has_worked: bool = True) -> None:
         """A running task has ended."""
@@ -235,16 +212,16 @@ class Scheduler:
         self._free_places += 1
         self._to_resolve.append((node, state, ""))
 
-    def _end_review(self, scheduler_input: PhaseApproved | PhaseSentBack | PhaseRejected | PhaseReviewAborted) -> None:
+    def _end_review(self, scheduler_input: messages.PhaseReviewEnded) -> None:
         """The review of a phase has ended; what was sent back when nothing starts any more is cut short."""
         phase = self._reviewed.pop(scheduler_input.phase)
         body = get_body(phase)
         self._free_places += 1
-        if isinstance(scheduler_input, PhaseSentBack) and self._closing_reason is None:
+        if isinstance(scheduler_input, messages.PhaseSentBack) and self._closing_reason is None:
             self._retry_phase(phase, body, scheduler_input.tasks)
             return
-        body.has_failed = isinstance(scheduler_input, PhaseRejected)
-        body.is_cut_short = isinstance(scheduler_input, PhaseSentBack | PhaseReviewAborted)
+        body.has_failed = isinstance(scheduler_input, messages.PhaseRejected)
+        body.is_cut_short = isinstance(scheduler_input, messages.PhaseSentBack | messages.PhaseReviewAborted)
         self._end_phase(phase, body)
 
     def _resolve(self, node: SchedulerNode, state: NodeState, reason: str) -> None:
@@ -252,7 +229,7 @@ class Scheduler:
         if node.state in RESOLVED:
             return
         if node.state in UNSTARTED:
-            skip = SkipTask if node.body is None else SkipPhase
+            skip = messages.SkipTask if node.body is None else messages.SkipPhase
             self._commands.append(skip(node.index, reason))
             if node.body is not None:
                 text = self._closing_reason or f"phase {node.name!r} was skipped"
@@ -308,7 +285,7 @@ class Scheduler:
                 body.has_failed = False
                 self._retry_phase(phase, body, None)
                 return
-            self._commands.append(EndRounds(phase.index))
+            self._commands.append(messages.EndRounds(phase.index))
             body.has_failed = body.has_failed or bool(broken) or not loop.keeps_last
         self._end_phase(phase, body)
 
@@ -322,7 +299,7 @@ class Scheduler:
             status = PhaseStatus.COMPLETED if is_whole else PhaseStatus.FAILED
         is_cancelled = body.is_cut_short and not body.has_failed and not is_left
         reason = self._closing_reason if is_left else None
-        self._commands.append(EndPhase(phase.index, status, is_cancelled=is_cancelled, reason=reason))
+        self._commands.append(messages.EndPhase(phase.index, status, is_cancelled=is_cancelled, reason=reason))
         self._to_resolve.append((phase, NodeState.SUCCEEDED if is_whole else NodeState.FAILED, ""))
 
     def _retry_phase(self, phase: SchedulerNode, body: NodeGroup, tasks: frozenset[int] | None) -> None:
@@ -335,7 +312,7 @@ class Scheduler:
         for node in again:
             self._met_conditions = self._met_conditions.difference(node.own_conditions)
             self._broken_conditions = self._broken_conditions.difference(node.own_conditions)
-        self._commands.append(RetryPhase(phase.index, tuple(node.index for node in again)))
+        self._commands.append(messages.RetryPhase(phase.index, tuple(node.index for node in again)))
         self._open(again)
 
     def _close(self, reason: str) -> None:
@@ -347,18 +324,6 @@ class Scheduler:
                 self._to_resolve.append((node, NodeState.SKIPPED, reason))
             elif node.state is NodeState.AWAITING_REVIEW:
                 self._end_phase(node, get_body(node))
-
-    def _stop(self) -> None:
-        """Nothing new starts; what runs is cancelled and will be reported as lost."""
-        if self._is_stopping:
-            return
-        self._is_stopping = True
-        self._commands += [CancelTask(index) for index in self._running]
-        self._commands += [CancelReview(index) for index in self._reviewed]
-        self._close(STOPPED)
-
-
-# --- The tasks and phases of a run, as the scheduler sees them --------------------------------------------------------
 
 
 class NodeState(Enum):
@@ -383,6 +348,7 @@ RESOLVED: Final = (NodeState.SUCCEEDED, NodeState.FAILED, NodeState.SKIPPED, Nod
 MISSED: Final = (NodeState.FAILED, NodeState.SKIPPED)
 
 
+@dataclass(slots=True, eq=False)
 class NodeGroup:
     """Nodes that open together and share an error strategy: the body of a phase, or the run as a whole.
 
@@ -395,28 +361,17 @@ class NodeGroup:
         has_worked: a task of it has done something, whatever came of it.
     """
 
-    __slots__ = (
-        "failure_text",
-        "has_failed",
-        "has_worked",
-        "is_cut_short",
-        "nodes",
-        "owner",
-        "strategy",
-        "unresolved_count",
-    )
-
-    def __init__(self, owner: SchedulerNode | None, strategy: ErrorStrategy) -> None:
-        self.owner = owner
-        self.strategy = strategy
-        self.nodes: list[SchedulerNode] = []
-        self.unresolved_count = 0
-        self.has_failed = False
-        self.is_cut_short = False
-        self.has_worked = False
-        self.failure_text: str | None = None
+    owner: SchedulerNode | None
+    strategy: ErrorStrategy
+    nodes: list[SchedulerNode] = field(default_factory=list)
+    unresolved_count: int = 0
+    has_failed: bool = False
+    is_cut_short: bool = False
+    has_worked: bool = False
+    failure_text: str | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Loop:
     """The rounds of a phase that is done again until a condition holds.
 
@@ -426,14 +381,12 @@ class Loop:
         keeps_last: whether its last outputs count where no condition holds in the end.
     """
 
-    __slots__ = ("keeps_last", "rounds_left", "until")
-
-    def __init__(self, until: tuple[tuple[int, SchedulerNode], ...], rounds_left: int, *, keeps_last: bool) -> None:
-        self.until = until
-        self.rounds_left = rounds_left
-        self.keeps_last = keeps_last
+    until: tuple[tuple[int, SchedulerNode], ...]
+    rounds_left: int
+    keeps_last: bool
 
 
+@dataclass(slots=True, eq=False)
 class SchedulerNode:
     """A task, or a phase.
 
@@ -451,42 +404,25 @@ class SchedulerNode:
         followers: nodes of its group that only wait for it.
     """
 
-    __slots__ = (
-        "body",
-        "conditions",
-        "followers",
-        "group",
-        "has_review",
-        "hold_count",
-        "index",
-        "item_source",
-        "loop",
-        "name",
-        "needs",
-        "own_conditions",
-        "readers",
-        "state",
-        "wanted_places",
-    )
+    index: int
+    name: str
+    group: NodeGroup
+    body: NodeGroup | None = None
+    has_review: bool = False
+    loop: Loop | None = None
+    needs: tuple[SchedulerNode, ...] = ()
+    item_source: SchedulerNode | None = None
+    wanted_places: int = 0
+    conditions: tuple[tuple[int, SchedulerNode], ...] = ()
+    own_conditions: tuple[int, ...] = ()
+    hold_count: int = 1
+    readers: Sequence[SchedulerNode] = ()
+    followers: Sequence[SchedulerNode] = ()
+    state: NodeState = NodeState.HELD
 
-    def __init__(self, index: int, name: str, group: NodeGroup) -> None:
-        self.index = index
-        self.name = name
-        self.group = group
-        self.body: NodeGroup | None = None
-        self.has_review = False
-        self.loop: Loop | None = None
-        self.needs: tuple[SchedulerNode, ...] = ()
-        self.item_source: SchedulerNode | None = None
-        self.wanted_places = 0
-        self.conditions: tuple[tuple[int, SchedulerNode], ...] = ()
-        self.own_conditions: tuple[int, ...] = ()
-        self.hold_count = 1
-        self.readers: Sequence[SchedulerNode] = ()
-        self.followers: Sequence[SchedulerNode] = ()
-        self.state = NodeState.HELD
-        group.nodes.append(self)
-        group.unresolved_count += 1
+    def __post_init__(self) -> None:
+        self.group.nodes.append(self)
+        self.group.unresolved_count += 1
 
     @property
     def outcome(self) -> str:

@@ -1,12 +1,10 @@
-"""What the scheduler is told, and what it wants done: its inputs and its commands. Pure, as it is."""
+"""What the scheduler is told, in the past tense, and what it wants done, as commands. Pure, as it is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ensemble_notebook.domain.definitions.enums import PhaseStatus
-
-# --- What can happen in a run, as the scheduler is told: its inputs, each named in the past tense ---------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +104,10 @@ class RunStopRequested:
     """Somebody wants the run to stop; what was already asked to stop is not asked again."""
 
 
+PhaseReviewEnded = PhaseApproved | PhaseSentBack | PhaseRejected | PhaseReviewAborted
+TaskEnded = TaskSucceeded | TaskEndedWithoutOutput | RunningTaskSkipped
 SchedulerInput = (
-    RunStartRequested
-    | TaskSucceeded
-    | TaskEndedWithoutOutput
-    | RunningTaskSkipped
-    | PlacesWanted
-    | PlaceReturned
-    | PhaseApproved
-    | PhaseSentBack
-    | PhaseRejected
-    | PhaseReviewAborted
-    | RunClosed
-    | RunStopRequested
+    RunStartRequested | TaskEnded | PlacesWanted | PlaceReturned | PhaseReviewEnded | RunClosed | RunStopRequested
 )
 
 
@@ -235,21 +224,7 @@ class EndRun:
     """Everything is resolved; always the last one."""
 
 
-NodeCommand = (
-    StartTask
-    | QueueTask
-    | GrantPlace
-    | DenyPlaces
-    | CancelTask
-    | SkipTask
-    | StartPhase
-    | QueueReview
-    | ReviewPhase
-    | CancelReview
-    | RetryPhase
-    | EndRounds
-    | EndPhase
-    | SkipPhase
-)
-
+TaskCommand = StartTask | QueueTask | GrantPlace | DenyPlaces | CancelTask | SkipTask
+PhaseCommand = StartPhase | QueueReview | ReviewPhase | CancelReview | RetryPhase | EndRounds | EndPhase | SkipPhase
+NodeCommand = TaskCommand | PhaseCommand
 Command = NodeCommand | EndRun

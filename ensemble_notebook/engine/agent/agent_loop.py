@@ -12,12 +12,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.definitions.run_context import use_agent
 from ensemble_notebook.domain.events import ToolCallCompleted, ToolCallStarted, TurnEnded, TurnStarted, Warned
-from ensemble_notebook.domain.outputs.conversation import (
-    ChatMessage,
-    ShortenedHistory,
-    ToolCall,
-    write_arguments,
-)
+from ensemble_notebook.domain.outputs.conversation import ChatMessage, ShortenedHistory, ToolCall, write_arguments
 from ensemble_notebook.domain.seams.chat_port import (
     ChatPort,
     Conversation,
@@ -63,6 +58,7 @@ class AgentLoop:
         history: as above.
         exchanged: the replies by now that ask for tools, each with the results, as a later run goes on with them.
         cut: why the last reply was cut off, and what to do about it; None where it is whole.
+        tool_call_count: of the calls that were executed by now, whatever came of them and comes of the request.
         is_only_reasoning: whether the last reply has reasoning, and neither text nor tool calls.
     """
 
@@ -97,18 +93,13 @@ class AgentLoop:
         self._waiting: set[asyncio.Task[Any]] = set()
         self._allowed = 0
         self._refused = 0
-        self._executed = 0
+        self.tool_call_count = 0
         self._calls: Counter[tuple[str, str]] = Counter()
 
     @property
     def activity(self) -> str:
         """What it is waiting for: tools, or the model."""
         return self._running_tools or self._llm.activity
-
-    @property
-    def tool_call_count(self) -> int:
-        """How many tool calls were executed by now, whatever came of them and comes of the request."""
-        return self._executed
 
     @property
     def has_calls_left(self) -> bool:
@@ -125,24 +116,42 @@ class AgentLoop:
         self._conversation = self._open(user_prompt)
         return await self._work(self._conversation, task)
 
-    async def correct(self, prompt: str, task: SpanEmitter) -> str:
-        """Go on with the conversation after its result: the model is told what is wrong with it.
+    async def go_on(self, prompt: str, task: SpanEmitter, *, is_correction: bool = False) -> str:
+        """Go on with the conversation after its result: there is more to do, or the model is told what is wrong.
 
         Raises:
             AgentExecutionError, MaxIterationsExceededError: as `run`.
         """
-        return await self._go_on(prompt, task, is_correction=True)
+        return await self.revise(prompt, task, prompt=prompt, is_correction=is_correction)
+
+    async def revise(self, whole_prompt: str, task: SpanEmitter, **facts: Any) -> str:
+        """Do it once more, with what its tools have told: `whole_prompt` is that of the next attempt.
+
+        Raises:
+            AgentExecutionError, MaxIterationsExceededError: as `run`.
+        """
+        assert self._conversation is not None, "there is nothing to go on with before `run`"
+        self._conversation.add_user_message(mend_text(whole_prompt))
+        return await self._work(self._conversation, task, **facts)
 
     async def _work(self, conversation: Conversation, task: SpanEmitter, **facts: Any) -> str:
         """Turns until a text comes; `facts` are of the first turn: what it is asked, whether it is a correction."""
         while True:
             with self._turn(task, **facts) as turn:
                 reply = await self._llm.ask(conversation, turn)
-                self._note_cut(reply, task)
+                before, self.cut = self.cut, explain_cut(reply, self._port, self._llm.output_limit)
+                if self.cut is not None and self.cut != before:  # once for each reason (E58)
+                    who = f"agent {self._agent.role!r} for task {task.task!r}"
+                    task.emit(Warned, message=f"A reply of {who} was cut off: {self.cut}")
                 results = await self._run_tools(reply, conversation, turn)
                 for call, answer in results:
                     conversation.add_tool_result(call, answer.text)
-                self._note_exchange(reply, results)
+                if results:
+                    self.exchanged.append(ChatMessage(role="assistant", text=reply.text, tool_calls=reply.tool_calls))
+                    self.exchanged += (
+                        ChatMessage(role="tool", text=answer.text, tool_call_id=call.id, name=call.name)
+                        for call, answer in results
+                    )
             facts = {}
             if not reply.tool_calls:
                 if (lack := self._find_lack(reply, task)) is None:
@@ -170,26 +179,12 @@ class AgentLoop:
             return None
         return MALFORMED_CALL if is_malformed else ONLY_REASONING
 
-    def _note_exchange(self, reply: ModelReply, results: list[tuple[ToolCall, ToolAnswer]]) -> None:
-        if not results:
-            return
-        self.exchanged.append(ChatMessage(role="assistant", text=reply.text, tool_calls=reply.tool_calls))
-        self.exchanged += (
-            ChatMessage(role="tool", text=answer.text, tool_call_id=call.id, name=call.name) for call, answer in results
-        )
-
     @contextmanager
     def _turn(self, task: SpanEmitter, **facts: Any) -> Iterator[SpanEmitter]:
         """The span of one turn: one reply of the model, and the tool calls that it asks for."""
-        turn, request = task.child(), self._request
+        turn, is_fallback = task.child(), self._request.is_fallback
         self._turn_count += 1
-        turn.emit(
-            TurnStarted,
-            agent=request.agent.role,
-            iteration=self._turn_count,
-            is_fallback=request.is_fallback,
-            **facts,
-        )
+        turn.emit(TurnStarted, agent=self._agent.role, iteration=self._turn_count, is_fallback=is_fallback, **facts)
         status = SpanStatus.ERROR
         try:
             yield turn
@@ -202,36 +197,6 @@ class AgentLoop:
             raise
         finally:
             turn.emit(TurnEnded, status=status)
-
-    async def revise(self, prompt: str, task: SpanEmitter) -> str:
-        """Do it once more, with what its tools have told: `prompt` is the whole prompt of the next attempt.
-
-        Raises:
-            AgentExecutionError, MaxIterationsExceededError: as `run`.
-        """
-        assert self._conversation is not None, "there is nothing to revise before `run`"
-        self._conversation.add_user_message(mend_text(prompt))
-        return await self._work(self._conversation, task)
-
-    async def go_on(self, prompt: str, task: SpanEmitter) -> str:
-        """Go on with the conversation after its result, since there is more to do.
-
-        Raises:
-            AgentExecutionError, MaxIterationsExceededError: as `run`.
-        """
-        return await self._go_on(prompt, task)
-
-    async def _go_on(self, prompt: str, task: SpanEmitter, **facts: Any) -> str:
-        assert self._conversation is not None, "there is nothing to go on with before `run`"
-        self._conversation.add_user_message(mend_text(prompt))
-        return await self._work(self._conversation, task, prompt=prompt, **facts)
-
-    def _note_cut(self, reply: ModelReply, task: SpanEmitter) -> None:
-        """Warn of a reply that was cut off, once for each reason (E58)."""
-        before, self.cut = self.cut, explain_cut(reply, self._port, self._llm.output_limit)
-        if self.cut is not None and self.cut != before:
-            message = f"A reply of agent {self._agent.role!r} for task {task.task!r} was cut off: {self.cut}"
-            task.emit(Warned, message=message)
 
     def _open(self, user_prompt: str) -> Conversation:
         """Begin a conversation, or go on with an earlier one."""
@@ -288,14 +253,25 @@ class AgentLoop:
         self._running_tools = ""
         results = zip(allowed, answers, strict=True)
         self.structured_results += [(call.name, each.value) for call, each in results if each.value is not None]
-        answers += [self._refuse(call, turn) for call in refused]
+        limit = self._agent.max_iterations
+        for call in refused:  # over the budget: the model is told to stop; after two such answers the task fails (E12)
+            self._refused += 1
+            text = (
+                f"STOP: the limit of {limit} tool calls is reached; this call was not made. "
+                f"Give your best final answer now, from what you have."
+            )
+            skipped = ToolOutcome.SKIPPED_MAX_ITERATIONS
+            self._emit_completed(self._emit_started(call, turn), call, SpanStatus.SKIPPED, skipped, text, None)
+            answers.append(ToolAnswer(text, skipped))
         if self._refused > WARNINGS_BEFORE_END:
+            # The call that was made most often, where that is more than once.
+            ((tool, arguments), count), *_ = self._calls.most_common(1) or [(("", ""), 0)]
             raise MaxIterationsExceededError(
                 agent_role=self._agent.role,
                 task_description=self._request.description,
-                max_iterations=self._agent.max_iterations,
-                tool_calls_made=self._executed,
-                repeated=self._find_repeated_call(),
+                max_iterations=limit,
+                tool_calls_made=self.tool_call_count,
+                repeated=(tool, arguments, count) if count > 1 else None,
             )
         return list(zip(reply.tool_calls, answers, strict=True))
 
@@ -334,11 +310,6 @@ class AgentLoop:
             raise ToolNeverBegun from stopped
         finally:
             self._waiting.discard(task)
-
-    def _find_repeated_call(self) -> tuple[str, str, int] | None:
-        """The call that was made most often, where that is more than once: tool, arguments, how often."""
-        ((tool, arguments), count), *_ = self._calls.most_common(1) or [(("", ""), 0)]
-        return (tool, arguments, count) if count > 1 else None
 
     async def _execute(self, call: ToolCall, conversation: Conversation, turn: SpanEmitter) -> ToolAnswer:
         span = self._emit_started(call, turn)
@@ -401,18 +372,6 @@ class AgentLoop:
         is_own = self._toolbox.has_engine_tool(approved.name)
         return await (run() if is_own else conversation.run_tool(approved, run))
 
-    def _refuse(self, call: ToolCall, turn: SpanEmitter) -> ToolAnswer:
-        """Over the budget: the model is told to stop; after two such answers the task fails (E12)."""
-        self._refused += 1
-        limit = self._agent.max_iterations
-        text = (
-            f"STOP: the limit of {limit} tool calls is reached; this call was not made. "
-            f"Give your best final answer now, from what you have."
-        )
-        span = self._emit_started(call, turn)
-        self._emit_completed(span, call, SpanStatus.SKIPPED, ToolOutcome.SKIPPED_MAX_ITERATIONS, text, None)
-        return ToolAnswer(text, ToolOutcome.SKIPPED_MAX_ITERATIONS)
-
     def _emit_started(self, call: ToolCall, turn: SpanEmitter) -> SpanEmitter:
         span = turn.child()
         span.emit(
@@ -436,7 +395,7 @@ class AgentLoop:
         *,
         reused: bool = False,
     ) -> None:
-        self._executed += status is not SpanStatus.SKIPPED
+        self.tool_call_count += status is not SpanStatus.SKIPPED
         span.emit(
             ToolCallCompleted,
             tool=call.name,

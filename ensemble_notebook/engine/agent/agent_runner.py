@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
@@ -26,17 +26,18 @@ from ensemble_notebook.engine.agent.preparation import PreparedModels, PreparedT
 from ensemble_notebook.engine.agent.prompts import (
     ONLY_REASONING,
     SUM_UP,
-    Texts,
     write_correction_prompt,
     write_summary_prompt,
 )
 from ensemble_notebook.engine.agent.structured_output import OutputFormat
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.engine.run_services import RunServices
 from ensemble_notebook.errors import AgentExecutionError, summarize_error
+
+# A longer reply is read on a thread: it takes a while, in which the run can be stopped (E67).
+LONG_REPLY: Final = 100_000
 
 
 class AgentRunner:
@@ -99,7 +100,12 @@ class AgentRunner:
             history = await self._shorten(request, port, task)
             user_prompt = request.write_user_prompt(instructions, history)
             tools = await self._tools.open(request.tools, agent, request.description, task)
-            loop = self._make_loop(request, history, port, schema, tools)
+            key = (agent.role, *map(id, tools))
+            if key not in self._toolboxes:
+                self._toolboxes[key] = Toolbox(tools, functools.partial(self._ask, agent.role))
+            toolbox = self._toolboxes[key].with_engine_tools(request.engine_tools)
+            llm = self._make_llm(request, port)
+            loop = AgentLoop(request, history, port, llm, toolbox, self._caller, schema, self._texts)
             if watch is not None:
                 watch(loop)
             text = await loop.run(user_prompt, task)
@@ -111,8 +117,7 @@ class AgentRunner:
         if request.write_reminder is not None and loop.has_calls_left:
             text = await self._remind(request.write_reminder(), text, loop, task)
         if output_format is not None:
-            corrector = ReplyCorrector(request, output_format, loop, self._caller, self._texts)
-            text, value = await corrector.read(text, task)
+            text, value = await self._correct(request, output_format, loop, text, task)
         return WorkResult(
             text=text,
             role=agent.role,
@@ -130,13 +135,7 @@ class AgentRunner:
         history = shorten_history(request.earlier, turns=limit.turns, tokens=limit.tokens, count=request.count_tokens)
         if not history.left_out or not limit.is_summarised:
             return history
-        text = await self._sum_up(request, history, port, task)
-        return history if text is None else history.with_summary(SUM_UP, text)
-
-    async def _sum_up(
-        self, request: AgentRequest, history: ShortenedHistory, port: ChatPort, task: SpanEmitter
-    ) -> str | None:
-        """The summary of what is left out, by the same model, in a turn of its own; None where there is none."""
+        # By the same model, in a turn of its own.
         prompt = write_summary_prompt(history.left_out)
         turn = task.child()
         turn.emit(TurnStarted, agent=request.agent.role, iteration=0, prompt=prompt, is_summary=True)
@@ -147,32 +146,20 @@ class AgentRunner:
         except AgentExecutionError as error:
             message = f"What is left out of the conversation was not summed up: {summarize_error(error)}"
             task.emit(Warned, message=message)
-            return None
+            return history
         except asyncio.CancelledError:
             status = SpanStatus.CANCELLED
             raise
         finally:
             turn.emit(TurnEnded, status=status)
-        text = reply.text.strip()
-        if not text:
+        if not (text := reply.text.strip()):
             task.emit(Warned, message="What is left out of the conversation was not summed up: the reply has no text.")
-        return text or None
+            return history
+        return history.with_summary(SUM_UP, text)
 
     def _make_llm(self, request: AgentRequest, port: ChatPort) -> LlmCaller:
         limits = self._limits.with_rate_limits(*request.rate_limits, request.agent.rate_limit)
         return LlmCaller(request, port, limits, self._draw, streams=self._streams)
-
-    def _make_loop(
-        self,
-        request: AgentRequest,
-        history: ShortenedHistory,
-        port: ChatPort,
-        schema: Mapping[str, Any] | None,
-        tools: tuple[Any, ...],
-    ) -> AgentLoop:
-        llm = self._make_llm(request, port)
-        toolbox = self._get_toolbox(tools, request.agent.role).with_engine_tools(request.engine_tools)
-        return AgentLoop(request, history, port, llm, toolbox, self._caller, schema, self._texts)
 
     async def _remind(self, reminder: str | None, text: str, loop: AgentLoop, task: SpanEmitter) -> str:
         """The final text once the agent was told what is missing; its first one where nothing is.
@@ -187,72 +174,30 @@ class AgentRunner:
             task.emit(Warned, message=f"What was missing could not be asked for: {summarize_error(error)}")
             return text
 
-    def _get_toolbox(self, entries: tuple[object, ...], role: str) -> Toolbox:
-        key = (role, *map(id, entries))
-        if key not in self._toolboxes:
-            self._toolboxes[key] = Toolbox(entries, functools.partial(self._ask, role))
-        return self._toolboxes[key]
-
-
-# A longer reply is read on a thread: it takes a while, in which the run can be stopped (E67).
-LONG_REPLY: Final = 100_000
-
-
-class ReplyCorrector:
-    """The corrections of one request.
-
-    Args:
-        request: the work that is corrected.
-        output_format: of the request.
-        loop: of the agent; its conversation goes on.
-        caller: reads long replies.
-        texts: of the ensemble in place of ours.
-    """
-
-    def __init__(
-        self,
-        request: AgentRequest,
-        output_format: OutputFormat,
-        loop: AgentLoop,
-        caller: FunctionCaller,
-        texts: Texts,
-    ) -> None:
-        self._texts = texts
-        self._request = request
-        self._output_format = output_format
-        self._loop = loop
-        self._caller = caller
-
-    async def read(self, text: str, task: SpanEmitter) -> tuple[str, Any]:
-        """The reply that could be read, and its value.
+    async def _correct(
+        self, request: AgentRequest, output_format: OutputFormat, loop: AgentLoop, text: str, task: SpanEmitter
+    ) -> tuple[str, Any]:
+        """The reply that could be read, and its value; of one that was cut off, only where all of it is the value.
 
         Raises:
             OutputParsingError: no reply was of the output type, corrections included, or one was cut off.
-            AgentExecutionError, MaxIterationsExceededError: as `AgentLoop.correct`.
+            AgentExecutionError, MaxIterationsExceededError: as `AgentLoop.go_on`.
         """
         faults: list[str] = []
         while True:
             try:
-                return text, await self._read(text)
+                if loop.is_only_reasoning:
+                    raise ValueError(ONLY_REASONING)
+                read = output_format.read if loop.cut is None else output_format.read_whole
+                if len(text) <= LONG_REPLY:
+                    return text, read(text)
+                return text, await self._caller.call(f"reading a reply of {len(text):,} characters", read, text)
             except ValueError as error:
                 faults.append(str(error))
-            if self._loop.cut is not None:  # asked again, the model would be cut off again
-                faults[-1] = f"it was cut off: {self._loop.cut}"
-                raise self._output_format.make_error(text, faults, advice="")
-            if len(faults) > self._request.max_output_retries:
-                raise self._output_format.make_error(text, faults)
-            prompt = write_correction_prompt(faults[-1], self._output_format.instructions, self._texts)
-            text = await self._loop.correct(prompt, task)
-
-    async def _read(self, text: str) -> Any:
-        """The value of a reply; of one that was cut off, only where all of it is the value.
-
-        Raises:
-            ValueError: there is none.
-        """
-        if self._loop.is_only_reasoning:
-            raise ValueError(ONLY_REASONING)
-        read = self._output_format.read if self._loop.cut is None else self._output_format.read_whole
-        if len(text) <= LONG_REPLY:
-            return read(text)
-        return await self._caller.call(f"reading a reply of {len(text):,} characters", read, text)
+            if loop.cut is not None:  # asked again, the model would be cut off again
+                faults[-1] = f"it was cut off: {loop.cut}"
+                raise output_format.make_error(text, faults, advice="")
+            if len(faults) > request.max_output_retries:
+                raise output_format.make_error(text, faults)
+            prompt = write_correction_prompt(faults[-1], output_format.instructions, self._texts)
+            text = await loop.go_on(prompt, task, is_correction=True)

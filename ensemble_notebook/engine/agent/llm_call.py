@@ -9,19 +9,9 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
+from ensemble_notebook.domain import events
 from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.events import (
-    LlmAttemptEnded,
-    LlmAttemptStarted,
-    LlmCallCompleted,
-    LlmCallFailed,
-    LlmCallRetried,
-    LlmCallStarted,
-    LlmToken,
-    Noted,
-    Warned,
-)
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.reasoning import describe_place, split_reasoning
 from ensemble_notebook.domain.seams.chat_port import REFUSED, ChatPort, Conversation, Fault, ModelReply
@@ -87,7 +77,7 @@ class LlmCaller:
         """
         span = turn.child()
         span.emit(
-            LlmCallStarted,
+            events.LlmCallStarted,
             agent=self._agent.role,
             model=self._port.name,
             provider=self._port.provider,
@@ -104,27 +94,27 @@ class LlmCaller:
         try:
             reply = await self._try_until_it_answers(conversation, span, tokens)
         except asyncio.CancelledError as stopped:
-            span.emit(LlmCallFailed, error=stopped, status=SpanStatus.CANCELLED)
+            span.emit(events.LlmCallFailed, error=stopped, status=SpanStatus.CANCELLED)
             raise
         except AgentExecutionError as error:
-            span.emit(LlmCallFailed, error=error.__cause__ or error, status=SpanStatus.ERROR)
+            span.emit(events.LlmCallFailed, error=error.__cause__ or error, status=SpanStatus.ERROR)
             raise
         except BudgetExceededError as error:
-            span.emit(LlmCallFailed, error=error, status=SpanStatus.SKIPPED)
+            span.emit(events.LlmCallFailed, error=error, status=SpanStatus.SKIPPED)
             raise
         except RateLimitTimeoutError as error:
-            span.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
+            span.emit(events.LlmCallFailed, error=error, status=SpanStatus.ERROR)
             raise
         name, limit, taken = self._port.name, self._port.max_tokens or self.output_limit, reply.usage.output_tokens
         if reply.refused_usage is not None:
             message = f"What {name} says that a reply took can't be counted, and is unknown: {reply.refused_usage}"
-            turn.emit_once(("usage", name), Warned, message=message)
+            turn.emit_once(("usage", name), events.Warned, message=message)
         if limit is not None and taken is not None and taken > limit and not self._port.is_scripted:
             message = (
                 f"A reply of {name} took {taken:,} tokens, though it was limited to {limit:,}: its server does not "
                 f"keep to max_tokens, and a budget may be passed by as much."
             )
-            turn.emit_once(("limit", name), Warned, message=message)
+            turn.emit_once(("limit", name), events.Warned, message=message)
         reply = self._set_reasoning_apart(reply, turn)
         self._emit_completed(reply, span, None if tokens is None else tokens.first_after_s)
         return self._check_answer(reply)
@@ -138,7 +128,7 @@ class LlmCaller:
             f"What {self._port.name} writes {describe_place(reasoning)} at the beginning of a reply is taken for "
             f"its reasoning: it is shown folded, and is no part of the reply."
         )
-        turn.emit_once(("reasoning", self._port.name), Noted, message=message)
+        turn.emit_once(("reasoning", self._port.name), events.Noted, message=message)
         return replace(reply, text=text, reasoning="\n\n".join(filter(None, [reply.reasoning, reasoning])))
 
     def _check_answer(self, reply: ModelReply) -> ModelReply:
@@ -157,7 +147,7 @@ class LlmCaller:
         self, reply: ModelReply, span: SpanEmitter, first_after_s: float | None = None, *, reused: bool = False
     ) -> None:
         span.emit(
-            LlmCallCompleted,
+            events.LlmCallCompleted,
             text=reply.text,
             tool_calls=reply.tool_calls,
             usage=reply.usage,
@@ -173,7 +163,11 @@ class LlmCaller:
     ) -> ModelReply:
         free = 0  # attempts that only showed what the server does not take
         for attempt in count(1):
-            admission = await self._admit(conversation, span)
+            # Before the attempt: a refusal of a limit is no fault of the model, and not tried again.
+            self._wait = "a place under the limits for "
+            admission = await self._limits.admit(self._port, conversation, span, self._rates)
+            self._wait = ""
+            self.output_limit = admission.max_tokens
             try:
                 return await self._send_attempt(conversation, span.child(), attempt, tokens, admission)
             except Exception as error:
@@ -184,19 +178,11 @@ class LlmCaller:
                 )
                 if delay is None:
                     raise self._make_final_error(fault, error, attempt) from error
-                span.emit(LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
+                span.emit(events.LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
             self._wait = f"a wait of {delay:.3g} s before "
             await asyncio.sleep(delay)
             self._wait = ""
         raise AssertionError("unreachable")
-
-    async def _admit(self, conversation: Conversation, span: SpanEmitter) -> Admission:
-        """Wait for the limits, before the attempt: a refusal is no fault of the model, and not tried again."""
-        self._wait = "a place under the limits for "
-        admission = await self._limits.admit(self._port, conversation, span, self._rates)
-        self._wait = ""
-        self.output_limit = admission.max_tokens
-        return admission
 
     async def _send_attempt(
         self,
@@ -206,23 +192,23 @@ class LlmCaller:
         tokens: _TokenFeed | None,
         admission: Admission,
     ) -> ModelReply:
-        span.emit(LlmAttemptStarted, attempt=attempt)
+        span.emit(events.LlmAttemptStarted, attempt=attempt)
         usage, model = TokenUsage(), None
         heard = 0 if tokens is None else tokens.count
         try:
             reply = await self._get_reply(conversation, tokens, admission.max_tokens)
             usage, model = reply.usage, reply.model
         except asyncio.CancelledError as stopped:
-            span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=usage, error=stopped)
+            span.emit(events.LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=usage, error=stopped)
             raise
         except Exception as error:
             if tokens is None or tokens.count == heard:  # else some of it was made, and may be charged for
                 usage = self._classify(error).usage
-            span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.ERROR, usage=usage, error=error)
+            span.emit(events.LlmAttemptEnded, attempt=attempt, status=SpanStatus.ERROR, usage=usage, error=error)
             raise
         finally:
             admission.settle(usage, model)
-        span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.OK, usage=usage)
+        span.emit(events.LlmAttemptEnded, attempt=attempt, status=SpanStatus.OK, usage=usage)
         return reply
 
     async def _get_reply(
@@ -287,10 +273,7 @@ class _TokenFeed:
         if self.first_after_s is None:
             self.first_after_s = self._span.stream.offset_s() - self._asked_at
         self.count += 1
-        self._span.emit(LlmToken, text=text)
-
-
-# --- Decides whether what failed is tried again, and after how long. Pure: chance is passed in ------------------------
+        self._span.emit(events.LlmToken, text=text)
 
 
 LONGEST_WAIT_S: Final = 10.0
@@ -300,7 +283,7 @@ LARGEST_EXTRA: Final = 0.25
 def compute_retry_delay(
     fault: Fault, attempt: int, max_retries: int, draw: float, max_wait_s: float = USUAL_RETRY_WAIT_S
 ) -> float | None:
-    """Seconds to wait after request number `attempt` (from 1) failed, or None when it was the last.
+    """Seconds to wait after request number `attempt` (from 1) failed, or None when it was the last. Pure.
 
     A server that asks for a longer wait than there may be is not asked again: neither before its time nor after it.
 

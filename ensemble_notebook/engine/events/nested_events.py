@@ -6,34 +6,18 @@ import asyncio
 import contextvars
 from typing import Any, Final
 
+from ensemble_notebook.domain import events
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
-from ensemble_notebook.domain.events import (
-    BudgetWarning,
-    Event,
-    NestedRunEnded,
-    NestedRunStarted,
-    Noted,
-    PhaseSkipped,
-    PlanMade,
-    RunEnded,
-    RunStarted,
-    TaskInputPrepared,
-    TaskSkipped,
-    TaskStarted,
-    WaitEnded,
-    WaitStarted,
-    Warned,
-)
 from ensemble_notebook.engine.events.event_stream import STARTUP, EventStream, SpanEmitter
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.task_timer import GroupTimer, TimedAround
 
-_KEPT_INSIDE: Final = (PlanMade, Noted, Warned, BudgetWarning)
+_KEPT_INSIDE: Final = (events.PlanMade, events.Noted, events.Warned, events.BudgetWarning)
 _STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
 # Names of the inner plan, which would be taken for those of the outer one.
-_UNLINKED: Final[dict[type[Event], dict[str, Any]]] = {
-    TaskStarted: {"index": None, "total": None},
-    TaskInputPrepared: {"context": ()},
+_UNLINKED: Final[dict[type[events.Event], dict[str, Any]]] = {
+    events.TaskStarted: {"index": None, "total": None},
+    events.TaskInputPrepared: {"context": ()},
 }
 
 
@@ -133,7 +117,7 @@ class NestedEvents:
         """The nested run has run elsewhere, and is over: it began so many seconds after the one around it."""
         self._later_s, self._is_late = offset_s, True
 
-    def put(self, event: Event) -> None:
+    def put(self, event: events.Event) -> None:
         """Take in the next event, on the loop of the nested run."""
         call_on_loop(self._place.loop, self._forward, event)
 
@@ -146,48 +130,43 @@ class NestedEvents:
             if over := stream.open_startups.leave(each):
                 span = SpanEmitter(stream, over.span_id, stream.run_id)
                 waited_s = stream.offset_s() - over.began_s
-                span.emit(WaitEnded, cause=STARTUP, waited_s=waited_s, status=SpanStatus.CANCELLED)
+                span.emit(events.WaitEnded, cause=STARTUP, waited_s=waited_s, status=SpanStatus.CANCELLED)
         self._startups.clear()
-        self._run.emit(NestedRunEnded, status=SpanStatus.CANCELLED)
+        self._run.emit(events.NestedRunEnded, status=SpanStatus.CANCELLED)
         self._run = None
 
-    def _forward(self, event: Event) -> None:
-        if isinstance(event, RunStarted):
+    def _forward(self, event: events.Event) -> None:
+        if isinstance(event, events.RunStarted):
             self._start(event)
         elif self._run is None or isinstance(event, _KEPT_INSIDE):
             return
-        elif isinstance(event, RunEnded):
+        elif isinstance(event, events.RunEnded):
             status = _STATUS.get(event.status, SpanStatus.OK)
             ended = {"status": status, "run_status": event.status, "error": event.error}
-            self._run.emit(NestedRunEnded, **ended, duration=event.duration)
+            self._run.emit(events.NestedRunEnded, **ended, duration=event.duration)
             self._run = None
-        elif self._is_inside(event):
+        elif event.span_id in self._known or (
+            event.parent_id in self._known and not isinstance(event, events.TaskSkipped | events.PhaseSkipped)
+        ):
             self._known.add(event.span_id)
-            if isinstance(event, WaitStarted) and event.parent_id == event.run_id:  # as no other wait is
-                self._start_startup(event)
-            elif isinstance(event, WaitEnded) and event.span_id in self._startups:
-                self._end_startup(event)
+            stream = self._place.span.stream
+            if isinstance(event, events.WaitStarted) and event.parent_id == event.run_id:  # as no other wait is
+                self._startups.add(event.span_id)
+                if stream.open_startups.join(event.span_id, event.subject, event.offset_s + self._later_s):
+                    self._tell(event, parent_id=stream.run_id)
+            elif isinstance(event, events.WaitEnded) and event.span_id in self._startups:
+                self._startups.discard(event.span_id)
+                if over := stream.open_startups.leave(event.span_id):
+                    waited_s = event.offset_s + self._later_s - over.began_s
+                    self._tell(event, span_id=over.span_id, parent_id=stream.run_id, waited_s=waited_s)
             else:
                 self._tell(event, **_UNLINKED.get(type(event), {}))
 
-    def _start_startup(self, event: WaitStarted) -> None:
-        stream = self._place.span.stream
-        self._startups.add(event.span_id)
-        if stream.open_startups.join(event.span_id, event.subject, event.offset_s + self._later_s):
-            self._tell(event, parent_id=stream.run_id)
-
-    def _end_startup(self, event: WaitEnded) -> None:
-        stream = self._place.span.stream
-        self._startups.discard(event.span_id)
-        if over := stream.open_startups.leave(event.span_id):
-            waited_s = event.offset_s + self._later_s - over.began_s
-            self._tell(event, span_id=over.span_id, parent_id=stream.run_id, waited_s=waited_s)
-
-    def _tell(self, event: Event, **changes: Any) -> None:
+    def _tell(self, event: events.Event, **changes: Any) -> None:
         offset_s = event.offset_s + self._later_s
         self._place.span.stream.forward(event, offset_s, is_late=self._is_late, depends_on=(), **changes)
 
-    def _start(self, event: RunStarted) -> None:
+    def _start(self, event: events.RunStarted) -> None:
         place = self._place
         if place.is_over:
             return
@@ -198,7 +177,7 @@ class NestedEvents:
         self._known.add(event.span_id)
         place.nested = (*place.nested, self)
         # Forwarded like all that follows: what is emitted has the time at which another loop came to it.
-        started = NestedRunStarted(
+        started = events.NestedRunStarted(
             run_id=around.stream.run_id,
             seq=event.seq,
             span_id=event.span_id,
@@ -212,8 +191,3 @@ class NestedEvents:
             workflow=event.workflow,
         )
         around.stream.forward(started, event.offset_s + self._later_s, is_late=self._is_late)
-
-    def _is_inside(self, event: Event) -> bool:
-        if event.span_id in self._known:
-            return True
-        return event.parent_id in self._known and not isinstance(event, TaskSkipped | PhaseSkipped)

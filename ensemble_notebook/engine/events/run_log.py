@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+from ensemble_notebook.domain import events
 from ensemble_notebook.domain.definitions.enums import (
     ExitReason,
     PhaseStatus,
@@ -19,35 +20,6 @@ from ensemble_notebook.domain.definitions.enums import (
     ToolOutcome,
 )
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE, NOBODY_TO_ASK
-from ensemble_notebook.domain.events import (
-    BudgetWarning,
-    DelegationStarted,
-    Event,
-    LlmAttemptEnded,
-    LlmCallCompleted,
-    LlmCallRetried,
-    Noted,
-    PhaseEnded,
-    PhaseRetried,
-    PhaseSkipped,
-    PhaseStarted,
-    ReviewAnswered,
-    ReviewRequested,
-    RunEnded,
-    RunStarted,
-    TaskCompleted,
-    TaskFailed,
-    TaskFellBack,
-    TaskInputPrepared,
-    TaskNotReused,
-    TaskRetried,
-    TaskReused,
-    TaskSkipped,
-    TaskStarted,
-    ToolCallCompleted,
-    ToolCallStarted,
-    Warned,
-)
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE, Graph
 from ensemble_notebook.domain.value_text import mend_text
@@ -59,7 +31,12 @@ logger = logging.getLogger("ensemble_notebook.run")
 
 _BAD_ENDS: Final = frozenset({RunStatus.FAILED, RunStatus.BUDGET_EXCEEDED})
 _STATUS_WORDS: Final = {RunStatus.BUDGET_EXCEEDED: "stopped by its budget"}
-_TASK_ENDS: Final = {TaskCompleted: "completed", TaskReused: "completed", TaskFailed: "failed", TaskSkipped: "skipped"}
+_TASK_ENDS: Final = {
+    events.TaskCompleted: "completed",
+    events.TaskReused: "completed",
+    events.TaskFailed: "failed",
+    events.TaskSkipped: "skipped",
+}
 
 
 class RunLogger:
@@ -91,12 +68,15 @@ class RunLogger:
         self._delegation_count = 0
         self._is_usage_known = True
 
-    def put(self, event: Event) -> None:
+    def put(self, event: events.Event) -> None:
         """Log one event, if anybody listens at its level."""
         kind = type(event)
-        if (note := _NOTES.get(kind)) is not None:
-            note(self, event)
-        if _is_routine(event) and not logger.isEnabledFor(logging.INFO):
+        if event.task in self._indices and (end := _TASK_ENDS.get(kind)) is not None:
+            is_cut_short = isinstance(event, events.TaskFailed) and event.status is SpanStatus.CANCELLED
+            self._ends[event.task] = "cancelled" if is_cut_short else end
+        self._note(event)
+        is_routine = kind in ROUTINE or (isinstance(event, events.RunEnded) and event.status not in _BAD_ENDS)
+        if is_routine and not logger.isEnabledFor(logging.INFO):
             return
         if (tell := _TOLD.get(kind)) is not None:
             level, text, *values = tell(self, event)
@@ -114,76 +94,55 @@ class RunLogger:
             safe = [make_readable(mend_text(value)) if isinstance(value, str) else value for value in values]
             logger.log(level, text, *safe, extra=self._collect_facts(event))
 
-    def _tell_context(self, event: TaskInputPrepared) -> None:
-        """A line beside that of the prompts, which has a level of its own, and is left out where no text is kept."""
-        if logger.isEnabledFor(logging.DEBUG):
-            count = pluralize(len(event.context), "output")
-            logger.debug("Task %s reads %s", make_readable(event.task or ""), count, extra=self._collect_facts(event))
-
-    def _collect_facts(self, event: Event) -> dict[str, Any]:
+    def _collect_facts(self, event: events.Event) -> dict[str, Any]:
         task = event.task or ""
-        description = self._descriptions.get(task)
+        description, agent = self._descriptions.get(task), self._agents.get(task)
+        # Of one that has not begun; None for work that stands in no plan.
+        planned = agent.role if agent is not None else HANDLER_ROLE if task in self._agents else None
         return {
             "run_id": event.run_id,
             "task": event.task,
             "task_index": self._indices.get(task),
             "task_description": None if description is None else make_readable(description),
-            "agent_role": self._roles.get(task) or self._find_role(task),
+            "agent_role": self._roles.get(task) or planned,
         }
 
-    def _find_role(self, task: str) -> str | None:
-        """The role of a task that has not begun; None for work that stands in no plan."""
-        agent = self._agents.get(task)
-        return agent.role if agent is not None else HANDLER_ROLE if task in self._agents else None
-
-    # --- What later lines need ----------------------------------------------------------------------------------------
-
-    def _note_run(self, event: RunStarted) -> None:
-        self._name, self._task_noun = event.name or event.run_id, event.task_noun
-
-    def _note_task(self, event: TaskStarted) -> None:
+    def _note(self, event: events.Event) -> None:
+        """Keep what later lines need."""
         name = event.task or ""
-        self._descriptions[name] = event.description
-        if name not in self._agents:
-            self._agents[name] = next((each.agent for each in self._team if each.agent.role == event.agent), None)
-        self._roles[name] = event.agent
+        match event:
+            case events.RunStarted():
+                self._name, self._task_noun = event.name or event.run_id, event.task_noun
+            case events.TaskStarted():
+                self._descriptions[name] = event.description
+                if name not in self._agents:
+                    member = next((each for each in self._team if each.agent.role == event.agent), None)
+                    self._agents[name] = None if member is None else member.agent
+                self._roles[name] = event.agent
+            case events.TaskFellBack():
+                self._roles[name] = event.agent
+            case events.TaskRetried() if (agent := self._agents.get(name)) is not None:
+                self._roles[name] = agent.role  # whoever took over in the attempt before
+            case events.TaskInputPrepared() if logger.isEnabledFor(logging.DEBUG):
+                # Beside the line of the prompts, which has a level of its own, and is left out where no text is kept.
+                count = pluralize(len(event.context), "output")
+                logger.debug("Task %s reads %s", make_readable(name), count, extra=self._collect_facts(event))
+            case events.ToolCallStarted():
+                self._asked[event.span_id] = event.arguments
+            case events.DelegationStarted():
+                self._delegation_count += 1
+            case events.LlmAttemptEnded(usage=usage):
+                self._request_count += 1
+                self._tokens_in += usage.input_tokens or 0
+                self._tokens_out += usage.output_tokens or 0
+                self._is_usage_known &= usage.input_tokens is not None and usage.output_tokens is not None
 
-    def _note_fallback(self, event: TaskFellBack) -> None:
-        self._roles[event.task or ""] = event.agent
-
-    def _note_retry(self, event: TaskRetried) -> None:
-        """It begins with the task's own agent again, whoever took over in the attempt before."""
-        name = event.task or ""
-        agent = self._agents.get(name)
-        if agent is not None:
-            self._roles[name] = agent.role
-
-    def _note_task_end(self, event: Event) -> None:
-        if event.task in self._indices:
-            is_cut_short = isinstance(event, TaskFailed) and event.status is SpanStatus.CANCELLED
-            self._ends[event.task] = "cancelled" if is_cut_short else _TASK_ENDS[type(event)]
-
-    def _note_tool_call(self, event: ToolCallStarted) -> None:
-        self._asked[event.span_id] = event.arguments
-
-    def _count_delegation(self, _: DelegationStarted) -> None:
-        self._delegation_count += 1
-
-    def _count_request(self, event: LlmAttemptEnded) -> None:
-        usage = event.usage
-        self._request_count += 1
-        self._tokens_in += usage.input_tokens or 0
-        self._tokens_out += usage.output_tokens or 0
-        self._is_usage_known &= usage.input_tokens is not None and usage.output_tokens is not None
-
-    # --- Lines --------------------------------------------------------------------------------------------------------
-
-    def _describe_run_start(self, event: RunStarted) -> Line:
+    def _describe_run_start(self, event: events.RunStarted) -> Line:
         replayed = "" if event.replayed_from is None else f", replayed from {event.replayed_from}"
         tasks = pluralize(len(self._indices), self._task_noun)
         return logging.INFO, "Run %s started: %s, %s%s", self._name, tasks, event.workflow, replayed
 
-    def _describe_run_end(self, event: RunEnded) -> Line:
+    def _describe_run_end(self, event: events.RunEnded) -> Line:
         """The totals of the run; costs are priced by the trace, and not known here."""
         level = logging.WARNING if event.status in _BAD_ENDS else logging.INFO
         status = _STATUS_WORDS.get(event.status) or event.status.value.replace("_", " ")
@@ -195,7 +154,7 @@ class RunLogger:
         took = format_duration(event.offset_s * 1000)
         return level, "Run %s %s after %s: %s%s", self._name, status, took, self._describe_totals(), why
 
-    def _describe_warning(self, event: Warned) -> Line:
+    def _describe_warning(self, event: events.Warned) -> Line:
         """Of rows at whose gates nobody can be asked, the map tells how many there are."""
         is_told = self._is_row and NOBODY_HERE in event.message
         return (logging.INFO if is_told else logging.WARNING), "%s", event.message
@@ -214,7 +173,7 @@ class RunLogger:
             parts.append("no worker was asked")
         return ", ".join(parts)
 
-    def _describe_tool_call(self, event: ToolCallCompleted) -> Line:
+    def _describe_tool_call(self, event: events.ToolCallCompleted) -> Line:
         self._tool_call_count += event.is_executed
         call = f"{event.tool}({cut(self._asked.pop(event.span_id, ''))})"
         if event.status is SpanStatus.CANCELLED:
@@ -227,7 +186,7 @@ class RunLogger:
         is_good = event.status is SpanStatus.OK or event.outcome is ToolOutcome.DECLINED
         return logging.INFO if is_good else logging.WARNING, "Tool in %s: %s -> %s", event.task, call, told
 
-    def _describe_question(self, event: ReviewRequested) -> Line:
+    def _describe_question(self, event: events.ReviewRequested) -> Line:
         request = event.request
         where = f"phase {event.phase}" if request.subject == "phase" else event.task or ""
         what = f"tool {request.tool} in {where}" if request.tool else where
@@ -235,7 +194,7 @@ class RunLogger:
         self._asked[event.span_id] = f"{subject}{what}"
         return logging.INFO, "Review asked: %s", f"{subject}{what}"
 
-    def _describe_answer(self, event: ReviewAnswered) -> Line:
+    def _describe_answer(self, event: events.ReviewAnswered) -> Line:
         what, waited = self._asked.pop(event.span_id, event.task or ""), format_duration(event.waited_s * 1000)
         if event.decision is None:
             if event.by == NOBODY_TO_ASK:
@@ -249,35 +208,16 @@ class RunLogger:
         return logging.INFO, "Review answered after %s: %s: %s", waited, what, said
 
 
-def _is_routine(event: Event) -> bool:
-    """Whether it is never told above INFO."""
-    return type(event) in ROUTINE or (isinstance(event, RunEnded) and event.status not in _BAD_ENDS)
-
-
 # By functions and not by methods of one logger: those would be made for each run, and hold it until the garbage
 # collector comes by.
-_NOTES: Final[dict[type[Event], Callable[[RunLogger, Any], object]]] = {
-    RunStarted: RunLogger._note_run,
-    TaskStarted: RunLogger._note_task,
-    TaskInputPrepared: RunLogger._tell_context,
-    TaskFellBack: RunLogger._note_fallback,
-    TaskRetried: RunLogger._note_retry,
-    DelegationStarted: RunLogger._count_delegation,
-    LlmAttemptEnded: RunLogger._count_request,
-    ToolCallStarted: RunLogger._note_tool_call,
-    **dict.fromkeys(_TASK_ENDS, RunLogger._note_task_end),
+_TOLD: Final[dict[type[events.Event], Callable[[RunLogger, Any], Line]]] = {
+    events.RunStarted: RunLogger._describe_run_start,
+    events.RunEnded: RunLogger._describe_run_end,
+    events.Warned: RunLogger._describe_warning,
+    events.ToolCallCompleted: RunLogger._describe_tool_call,
+    events.ReviewRequested: RunLogger._describe_question,
+    events.ReviewAnswered: RunLogger._describe_answer,
 }
-_TOLD: Final[dict[type[Event], Callable[[RunLogger, Any], Line]]] = {
-    RunStarted: RunLogger._describe_run_start,
-    RunEnded: RunLogger._describe_run_end,
-    Warned: RunLogger._describe_warning,
-    ToolCallCompleted: RunLogger._describe_tool_call,
-    ReviewRequested: RunLogger._describe_question,
-    ReviewAnswered: RunLogger._describe_answer,
-}
-
-
-# --- What the log says of one event, where the event alone tells it ---------------------------------------------------
 
 
 Line = tuple[Any, ...]  # level, format, arguments
@@ -297,33 +237,27 @@ def append(text: str | None) -> str:
     return f": {text}" if text else ""
 
 
-def _describe_task_start(event: TaskStarted) -> Line:
-    """Work that stands in no plan has no number."""
-    place = "" if event.index is None else f" ({event.index + 1}/{event.total})"
-    return logging.INFO, "Task %s%s started: %s", event.task, place, event.agent
-
-
-def _describe_task_completion(event: TaskCompleted) -> Line:
+def _describe_task_completion(event: events.TaskCompleted) -> Line:
     output = event.output
     who = f" by fallback {output.agent_role}" if output.from_fallback else ""
     took, calls = output.duration.total_seconds(), pluralize(output.tool_call_count, "tool call")
     return logging.INFO, "Task %s completed%s in %.2f s with %s", event.task, who, took, calls
 
 
-def _describe_task_reuse(event: TaskReused) -> Line:
+def _describe_task_reuse(event: events.TaskReused) -> Line:
     tokens = None if event.saved_tokens is None else f"{format_count(event.saved_tokens)} tokens"
     cost = format_money(event.saved_cost, event.currency) if event.saved_cost else None
     saved = ", ".join(filter(None, [cost, tokens, format_duration(event.saved_ms)]))
     return logging.INFO, "Task %s reused (%s): %s", event.task, saved, event.reason
 
 
-def _describe_task_failure(event: TaskFailed) -> Line:
+def _describe_task_failure(event: events.TaskFailed) -> Line:
     if event.status is SpanStatus.CANCELLED:
         return logging.INFO, "Task %s was cancelled", event.task
     return logging.WARNING, "Task %s failed: %s", event.task, add_origin(summarize_error(event.error), event.error)
 
 
-def _describe_task_retry(event: TaskRetried) -> Line:
+def _describe_task_retry(event: events.TaskRetried) -> Line:
     if event.error is not None:
         why = add_origin(summarize_error(event.error), event.error)
         text = "Task %s failed (%s), attempt %d in %.1f s"
@@ -332,56 +266,68 @@ def _describe_task_retry(event: TaskRetried) -> Line:
     return logging.INFO, "Task %s sent back by %s, attempt %d%s", event.task, by, event.attempt, append(event.feedback)
 
 
-def _describe_fallback(event: TaskFellBack) -> Line:
-    for_whom = f" for {event.replaced}" if event.replaced else ""
-    why = add_origin(summarize_error(event.error), event.error)
-    return logging.WARNING, "Task %s: fallback %s takes over%s: %s", event.task, event.agent, for_whom, why
-
-
-def _describe_request_retry(event: LlmCallRetried) -> Line:
-    text = "Model request %d of %s failed (%s), again in %.1f s: %s"
-    why = summarize_error(event.error)
-    return logging.WARNING, text, event.attempt, event.task, event.reason, event.delay_s, why
-
-
-def _describe_phase_end(event: PhaseEnded) -> Line:
+def _describe_phase_end(event: events.PhaseEnded) -> Line:
     if event.is_cancelled:
         return logging.INFO, "Phase %s was cancelled", event.phase
     level = logging.WARNING if event.status is PhaseStatus.FAILED else logging.INFO
     return level, "Phase %s %s", event.phase, event.status.value.replace("_", " ")
 
 
-def _describe_phase_retry(event: PhaseRetried) -> Line:
+def _describe_phase_retry(event: events.PhaseRetried) -> Line:
     again = f" of {', '.join(event.tasks)}" if event.tasks else ""
     why = append(event.feedback)
     return logging.INFO, "Phase %s is done again, attempt %d%s%s", event.phase, event.attempt, again, why
 
 
-LINES: Final[dict[type[Event], Callable[[Any], Line]]] = {
-    PhaseStarted: lambda e: (logging.INFO, "Phase %s started", e.phase),
-    PhaseEnded: _describe_phase_end,
-    PhaseRetried: _describe_phase_retry,
-    PhaseSkipped: lambda e: (logging.INFO, "Phase %s skipped: %s", e.phase, e.reason),
-    TaskStarted: _describe_task_start,
-    TaskInputPrepared: lambda e: (TALK, "Prompts of %s:\n%s\n\n%s", e.task, e.system_prompt, e.user_prompt),
-    LlmCallCompleted: lambda e: (TALK, "Reply in %s:\n%s", e.task, "\n\n".join(filter(None, [e.reasoning, e.text]))),
-    TaskRetried: _describe_task_retry,
-    TaskFellBack: _describe_fallback,
-    TaskCompleted: _describe_task_completion,
-    TaskReused: _describe_task_reuse,
-    TaskNotReused: lambda e: (logging.INFO, "Task %s is not reused: %s", e.task, e.reason),
-    TaskFailed: _describe_task_failure,
-    TaskSkipped: lambda e: (logging.INFO, "Task %s skipped: %s", e.task, e.reason),
-    LlmCallRetried: _describe_request_retry,
-    BudgetWarning: lambda e: (logging.WARNING, "%s", e.message),
-    Noted: lambda e: (logging.INFO, "%s", e.message),
+LINES: Final[dict[type[events.Event], Callable[[Any], Line]]] = {
+    events.PhaseStarted: lambda e: (logging.INFO, "Phase %s started", e.phase),
+    events.PhaseEnded: _describe_phase_end,
+    events.PhaseRetried: _describe_phase_retry,
+    events.PhaseSkipped: lambda e: (logging.INFO, "Phase %s skipped: %s", e.phase, e.reason),
+    events.TaskStarted: lambda e: (
+        *(logging.INFO, "Task %s%s started: %s", e.task),
+        "" if e.index is None else f" ({e.index + 1}/{e.total})",  # work that stands in no plan has no number
+        e.agent,
+    ),
+    events.TaskInputPrepared: lambda e: (TALK, "Prompts of %s:\n%s\n\n%s", e.task, e.system_prompt, e.user_prompt),
+    events.LlmCallCompleted: lambda e: (
+        TALK,
+        "Reply in %s:\n%s",
+        e.task,
+        "\n\n".join(filter(None, [e.reasoning, e.text])),
+    ),
+    events.TaskRetried: _describe_task_retry,
+    events.TaskFellBack: lambda e: (
+        *(logging.WARNING, "Task %s: fallback %s takes over%s: %s", e.task, e.agent),
+        f" for {e.replaced}" if e.replaced else "",
+        add_origin(summarize_error(e.error), e.error),
+    ),
+    events.TaskCompleted: _describe_task_completion,
+    events.TaskReused: _describe_task_reuse,
+    events.TaskNotReused: lambda e: (logging.INFO, "Task %s is not reused: %s", e.task, e.reason),
+    events.TaskFailed: _describe_task_failure,
+    events.TaskSkipped: lambda e: (logging.INFO, "Task %s skipped: %s", e.task, e.reason),
+    events.LlmCallRetried: lambda e: (
+        *(logging.WARNING, "Model request %d of %s failed (%s), again in %.1f s: %s"),
+        *(e.attempt, e.task, e.reason, e.delay_s, summarize_error(e.error)),
+    ),
+    events.BudgetWarning: lambda e: (logging.WARNING, "%s", e.message),
+    events.Noted: lambda e: (logging.INFO, "%s", e.message),
 }
 """What is said of each type of event whose line needs no other one."""
 
 ROUTINE: Final = frozenset(
     {
-        *(RunStarted, PhaseStarted, PhaseRetried, PhaseSkipped, TaskStarted, TaskInputPrepared, LlmCallCompleted),
-        *(TaskCompleted, TaskSkipped, Noted),
+        *(
+            events.RunStarted,
+            events.PhaseStarted,
+            events.PhaseRetried,
+            events.PhaseSkipped,
+            events.TaskStarted,
+            events.TaskInputPrepared,
+            events.LlmCallCompleted,
+        ),
+        *(events.TaskCompleted, events.TaskSkipped, events.Noted),
     }
 )
 """Never above INFO; most runs are not logged, and making a line costs as much as running a small task."""

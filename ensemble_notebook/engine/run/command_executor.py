@@ -19,6 +19,7 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskO
 from ensemble_notebook.domain.planning.execution_plan import describe_conditions
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.engine import scheduler_messages as messages
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.conditions import ConditionEvaluator
@@ -26,31 +27,6 @@ from ensemble_notebook.engine.run.phase_review import NO_REASON, PhaseReviewer
 from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
 from ensemble_notebook.engine.run.task_resolver import TaskResolver
 from ensemble_notebook.engine.run_services import ParentRun, RunServices
-from ensemble_notebook.engine.scheduler_messages import (
-    CancelReview,
-    CancelTask,
-    DenyPlaces,
-    EndPhase,
-    EndRounds,
-    GrantPlace,
-    NodeCommand,
-    PhaseApproved,
-    PhaseRejected,
-    PhaseReviewAborted,
-    PhaseSentBack,
-    QueueReview,
-    QueueTask,
-    RetryPhase,
-    ReviewPhase,
-    RunningTaskSkipped,
-    SchedulerInput,
-    SkipPhase,
-    SkipTask,
-    StartPhase,
-    StartTask,
-    TaskEndedWithoutOutput,
-    TaskSucceeded,
-)
 from ensemble_notebook.engine.task.task_runner import TaskRunner
 from ensemble_notebook.engine.task_lifecycle import (
     TaskEnding,
@@ -86,7 +62,7 @@ class CommandExecutor:
         runner: TaskRunner,
         result: RunResult,
         node_tasks: NodeTasks,
-        advance: Callable[[SchedulerInput], None],
+        advance: Callable[[messages.SchedulerInput], None],
         close: Callable[[ExitReason, str | None], None],
     ) -> None:
         spec = services.spec
@@ -111,20 +87,20 @@ class CommandExecutor:
     def _reviewer(self) -> PhaseReviewer:
         return PhaseReviewer(self._runner, self._resolver)
 
-    def execute(self, command: NodeCommand) -> None:
+    def execute(self, command: messages.NodeCommand) -> None:
         """Do what the scheduler wants done with a task or a phase."""
         match command:
-            case StartTask(index):
+            case messages.StartTask(index):
                 self._start_task(self._graph.tasks[index])
-            case GrantPlace(index):
+            case messages.GrantPlace(index):
                 self._runner.item_places.grant(index)
-            case DenyPlaces(index, reason):
+            case messages.DenyPlaces(index, reason):
                 self._runner.item_places.deny(index, reason)
-            case QueueTask(index):
+            case messages.QueueTask(index):
                 self._queued_at[self._graph.tasks[index]] = self._stream.offset_s()
-            case CancelTask(index):
+            case messages.CancelTask(index):
                 self._node_tasks.cancel(self._graph.tasks[index])
-            case SkipTask(index, reason):
+            case messages.SkipTask(index, reason):
                 emit_task_skipped(self._spans.tasks[index], reason)
                 self._note_skipped(self._graph.tasks[index], reason)
             case _:
@@ -134,24 +110,24 @@ class CommandExecutor:
         """The run is over. Without this, only the garbage collector would free what holds a method of its own."""
         del self._work_on_task, self._settle_task
 
-    def _execute_on_phase(self, command: NodeCommand, phase: PhaseNode, span: SpanEmitter) -> None:
+    def _execute_on_phase(self, command: messages.NodeCommand, phase: PhaseNode, span: SpanEmitter) -> None:
         match command:
-            case StartPhase():
+            case messages.StartPhase():
                 span.emit(PhaseStarted)
-            case QueueReview():
+            case messages.QueueReview():
                 self._queued_at[phase] = self._stream.offset_s()
-            case ReviewPhase():
+            case messages.ReviewPhase():
                 self._review(phase, span)
-            case CancelReview():
+            case messages.CancelReview():
                 self._node_tasks.cancel(phase)
-            case RetryPhase(_, tasks):
+            case messages.RetryPhase(_, tasks):
                 self._retry_phase(phase, tasks, span)
-            case EndRounds():
+            case messages.EndRounds():
                 self._end_rounds(phase)
-            case EndPhase(_, status, is_cancelled, reason):
+            case messages.EndPhase(_, status, is_cancelled, reason):
                 is_kept = phase in self._kept
                 span.emit(PhaseEnded, status=status, is_cancelled=is_cancelled, is_kept=is_kept, reason=reason)
-            case SkipPhase(_, reason):
+            case messages.SkipPhase(_, reason):
                 span.emit(PhaseSkipped, reason=reason)
                 self._result.skipped.append(Skipped(name=phase.name, kind="phase", reason=reason))
 
@@ -207,12 +183,12 @@ class CommandExecutor:
         emit_task_ended(span, node.role, ending)
         if not ending.is_completed:
             self._advance(
-                RunningTaskSkipped(node.index, has_worked=ending.has_worked)
+                messages.RunningTaskSkipped(node.index, has_worked=ending.has_worked)
                 if ending.error is None
-                else TaskEndedWithoutOutput(node.index)
+                else messages.TaskEndedWithoutOutput(node.index)
             )
         else:
-            self._advance(TaskSucceeded(node.index))
+            self._advance(messages.TaskSucceeded(node.index))
 
     def _decide_conditions(
         self, node: TaskNode, output: TaskOutput, span: SpanEmitter
@@ -227,7 +203,7 @@ class CommandExecutor:
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error
         emit_task_ended(self._spans.tasks[node.index], node.role, ending)
-        self._advance(TaskSucceeded(node.index, met or frozenset(), self._conditions.find_broken(node.index)))
+        self._advance(messages.TaskSucceeded(node.index, met or frozenset(), self._conditions.find_broken(node.index)))
 
     def _note_skipped(self, node: TaskNode, reason: str) -> None:
         self._resolver.note_absence(node.index, f"it was skipped ({reason})")
@@ -257,12 +233,12 @@ class CommandExecutor:
     def _end_review(self, phase: PhaseNode, decision: ReviewDecision | None, error: BaseException | None) -> None:
         """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase."""
         if isinstance(error, asyncio.CancelledError):
-            self._advance(PhaseReviewAborted(phase.index))
+            self._advance(messages.PhaseReviewAborted(phase.index))
         elif error is not None:
             ending = TaskEnding.from_error(error)
             self._close_if_budget_is_used_up(ending)
             if ending.abandonment is not None:
-                self._advance(PhaseReviewAborted(phase.index))
+                self._advance(messages.PhaseReviewAborted(phase.index))
                 return
             self._reject(phase, ending.error or error)
         elif decision is not None and decision.verdict is Verdict.RETRY:
@@ -270,7 +246,7 @@ class CommandExecutor:
         else:
             if decision is not None and decision.verdict is Verdict.APPROVE:
                 self._runner.reuse.keep_approved(phase, self._resolver.find_outputs(phase.tasks))
-            self._advance(PhaseApproved(phase.index))
+            self._advance(messages.PhaseApproved(phase.index))
 
     def _send_back(self, phase: PhaseNode, decision: ReviewDecision) -> None:
         """A review wants a phase to be done once more, if it has a retry left."""
@@ -280,7 +256,7 @@ class CommandExecutor:
             self._decisions[phase] = decision
             by_name = {self._graph.tasks[index].name: index for index in phase.tasks}
             tasks = frozenset(by_name[name] for name, _ in decision.addressed)
-            self._advance(PhaseSentBack(phase.index, tasks or None))
+            self._advance(messages.PhaseSentBack(phase.index, tasks or None))
             return
         reason = decision.text.strip() or NO_REASON
         message = f"Phase {phase.name!r} was sent back by its review and has no retry left"
@@ -288,7 +264,7 @@ class CommandExecutor:
             self._reject(phase, ReviewRejectedError(f"{message}: {reason}", reason=reason))
             return
         self._keep(phase, f"{message}; its last outputs are kept: {reason}")
-        self._advance(PhaseApproved(phase.index))
+        self._advance(messages.PhaseApproved(phase.index))
 
     def _keep(self, phase: PhaseNode, message: str) -> None:
         self._spans.phases[phase.index].emit(Warned, message=message)
@@ -298,7 +274,7 @@ class CommandExecutor:
     def _reject(self, phase: PhaseNode, error: BaseException) -> None:
         role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
         self._result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
-        self._advance(PhaseRejected(phase.index))
+        self._advance(messages.PhaseRejected(phase.index))
 
     def _retry_phase(self, phase: PhaseNode, tasks: Sequence[int], span: SpanEmitter) -> None:
         """These tasks of a phase are done once more, as its review wants, or in another round."""
@@ -333,17 +309,17 @@ class CommandExecutor:
             message = f"{what} {node.name!r} ignored its cancellation and is left to itself."
             self._spans.warn(message)
             if isinstance(node, PhaseNode):
-                self._advance(PhaseReviewAborted(node.index))
+                self._advance(messages.PhaseReviewAborted(node.index))
             elif (output := self._result.outputs.get(node.index)) is not None:  # its conditions were being tested
                 ending = TaskEnding(output=output, duration=output.duration)
                 emit_task_ended(self._spans.tasks[node.index], node.role, ending)
-                self._advance(TaskSucceeded(node.index))
+                self._advance(messages.TaskSucceeded(node.index))
             else:
                 span, ending = self._spans.tasks[node.index], TaskEnding(error=asyncio.CancelledError())
                 stop_timer(span, ending)
                 self._note_failed(node, ending)
                 emit_task_ended(span, node.role, ending)
-                self._advance(TaskEndedWithoutOutput(node.index))
+                self._advance(messages.TaskEndedWithoutOutput(node.index))
 
 
 class NodeTasks:

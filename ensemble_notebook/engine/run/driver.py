@@ -11,6 +11,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
+from ensemble_notebook.engine import scheduler_messages as messages
 from ensemble_notebook.engine.agent.preparation import CLOSING_LIMIT_S
 from ensemble_notebook.engine.events.event_stream import Clock, EventStream
 from ensemble_notebook.engine.function_caller import FunctionCaller
@@ -20,13 +21,6 @@ from ensemble_notebook.engine.run.run_result import RunResult, RunSpans
 from ensemble_notebook.engine.run_services import ParentRun, RunServices
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.scheduler import Scheduler
-from ensemble_notebook.engine.scheduler_messages import (
-    EndRun,
-    RunClosed,
-    RunStartRequested,
-    RunStopRequested,
-    SchedulerInput,
-)
 from ensemble_notebook.engine.task.for_each import ItemPlaces
 from ensemble_notebook.engine.task.task_runner import TaskRunner
 from ensemble_notebook.engine.task_timer import TimedAround
@@ -112,7 +106,7 @@ class Driver:
         """
         try:
             self._spans.emit_run_started()
-            self._act(self._advance, RunStartRequested())
+            self._act(self._advance, messages.RunStartRequested())
             if self._parent is not None:
                 self._parent.add_nested(self._stop_with_parent)
             await self._wait_for_end()
@@ -137,7 +131,7 @@ class Driver:
         self.result.exit_reason = reason
         self._act(
             self._advance,
-            RunClosed(f"not started: {words or _CLOSED[reason]}", reason is not ExitReason.BUDGET_EXCEEDED),
+            messages.RunClosed(f"not started: {words or _CLOSED[reason]}", reason is not ExitReason.BUDGET_EXCEEDED),
         )
 
     def stop(self, reason: ExitReason) -> None:
@@ -175,7 +169,7 @@ class Driver:
         self._is_stopping = True
         self.result.exit_reason = reason
         self._runner.stop_requests()
-        self._act(self._advance, RunStopRequested())
+        self._act(self._advance, messages.RunStopRequested())
 
     def _conclude(self) -> None:
         if self.is_concluded:
@@ -228,13 +222,13 @@ class Driver:
         self._runner.release()
         del self._executor, self._runner, self._node_tasks
 
-    def _advance(self, scheduler_input: SchedulerInput) -> None:
+    def _advance(self, scheduler_input: messages.SchedulerInput) -> None:
         if self._is_released:  # an item that was left to itself has ended after all
             return
         commands = deque(self._scheduler.handle(scheduler_input))
         while commands:  # each is gone once it is done, since there may be as many as tasks
             command = commands.popleft()
-            if not isinstance(command, EndRun):
+            if not isinstance(command, messages.EndRun):
                 self._executor.execute(command)
             else:
                 call_on_loop(self._loop, self._finish)
