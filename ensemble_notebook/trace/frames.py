@@ -186,7 +186,7 @@ def _name_row_task(task: Span) -> Span:
 def _split_into_attempts(phase: Span) -> Iterator[Span]:
     """Each time that a phase was done, as a span of its own (E28); one of a phase that never ran."""
     start_ms, start_time = phase.start_ms, phase.start_time
-    for number, returned in enumerate(phase.returns, start=1):
+    for number, returned in enumerate(phase.sent_back, start=1):
         yield replace(
             phase,
             attempt=number,
@@ -201,5 +201,5 @@ def _split_into_attempts(phase: Span) -> Iterator[Span]:
             attributes={"feedback": returned.feedback},
         )
         start_ms, start_time = returned.end_ms, returned.end_time
-    last = None if phase.start_ms is None else len(phase.returns) + 1
+    last = None if phase.start_ms is None else len(phase.sent_back) + 1
     yield replace(phase, attempt=last, start_ms=start_ms, start_time=start_time, totals=phase.attempt_totals)

@@ -56,15 +56,12 @@ class AgentStats:
 
     def sum_tokens(self, name: str) -> int | None:
         """The known part of a sum over its requests; None where no part is known although something was asked for."""
-        attempts = self._by_kind[SpanKind.ATTEMPT]
-        known = [value for span in attempts if (value := getattr(span, name)) is not None]
-        return sum(known) if known or not attempts else None
+        return _sum_known([getattr(span, name) for span in self._by_kind[SpanKind.ATTEMPT]])
 
     @property
     def total_tokens(self) -> int | None:
         """Input and output of its requests, as far as it is known."""
-        known = [each for name in ("input_tokens", "output_tokens") if (each := self.sum_tokens(name)) is not None]
-        return sum(known) if known else None
+        return _sum_known([self.sum_tokens("input_tokens"), self.sum_tokens("output_tokens")])
 
     @property
     def tool_wait_ms(self) -> float:
@@ -75,8 +72,7 @@ class AgentStats:
     def tool_tokens(self) -> int | None:
         """Input and output of the calls that asked for tools, as far as it is known."""
         asked = [span.totals for span in self._by_kind[SpanKind.LLM] if span.tool_request_count]
-        known = [totals.total_tokens for totals in asked if totals is not None and totals.total_tokens is not None]
-        return sum(known) if known or not asked else None
+        return _sum_known([None if totals is None else totals.total_tokens for totals in asked])
 
     @property
     def cost(self) -> Decimal | None:
@@ -89,6 +85,11 @@ class AgentStats:
     def cost_complete(self) -> bool:
         """False when a price is missing."""
         return all(span.cost is not None for span in self._by_kind[SpanKind.ATTEMPT] if span.end_seq is not None)
+
+
+def _sum_known(numbers: Sequence[int | None]) -> int | None:
+    known = [each for each in numbers if each is not None]
+    return sum(known) if known or not numbers else None
 
 
 def _make_duration_columns(kind: SpanKind, what: str) -> tuple[Column, ...]:

@@ -76,13 +76,7 @@ def measure_activity(fold: TraceFold) -> list[RunActivity]:
     if run is None or run.totals is None:
         return []
     now_ms = find_latest_ms(fold)
-    work: list[Interval] = []
-    reviews: list[Interval] = []
-    for span, times in iterate_own_times(fold, now_ms):
-        if is_working(fold, span):
-            work += list_work(span, times)
-        elif span.kind is SpanKind.REVIEW:
-            reviews += times
+    work, reviews = (each[run.span_id] for each in _collect_times(fold, now_ms, dict.fromkeys(fold.spans, run.span_id)))
     own = _split_time(now_ms, work, reviews)
     return [
         RunActivity(
@@ -112,6 +106,14 @@ def measure_inner_runs(fold: TraceFold, own_ms: Mapping[str, float]) -> dict[str
         owner = span.span_id if span.span_id in own_ms else owners.get(span.enclosing_id)
         if owner is not None:
             owners[span.span_id] = owner
+    work, reviews = _collect_times(fold, now_ms, owners)
+    return {span_id: _split_time(each, work[span_id], reviews[span_id]) for span_id, each in own_ms.items()}
+
+
+def _collect_times(
+    fold: TraceFold, now_ms: float, owners: Mapping[str | None, str]
+) -> tuple[Mapping[str, list[Interval]], Mapping[str, list[Interval]]]:
+    """When something was at work, and when reviews were open, each by the owners of the spans."""
     work, reviews = (defaultdict[str, list[Interval]](list) for _ in range(2))
     for span, times in iterate_own_times(fold, now_ms):
         owner = owners.get(span.span_id)
@@ -119,7 +121,7 @@ def measure_inner_runs(fold: TraceFold, own_ms: Mapping[str, float]) -> dict[str
             work[owner] += list_work(span, times)
         elif owner is not None and span.kind is SpanKind.REVIEW:
             reviews[owner] += times
-    return {span_id: _split_time(each, work[span_id], reviews[span_id]) for span_id, each in own_ms.items()}
+    return work, reviews
 
 
 def _split_time(own_ms: float, work: Sequence[Interval], reviews: Sequence[Interval]) -> OwnTime:

@@ -73,8 +73,14 @@ class Milestones:
         run_end = run.end_seq or 0
         self.last = Milestone(run, run_end + 1, run_end + 1, run.end_ms)
         self.tasks = {span.name: _make_ends(span) for span in nodes if span.kind is SpanKind.TASK}
-        self.closing = {span.name: _make_closing(span) for span in nodes if span.kind is SpanKind.PHASE}
-        self.opening = {name: _make_opening(milestone) for name, milestone in self.closing.items()}
+        self.closing: dict[str, Milestone] = {}
+        self.opening: dict[str, Milestone] = {}
+        for span in nodes:
+            if span.kind is SpanKind.PHASE:
+                seq = span.seq if span.end_seq is None else span.end_seq
+                closing = self.closing[span.name] = Milestone(span, seq, seq, span.resolved_ms)
+                is_begun = span.start_ms is not None
+                self.opening[span.name] = Milestone(span, span.seq, span.seq, span.start_ms) if is_begun else closing
         self.reviews: defaultdict[str | None, list[Milestone]] = defaultdict(list)
         for span in nodes:
             if span.kind is SpanKind.REVIEW:
@@ -122,8 +128,10 @@ class Milestones:
         end_seqs = [each.end_seq for each in ran]
         for ends in self.tasks.values():
             for milestone in ends:
-                place = bisect_left(end_seqs, milestone.seq)
-                if place and _has_freed_place(ran[place - 1], milestone):
+                place, queue_ms = bisect_left(end_seqs, milestone.seq), milestone.span.queue_ms or 0.0
+                start_ms = milestone.interval.start_ms if milestone.interval else 0.0
+                # The latest work to end before it started did so during its wait for a free place.
+                if place and queue_ms and ran[place - 1].end_ms >= start_ms - queue_ms:
                     milestone.wait_for([ran[place - 1]])
 
     def _list_ran(self) -> list[Milestone]:
@@ -138,34 +146,6 @@ def _make_ends(span: Span) -> list[Milestone]:
     return [Milestone(span, each.seq, each.end_seq or each.seq, each.end_ms, each) for each in span.active_intervals]
 
 
-def _make_closing(span: Span) -> Milestone:
-    end_seq = span.seq if span.end_seq is None else span.end_seq
-    return Milestone(span, end_seq, end_seq, span.resolved_ms)
-
-
-def _make_opening(closing: Milestone) -> Milestone:
-    span = closing.span
-    return closing if span.start_ms is None else Milestone(span, span.seq, span.seq, span.start_ms)
-
-
-def _has_freed_place(latest: Milestone, queued: Milestone) -> bool:
-    """True when the latest work to end before a queued task started did so during its wait for a free place."""
-    queue_ms, start_ms = queued.span.queue_ms, queued.interval.start_ms if queued.interval else 0.0
-    return bool(queue_ms) and latest.end_ms >= start_ms - (queue_ms or 0.0)
-
-
-# --- Which spans made the run as long as it was, and how much later the others could have ended -----------------------
-#
-# Runs once, after the run has ended, backwards over what waited for what: planned tasks, phases and the reviews of
-# phases over their links (T20), everything inside a task over time alone, since turns, calls and attempts follow each
-# other by construction. A task whose phase was sent back has several active intervals, each with links of its own
-# (E28).
-#
-# Times are measured, so a node is taken to begin when the last thing it waited for ended; the gap up to its start (a
-# queue, the engine) counts as its own. So the last predecessor of a critical span is critical, with a slack of exactly
-# 0.
-
-
 def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[ActiveInterval]]:
     """Set ``critical`` and ``slack_ms`` on every span that is over; gives those spans, and the longest chain.
 
@@ -173,6 +153,13 @@ def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[Act
     what never ran. The chain is made of tasks and of reviews of phases, in order of time; they never overlap, and
     neither do critical spans inside one task, so that their durations add up to no more than the run. A phase is
     critical with any of its tasks.
+
+    Runs once, after the run has ended, backwards over what waited for what: planned tasks, phases and the reviews of
+    phases over their links (T20), everything inside a task over time alone, since turns, calls and attempts follow each
+    other by construction. A task whose phase was sent back has several active intervals, each with links of its own
+    (E28). Times are measured, so a node is taken to begin when the last thing it waited for ended; the gap up to its
+    start (a queue, the engine) counts as its own. So the last predecessor of a critical span is critical, with a slack
+    of exactly 0.
     """
     over = [span for span in spans.values() if span.end_seq is not None]
     linked: list[Span] = []
@@ -194,10 +181,8 @@ def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[Act
     return over, chain
 
 
-# --- Tasks and phases: over links -------------------------------------------------------------------------------------
-
-
 def _mark_linked(run: Span, nodes: Sequence[Span]) -> list[ActiveInterval]:
+    """Mark tasks, phases and reviews, over their links; gives the longest chain."""
     milestones = Milestones(run, nodes)
     milestones.link()
     milestones.link_places()
@@ -209,22 +194,15 @@ def _mark_linked(run: Span, nodes: Sequence[Span]) -> list[ActiveInterval]:
         if span.start_ms is not None and milestone.slack_ms < math.inf:
             slack_ms = round(milestone.slack_ms, 6)
             span.slack_ms = slack_ms if span.slack_ms is None else min(span.slack_ms, slack_ms)
-    return _mark_chain(milestones.last, milestones.closing)
-
-
-def _mark_chain(last: Milestone, closing: Mapping[str, Milestone]) -> list[ActiveInterval]:
-    chain, milestone = [], last
+    chain, milestone = [], milestones.last
     while milestone.before:
         milestone = max(milestone.before, key=lambda each: each.end_seq)
         if milestone.interval is not None:
             chain.append(milestone.interval)
             milestone.span.critical = True
-            if (phase := closing.get(milestone.span.phase or "")) is not None:
+            if (phase := milestones.closing.get(milestone.span.phase or "")) is not None:
                 phase.span.critical = True
     return chain[::-1]
-
-
-# --- Inside a task: over time -----------------------------------------------------------------------------------------
 
 
 def _mark_inside(parent: Span, children: Sequence[Span]) -> None:

@@ -70,8 +70,9 @@ class ScoreFold:
 
     def _place(self, records: Iterable[ScoreRecord]) -> None:
         for each in records:
-            span_id = self._find_span(each)
-            if span_id is None:
+            row_id = None if each.map_run_id is None else self._rows.get((each.variant, each.row, each.repeat))
+            span_id = each.span_id or row_id or each.run_id
+            if span_id not in self._tree.spans:  # not known yet, or not in this run
                 self._early.append(each)
                 continue
             name = clean_text(each.name)
@@ -83,13 +84,6 @@ class ScoreFold:
             span = self._tree.spans[span_id]
             span.scores = tuple(values.get(name) for name in self.names)
             self._tree.touch(span)
-
-    def _find_span(self, record: ScoreRecord) -> str | None:
-        """The id of what the score is of; None where that is not known yet, or not in this run."""
-        if record.span_id is not None:
-            return record.span_id if record.span_id in self._tree.spans else None
-        row = self._rows.get((record.variant, record.row, record.repeat)) if record.map_run_id is not None else None
-        return row or (record.run_id if record.run_id in self._tree.spans else None)
 
 
 def _read(record: ScoreRecord) -> ShownScore:

@@ -34,7 +34,7 @@ from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFol
 from ensemble_notebook.trace.folding.score_fold import ScoreFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
 from ensemble_notebook.trace.spans.shared_words import DONE_AGAIN, describe_return
-from ensemble_notebook.trace.spans.span import ActiveInterval, Message, PhaseReturn, Role, Span
+from ensemble_notebook.trace.spans.span import ActiveInterval, Message, Role, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
 from ensemble_notebook.trace.spans.usage_totals import Savings, UsageTotals
@@ -430,10 +430,11 @@ class TraceFold(EventFold):
         self.tree.touch(span)
         if isinstance(event, ev.PhaseRetried):
             end_ms, feedback = to_ms(event.offset_s), clean_text(event.feedback)
-            ended = PhaseReturn(end_ms=end_ms, end_time=event.time, feedback=feedback, totals=span.attempt_totals)
-            span.returns, span.attempt_totals = (*span.returns, ended), UsageTotals()
             is_judged = span.answer is not None or not feedback.startswith("until ")
-            span.send_back(end_ms, end_ms, describe_return(feedback) if is_judged else f"{DONE_AGAIN} {feedback}")
+            said = describe_return(feedback) if is_judged else f"{DONE_AGAIN} {feedback}"
+            facts = {"end_time": event.time, "feedback": feedback, "totals": span.attempt_totals}
+            span.send_back(end_ms, end_ms, said, **facts)
+            span.attempt_totals = UsageTotals()
         else:
             span.attempt = (count or 1) + 1  # in files of 0.1.0 the event counts from the latest start, of several
             self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)

@@ -52,27 +52,21 @@ class InactiveInterval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseReturn:
-    """An attempt of a phase that its review sent back: when, with which feedback, and what the attempt adds up to."""
-
-    end_ms: float
-    end_time: datetime
-    feedback: str
-    totals: UsageTotals | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """One go at the work of a phase or task that was sent back (W23), whoever sent it back, and why.
 
     Attributes:
         start_ms, end_ms: from when to when; the last one may still last.
         verdict: what became of it, in words; None as long as nobody knows, and where only the phase was judged.
+        end_time, feedback, totals: of a phase that its review sent back: when, with what, and what it had taken.
     """
 
     start_ms: float
     end_ms: float | None
     verdict: str | None
+    end_time: datetime | None = None
+    feedback: str | None = None
+    totals: UsageTotals | None = None
 
 
 class ActiveInterval(NamedTuple):
@@ -138,7 +132,6 @@ class Span(SuggestsNames):
             answered in a delegation or review. Secrets masked.
         lane: number of the sub-lane inside its task, for calls side by side.
         critical, slack_ms: on the longest chain; how much later it could have ended. None before the run has ended.
-        returns: of a phase: its attempts that were sent back, in order.
         sent_back: of a phase or task: the rounds that were sent back, in order.
         round_ms: when its present round began, or its last one, where it was sent back.
         answer: of a phase or task: what its last review came to, as text of a verdict; None where none was answered.
@@ -246,7 +239,6 @@ class Span(SuggestsNames):
     lane: int = 0
     critical: bool | None = None
     slack_ms: float | None = None
-    returns: tuple[PhaseReturn, ...] = ()
     sent_back: tuple[Round, ...] = ()
     round_ms: float | None = None
     answer: str | None = None
@@ -389,10 +381,11 @@ class Span(SuggestsNames):
             return NO_ROUND_LEFT if self.is_kept else UNTIL_MET
         return None if self.answer is None else ANSWERS.get(self.answer, self.answer)
 
-    def send_back(self, end_ms: float, start_ms: float, verdict: str) -> None:
+    def send_back(self, end_ms: float, start_ms: float, verdict: str, **facts: Any) -> None:
         """Its present round has ended, at `end_ms`; the next one begins."""
         began_ms = self.start_ms if self.round_ms is None else self.round_ms
-        ended = Round(start_ms=end_ms if began_ms is None else began_ms, end_ms=end_ms, verdict=verdict)
+        began_ms = end_ms if began_ms is None else began_ms
+        ended = Round(start_ms=began_ms, end_ms=end_ms, verdict=verdict, **facts)
         self.sent_back, self.round_ms, self.answer = (*self.sent_back, ended), start_ms, None
 
     @property

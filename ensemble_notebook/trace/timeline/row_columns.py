@@ -87,23 +87,15 @@ def to_buffer(columns: Sequence[PackedColumn]) -> tuple[list[dict[str, Any]], by
         for name, numbers in (("codes", column.codes), ("numbers", column.numbers)):
             if numbers is None:
                 continue
-            piece = _to_little_endian(numbers).tobytes()
+            if sys.byteorder == "big" and numbers.itemsize > 1:
+                numbers = numbers[:]
+                numbers.byteswap()
+            piece = numbers.tobytes()
             pieces += [piece, bytes(-len(piece) % 8)]
             spec[name] = offset
             offset += len(piece) + len(pieces[-1])
         specs.append(spec)
     return specs, b"".join(pieces)
-
-
-def _to_little_endian(numbers: array[Any]) -> array[Any]:
-    if sys.byteorder == "little" or numbers.itemsize == 1:
-        return numbers
-    swapped = numbers[:]
-    swapped.byteswap()
-    return swapped
-
-
-# --- Packing ----------------------------------------------------------------------------------------------------------
 
 
 def _pack_words(column: Column, values: list[Any]) -> PackedColumn | None:
@@ -195,77 +187,72 @@ _PACKERS: Final[Mapping[str, Callable[[Column, list[Any]], PackedColumn | None]]
 }
 
 
-# --- Reads rows that were packed as columns back into records, as TypeScript does it for views ------------------------
-#
-# For messages of our own making: what comes from elsewhere is checked by the views.
-
-
 _CODES = {"float": "d", "flag": "B"}
-_SIZES = {"d": 8, "B": 1, "i": 4}
 
 
 def read_rows(message: Mapping[str, Any], buffers: Sequence[bytes] = ()) -> list[dict[str, Any]]:
-    """Read the rows of a snapshot, a delta or a saved view, of any version: what is unknown is absent."""
+    """Read the rows of a snapshot, a delta or a saved view, of any version: what is unknown is absent.
+
+    As TypeScript does it for views. For messages of our own making: what comes from elsewhere is checked by the views.
+    """
     if "rows" in message:
         return list(message["rows"])
-    count = message["count"]
-    specs = {spec["name"]: spec for spec in message["columns"]}
-    read: dict[str, list[Any]] = {}
-    for name, spec in specs.items():
-        read[name] = _read(spec, count, buffers, specs, read)
-    return [{name: read[name][k] for name in specs if read[name][k] is not None} for k in range(count)]
+    reader = _Reader(message, buffers)
+    columns = {name: reader.read(spec) for name, spec in reader.specs.items()}
+    return [{name: each[k] for name, each in columns.items() if each[k] is not None} for k in range(reader.count)]
 
 
-def _read(
-    spec: Mapping[str, Any], count: int, buffers: Sequence[bytes], specs: Mapping[str, Any], read: Mapping[str, Any]
-) -> list[Any]:
-    if spec["type"] == "record":
-        at = _add_up(_parse(spec["at"])) if isinstance(spec["at"], str) else spec["at"]
-        places = dict(zip(at, spec["values"], strict=True))
-        return [places.get(k) for k in range(count)]
-    codes = _list(spec, "codes", count, buffers, specs, read)
-    numbers = _list(spec, "numbers", count, buffers, specs, read)
-    match spec["type"]:
-        case "word":
-            return [None if code is None or code < 0 else spec["words"][code] for code in codes]
-        case "id":
-            return [f"{spec['words'][code]}{number}" for code, number in zip(codes, numbers, strict=True)]
-        case "row":
-            outside = spec["words"]
-            return [
-                None if k == -1 else read["span_id"][k] if k >= 0 else outside[-2 - k]
-                for k in (-1 if number is None else number for number in numbers)
-            ]
-        case "flag":
-            return [True if number == 1 else None for number in numbers]
-    return [None if number in (None, UNKNOWN) or math.isnan(number) else number for number in numbers]
+class _Reader:
+    """Reads the columns of a message, each of which may be told by those before it."""
 
+    def __init__(self, message: Mapping[str, Any], buffers: Sequence[bytes]) -> None:
+        self.count: int = message["count"]
+        self.specs = {spec["name"]: spec for spec in message["columns"]}
+        self._buffers = buffers
+        self._known: dict[str, list[Any]] = {}
 
-def _list(
-    spec: Mapping[str, Any],
-    field: str,
-    count: int,
-    buffers: Sequence[bytes],
-    specs: Mapping[str, Any],
-    read: Mapping[str, Any],
-) -> list[Any]:
-    told = spec.get(field)
-    if told is None:
-        return []
-    if isinstance(told, int):
-        code = _CODES.get(spec["type"], "i") if field == "numbers" else "i"
-        return list(struct.unpack_from(f"<{count}{code}", buffers[0], told))
-    numbers = _parse(told)
-    if spec.get("differences") and field == "numbers":
-        numbers = _add_up(numbers)
-    if "kinds" in spec:
-        kinds = [specs["kind"]["words"][code] for code in spec["kinds"]]
-        given = iter(numbers)
-        numbers = [next(given) if kind in kinds else None for kind in read["kind"]]
-    if spec.get("from") == "start_ms":
-        starts = read.get("start_ms") or [None] * count
-        numbers = [n if n is None or s is None else n + round(s * 1000) for n, s in zip(numbers, starts, strict=True)]
-    return [n if n is None or not spec.get("thousandths") else n / 1000 for n in numbers]
+    def read(self, spec: Mapping[str, Any]) -> list[Any]:
+        """The values of a column."""
+        self._known[spec["name"]] = values = self._decode(spec)
+        return values
+
+    def _decode(self, spec: Mapping[str, Any]) -> list[Any]:
+        if spec["type"] == "record":
+            at = _add_up(_parse(spec["at"])) if isinstance(spec["at"], str) else spec["at"]
+            places = dict(zip(at, spec["values"], strict=True))
+            return [places.get(k) for k in range(self.count)]
+        codes, numbers, words = self._list(spec, "codes"), self._list(spec, "numbers"), spec.get("words", ())
+        match spec["type"]:
+            case "word":
+                return [None if code is None or code < 0 else words[code] for code in codes]
+            case "id":
+                return [f"{words[code]}{number}" for code, number in zip(codes, numbers, strict=True)]
+            case "row":
+                ids, rows = self._known["span_id"], [-1 if number is None else number for number in numbers]
+                return [None if k == -1 else ids[k] if k >= 0 else words[-2 - k] for k in rows]
+            case "flag":
+                return [True if number == 1 else None for number in numbers]
+        return [None if number in (None, UNKNOWN) or math.isnan(number) else number for number in numbers]
+
+    def _list(self, spec: Mapping[str, Any], field: str) -> list[Any]:
+        told = spec.get(field)
+        if told is None:
+            return []
+        if isinstance(told, int):
+            code = _CODES.get(spec["type"], "i") if field == "numbers" else "i"
+            return list(struct.unpack_from(f"<{self.count}{code}", self._buffers[0], told))
+        numbers = _parse(told)
+        if spec.get("differences") and field == "numbers":
+            numbers = _add_up(numbers)
+        if "kinds" in spec:
+            kinds = [self.specs["kind"]["words"][code] for code in spec["kinds"]]
+            given = iter(numbers)
+            numbers = [next(given) if kind in kinds else None for kind in self._known["kind"]]
+        if spec.get("from") == "start_ms":
+            starts = self._known.get("start_ms") or [None] * self.count
+            pairs = zip(numbers, starts, strict=True)
+            numbers = [n if n is None or s is None else n + round(s * 1000) for n, s in pairs]
+        return [n if n is None or not spec.get("thousandths") else n / 1000 for n in numbers]
 
 
 def _parse(text: str) -> list[Any]:
@@ -285,16 +272,6 @@ def _add_up(numbers: list[Any]) -> list[Any]:
     return found
 
 
-# --- The columns of rows as a saved view has them: each list is one short text ----------------------------------------
-#
-# In a notebook's file every item of a JSON list has a line of its own, and an item is mostly a digit or two.
-#
-# Items are separated by commas; ``7*3`` is three times 7, and nothing is unknown. A column tells how its texts are to
-# be read: with ``kinds`` there are items for rows of these kinds alone, and the others are unknown; with
-# ``thousandths`` the items are whole thousandths; with ``differences`` each is the difference from the known one before
-# it, with ``from`` that from the same row of that column.
-
-
 Numbers = list[float | None]
 
 # Neighbours have nearly the same of these.
@@ -302,7 +279,14 @@ _WITH_DIFFERENCES: Final = ("parent_id", "start_ms", "slack_ms")
 
 
 def to_texts(columns: Sequence[PackedColumn]) -> list[dict[str, Any]]:
-    """What each column is, with its lists as texts."""
+    """The columns for a saved view: what each is, with its lists as texts.
+
+    In a notebook's file every item of a JSON list has a line of its own, and is mostly a digit or two. Items are
+    separated by commas; ``7*3`` is three times 7, and nothing is unknown. A column tells how its texts are to be read:
+    with ``kinds`` there are items for rows of these kinds alone, and the others are unknown; with ``thousandths`` the
+    items are whole thousandths; with ``differences`` each is the difference from the known one before it, with ``from``
+    that from the same row of that column.
+    """
     by_name = {each.name: each for each in columns}
     kinds = (by_name["kind"].codes if "kind" in by_name else None) or array("i")
     starts = _find_thousandths(by_name["start_ms"]) if "start_ms" in by_name else None
@@ -339,35 +323,26 @@ def _describe(column: PackedColumn, kinds: array[int], starts: Numbers | None) -
     if column.type == "record":
         return {**spec, "at": write_list(to_differences(column.at)), "values": column.values}
     if column.type == "id":
-        return {
-            **spec,
-            "codes": write_list(column.codes or ()),
-            "differences": True,
-            "numbers": _write_differences(column.numbers),
-        }
+        numbers = write_list(to_differences(column.numbers or ()))
+        return {**spec, "codes": write_list(column.codes or ()), "differences": True, "numbers": numbers}
     if column.codes is not None:
         codes, narrowed = _narrow([None if each < 0 else each for each in column.codes], kinds, column.name)
         return {**spec, **narrowed, "codes": write_list(codes)}
-    return {**spec, **_describe_numbers(column, kinds, starts)}
-
-
-def _describe_numbers(column: PackedColumn, kinds: array[int], starts: Numbers | None) -> dict[str, Any]:
+    form: dict[str, Any] = {}
     if column.type == "float" and not column.name.endswith("_ms"):
-        numbers, spec = _narrow(shorten(_find_known(column)), kinds, column.name)
-        return {**spec, "numbers": write_list(numbers)}
-    if column.name == "end_ms" and starts is not None:
+        known = shorten(_find_known(column))
+    elif column.name == "end_ms" and starts is not None:
         pairs = zip(_find_thousandths(column), starts, strict=True)
-        lengths: Numbers = [end if end is None or start is None else end - start for end, start in pairs]
-        numbers, spec = _narrow(lengths, kinds, column.name)
-        return {**spec, "thousandths": True, "from": "start_ms", "numbers": write_list(numbers)}
-    if column.type == "float":
-        numbers, spec = _narrow(_find_thousandths(column), kinds, column.name)
-        spec = {**spec, "thousandths": True}
+        known = [end if end is None or start is None else end - start for end, start in pairs]
+        form = {"thousandths": True, "from": "start_ms"}
+    elif column.type == "float":
+        known, form = _find_thousandths(column), {"thousandths": True}
     else:
-        numbers, spec = _narrow(_find_known(column), kinds, column.name)
+        known = _find_known(column)
+    known, narrowed = _narrow(known, kinds, column.name)
     if column.name in _WITH_DIFFERENCES:
-        return {**spec, "differences": True, "numbers": write_list(to_differences(numbers))}
-    return {**spec, "numbers": write_list(numbers)}
+        return {**spec, **narrowed, **form, "differences": True, "numbers": write_list(to_differences(known))}
+    return {**spec, **narrowed, **form, "numbers": write_list(known)}
 
 
 def _narrow(numbers: Numbers, kinds: array[int], name: str) -> tuple[Numbers, dict[str, Any]]:
@@ -393,10 +368,6 @@ def _find_known(column: PackedColumn) -> Numbers:
 
 def _find_thousandths(column: PackedColumn) -> Numbers:
     return [None if each is None else round(each * 1000) for each in _find_known(column)]
-
-
-def _write_differences(numbers: Iterable[float] | None) -> str:
-    return write_list(to_differences(numbers or ()))
 
 
 def to_differences(numbers: Iterable[float | None]) -> Iterable[float | None]:

@@ -216,7 +216,11 @@ class _Builder:
         if span.parent is not None and span.parent.kind is SpanKind.REVIEW:
             self._add_phase_review(span)
         elif span.item_of is not None and around is not None:
-            self._add_item(span, around)
+            self._keys[span.span_id] = box = self._keys[around.span_id]
+            if self._is_expanded:  # else all of them are that task
+                key = make_key("item", span.name, box)
+                self._add(key, box, "task", span)
+                self._add_drafts(span, key)
         elif delegation is not None and around is not None:
             self._add_worker(span, around, delegation)
         elif self._fold.task_noun.is_run and around is None:
@@ -241,16 +245,6 @@ class _Builder:
         for name in (*span.context, *span.depends_on):
             kind: EdgeKind = "context" if name in span.context else "order"
             self.graph.add_edge(make_key("task", name, scope), key, kind)
-
-    def _add_item(self, span: Span, task: Span) -> None:
-        """One of the items of a task; all of them are that task, unless each is to be seen."""
-        around = self._keys[task.span_id]
-        if not self._is_expanded:
-            self._keys[span.span_id] = around
-            return
-        key = make_key("item", span.name, around)
-        self._add(key, around, "task", span)
-        self._add_drafts(span, key)
 
     def _add_worker(self, span: Span, task: Span, delegation: Span) -> None:
         """Work that was handed on: a task as it was written, where the text tells which one, else that of a worker."""

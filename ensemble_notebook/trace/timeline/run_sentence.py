@@ -152,7 +152,11 @@ def _describe_time(fold: TraceFold, tasks: list[Span], elapsed_ms: float) -> str
         facts.append(f"{format_duration(work_ms)} of work, {work_ms / elapsed_ms:,.1f}x parallel")
     said = f" ({', '.join(facts)})" if facts else ""
     if len(tasks) > 1:
-        times, whole = _time_tasks(chain), "critical path"
+        times, whole = defaultdict[str, float](float), "critical path"
+        for interval, waited_ms in chain:
+            span = interval.span
+            name = span.name if span.kind is SpanKind.TASK else f"the review of {span.phase}"
+            times[name] += (interval.end_ms or interval.start_ms) - interval.start_ms - waited_ms
         whole_ms = sum(times.values())
     else:
         times, whole = _time_calls(fold), "rest" if has_startup else "time"
@@ -160,15 +164,6 @@ def _describe_time(fold: TraceFold, tasks: list[Span], elapsed_ms: float) -> str
     name, longest_ms = max(times.items(), key=lambda item: item[1], default=("", 0.0))
     share = min(1.0, longest_ms / whole_ms) if whole_ms > 0 else 0.0
     return f"{said}; longest: {name}, {format_percent(share)} of the {whole}" if share >= LEAST_SHARE else said
-
-
-def _time_tasks(chain: Iterable[tuple[ActiveInterval, float]]) -> dict[str, float]:
-    """How long the longest chain was in each task, or a review of a phase, in milliseconds, without startups."""
-    times: defaultdict[str, float] = defaultdict(float)
-    for interval, startup_ms in chain:
-        name = interval.span.name if interval.span.kind is SpanKind.TASK else f"the review of {interval.span.phase}"
-        times[name] += (interval.end_ms or interval.start_ms) - interval.start_ms - startup_ms
-    return times
 
 
 def _measure_startups(interval: ActiveInterval, startups: Iterable[Span]) -> float:
@@ -185,9 +180,9 @@ def _measure_startups(interval: ActiveInterval, startups: Iterable[Span]) -> flo
     return min(covered_ms, max(0.0, active_ms - own_ms))
 
 
-def _time_calls(fold: TraceFold) -> dict[str, float]:
-    """The same for the parts of the only task: model calls, tools and reviews; of a manager itself and its workers."""
-    times: defaultdict[str, float] = defaultdict(float)
+def _time_calls(fold: TraceFold) -> defaultdict[str, float]:
+    """How long the parts of the only task took: model calls, tools and reviews; of a manager itself and its workers."""
+    times = defaultdict[str, float](float)
     manager = find_manager(fold)
     handed_on = () if manager is None else manager.handed_on
     for span in handed_on or fold.spans.values():

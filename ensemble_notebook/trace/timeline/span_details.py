@@ -166,25 +166,20 @@ def _select_messages(fold: TraceFold, span: Span) -> Sequence[Message]:
 
 
 def _to_conversation(messages: Sequence[Message], texts: _Texts) -> list[dict[str, Any]]:
-    chat = [
-        _to_chat_message(each, texts)
-        for each in (*messages[:FIRST_MESSAGES], *messages[FIRST_MESSAGES:][-LAST_MESSAGES:])
-    ]
+    chat: list[dict[str, Any]] = []
+    for each in (*messages[:FIRST_MESSAGES], *messages[FIRST_MESSAGES:][-LAST_MESSAGES:]):
+        field = _name_message(each)
+        said: dict[str, Any] = {"field": field, "role": each.role, "text": texts.begin(field, each.text)}
+        if name := ", ".join(filter(None, [each.name, "not sent" if each.is_left_out else None])):
+            said["name"] = name
+        if each.reasoning:
+            said["reasoning"] = texts.begin(f"{field}.reasoning", each.reasoning)
+        if each.tool_calls:
+            said["tool_calls"] = [
+                {"id": call.id, "name": call.name, "arguments": texts.begin(f"{field}.{place}", call.arguments)}
+                for place, call in enumerate(each.tool_calls)
+            ]
+        chat.append(said)
     if left_out := len(messages) - len(chat):
         chat.insert(FIRST_MESSAGES, {"role": "system", "name": "left_out", "text": f"[{left_out} messages left out]"})
     return chat
-
-
-def _to_chat_message(message: Message, texts: _Texts) -> dict[str, Any]:
-    field = _name_message(message)
-    chat_message: dict[str, Any] = {"field": field, "role": message.role, "text": texts.begin(field, message.text)}
-    if name := ", ".join(filter(None, [message.name, "not sent" if message.is_left_out else None])):
-        chat_message["name"] = name
-    if message.reasoning:
-        chat_message["reasoning"] = texts.begin(f"{field}.reasoning", message.reasoning)
-    if message.tool_calls:
-        chat_message["tool_calls"] = [
-            {"id": call.id, "name": call.name, "arguments": texts.begin(f"{field}.{place}", call.arguments)}
-            for place, call in enumerate(message.tool_calls)
-        ]
-    return chat_message

@@ -34,32 +34,20 @@ def search_texts(fold: TraceFold, words: Sequence[str]) -> dict[str, Any]:
     with fold.lock:
         count = fold.count
         texts = list(_list_texts(fold))
-    found: dict[str, _Hit] = {}
+    found: dict[str, tuple[set[int], str, dict[int, int]]] = {}
     for span_id, text in texts:
         lowered = text.lower()
         places = {number: place for number, word in enumerate(wanted) if (place := lowered.find(word)) >= 0}
-        if places:
-            found.setdefault(span_id, _Hit()).add(text, places)
+        if places:  # of the texts of a span, the snippet is from that with most of the words
+            numbers, best, most = found.get(span_id, (set(), "", {}))
+            best, most = (text, places) if len(places) > len(most) else (best, most)
+            found[span_id] = numbers | {*places}, best, most
     spans = []
-    for place, (span_id, hit) in enumerate(found.items()):
-        first = min(hit.places)
-        snippet = cut_snippet(hit.text, hit.places[first], len(wanted[first])) if place < MOST_SNIPPETS else None
-        spans.append([span_id, sorted(hit.numbers), snippet])
+    for place, (span_id, (numbers, text, places)) in enumerate(found.items()):
+        first = min(places)
+        snippet = cut_snippet(text, places[first], len(wanted[first])) if place < MOST_SNIPPETS else None
+        spans.append([span_id, sorted(numbers), snippet])
     return {"kind": "found", "words": list(words), "n": count, "spans": spans}
-
-
-class _Hit:
-    """What stands in the texts of one span: the numbers of the words, and the text with most of them."""
-
-    def __init__(self) -> None:
-        self.numbers: set[int] = set()
-        self.text = ""
-        self.places: dict[int, int] = {}
-
-    def add(self, text: str, places: dict[int, int]) -> None:
-        self.numbers.update(places)
-        if len(places) > len(self.places):
-            self.text, self.places = text, places
 
 
 def cut_snippet(text: str, place: int, length: int) -> str:
