@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.row import Row
 from benchmarks.stopwatch import Work, compare
 from ensemble_notebook import Agent, Ensemble, Task, TaskInput, config
-from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, TaskStart
+from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys, TaskStart
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
 from ensemble_notebook.trace.store.run_store import RunStore
 
@@ -41,7 +41,7 @@ def measure(*, quick: bool) -> list[Row]:
 
 def _check(graph: Graph, path: Path) -> None:
     """All that a run does to find out that nothing is to be done."""
-    keys, results = ContentKeys(graph), RunStore.open(path).open_results()
+    keys, results = TaskKeys(graph), RunStore.open(path).open_results()
     with closing(results):
         for node in graph.tasks:
             task = node.task

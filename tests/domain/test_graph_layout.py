@@ -153,3 +153,11 @@ def test_w32_a_cycle_is_laid_out_with_one_edge_that_goes_back():
 
 def test_w32_nothing_is_laid_out_as_nothing():
     assert lay_out([], []).places == ()
+
+
+def test_w32_a_new_node_low_in_a_column_moves_no_column_for_what_stands_beside_it():
+    nodes = [Node(f"n{number}", None, WIDTH, HEIGHT) for number in range(13)]
+    edges = [Edge(0, 1, has_words=True), Edge(1, 2)]
+    before = lay_out(nodes[:12], edges)
+    after = lay_out(nodes, [*edges, Edge(1, 12)], before.inner)
+    assert after.places[:12] == before.places

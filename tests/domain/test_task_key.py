@@ -15,7 +15,7 @@ from langchain_openai import ChatOpenAI
 from ensemble_notebook import Agent, Condition, Ensemble, RateLimit, Review, ScriptedChatModel, Task, Workflow
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, read_reads
-from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, DelegationSettings, TaskStart
+from ensemble_notebook.domain.fingerprints.task_keys import DelegationSettings, TaskKeys, TaskStart
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.planning.team import add_team
@@ -54,14 +54,14 @@ def make_key(task: dict[str, Any] | None = None, agent: dict[str, Any] | None = 
     graph = add_team(ensemble, build_graph(ensemble))
     texts = {"description": fields["description"], "expected_output": fields["expected_output"]}
     settings = start.pop("delegation", DelegationSettings())
-    return ContentKeys(graph, settings).make_key(TaskStart(node=graph.tasks[0], **texts | start))
+    return TaskKeys(graph, settings).make_key(TaskStart(node=graph.tasks[0], **texts | start))
 
 
 def test_key_is_that_of_stores_of_before():
     agent = Agent(role="Writer", goal="Write.", llm="scripted")
     graph = build_graph(Ensemble(tasks=[Task(name="say", description="Say", expected_output="It.", agent=agent)]))
     start = TaskStart(node=graph.tasks[0], description="Say it", expected_output="It.", missing=("gone",), previous="x")
-    assert ContentKeys(graph).make_key(start).key == "c7d27b025927f0c7fd846fad177ee384"
+    assert TaskKeys(graph).make_key(start).key == "c7d27b025927f0c7fd846fad177ee384"
 
 
 @pytest.mark.parametrize("place", ["context", "inputs"])
@@ -70,12 +70,12 @@ def test_key_that_is_made_later_is_that_of_the_start(place):
     given = {"context": {"context": (make_output(parsed_output=values),)}, "inputs": {"inputs": {"topics": values}}}
     graph = build_graph(Ensemble(tasks=[Task.of("Count.", handler=lambda _: "2")]))
     start = TaskStart(node=graph.tasks[0], description="Count.", expected_output="A number.", **given[place])
-    keys = ContentKeys(graph)
+    keys = TaskKeys(graph)
     later = keys.make_key_later(start)
-    at_start = ContentKeys(graph).make_key(start).with_reads(EVERY_INPUT)
+    at_start = TaskKeys(graph).make_key(start).with_reads(EVERY_INPUT)
     values.append("new")  # by the task that was started
     assert later.get().with_reads(EVERY_INPUT) == at_start
-    assert ContentKeys(graph).make_key(start).with_reads(EVERY_INPUT) != at_start
+    assert TaskKeys(graph).make_key(start).with_reads(EVERY_INPUT) != at_start
 
 
 COUNTS = {

@@ -11,7 +11,7 @@ from ensemble_notebook.domain.definitions.enums import ErrorStrategy
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import Event, TaskCompleted, TaskReused, TaskStarted
-from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys
+from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.only_selection import take_part
 from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, TaskKey
@@ -64,7 +64,7 @@ def run(
     graph, _ = check_ensemble(made)
     if only is not None:
         order["only"] = take_part(graph, next(node for node in graph.tasks if node.name == only))
-    return drive(made, graph=graph, task_keys=ContentKeys(graph), is_reusing=True, kept_tasks=kept, **order)
+    return drive(made, graph=graph, task_keys=TaskKeys(graph), is_reusing=True, kept_tasks=kept, **order)
 
 
 def list_of(events: Sequence[Event], kind: type[Event]) -> list[str | None]:

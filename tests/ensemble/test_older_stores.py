@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ensemble_notebook import Agent, Ensemble, Fail, ScriptedChatModel, Task, TaskExecutionError, TaskInput, ToolUse
-from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, TaskStart
+from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys, TaskStart
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 
@@ -86,7 +86,7 @@ def find_older_key(task: Task, *, is_read: bool = False) -> str:
     graph = build_graph(Ensemble(tasks=[task]))
     texts = {"description": task.description, "expected_output": task.expected_output}
     item = None if task.for_each is None else INPUTS["rows"][0]
-    key = ContentKeys(graph).make_key(TaskStart(node=graph.tasks[0], **texts, inputs=INPUTS, item=item))
+    key = TaskKeys(graph).make_key(TaskStart(node=graph.tasks[0], **texts, inputs=INPUTS, item=item))
     return key.with_reads(key.older_reads[-1 if is_read else 0]).key.rpartition("/")[2]
 
 

@@ -35,7 +35,7 @@ from ensemble_notebook.domain.outputs.secrets import mask
 
 _LONGEST_KEY: Final = 4_000
 _ABSENT: Final = object()
-_NAMED_FIELD: Final = type(inspect.FullArgSpec.args)
+_SLOTS: Final = (MemberDescriptorType, GetSetDescriptorType, type(inspect.FullArgSpec.args))
 # What `functools.singledispatch` keeps of the calls that were made.
 _CACHES: Final = frozenset({"dispatch_cache", "cache_token"})
 _NAMES: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
@@ -48,7 +48,9 @@ def describe_function(function: FunctionType) -> Content:
     module, code = function.__globals__.get("__name__"), function.__code__
     if not is_installed(module):
         children = [*_list_held(function), *_list_annotations(function), *_list_reached(function)]
-        return Content(write_code(code) + _write_imports(code), children, is_code=True)
+        # The user's modules that it imports when it runs, as files: it may not have run yet.
+        imports = b"".join(write_module(find_own_file(name)) for name in _find_imports(code))
+        return Content(write_code(code) + imports, children, is_code=True)
     own = encode_name("function", module, code.co_qualname, find_version(str(module)))
     return Content(own, list(_list_held(function)) if "<locals>" in code.co_qualname else ())
 
@@ -105,11 +107,6 @@ def _list_reached(function: FunctionType) -> Iterator[Child]:
         yield label, hide_key(value)
 
 
-def _write_imports(code: CodeType) -> bytes:
-    """The user's modules that the code imports when it runs; as files, since it may not have run yet."""
-    return b"".join(write_module(find_own_file(name)) for name in _find_imports(code))
-
-
 @functools.lru_cache(maxsize=4_096)
 def _find_chains(code: CodeType) -> tuple[tuple[str, ...], ...]:
     """The names of globals in some code, each with the attributes that are read from it."""
@@ -138,9 +135,7 @@ def _list_inner(code: CodeType) -> list[CodeType]:
     return [each for each in code.co_consts if isinstance(each, CodeType)]
 
 
-# --- Tells installed packages, which are compared by name and version, from the user's own code -----------------------
-
-
+# Installed packages are compared by name and version; all else is the user's own code.
 _OUR_PACKAGE: Final = __name__.partition(".")[0]
 _PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
 _FOLDERS: Final = tuple(
@@ -212,17 +207,10 @@ def find_own_file(module: str) -> str | None:
 _FUTURES: Final = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0
 )
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def write_code(code: CodeType) -> bytes:
     """Write the code of a function: its syntax tree, or its bytecode if no source gives this code."""
-    if (tree := _find_tree(code)) is not None:
-        return b"tree " + tree
-    return b"bytecode " + _write_bytecode(code)
-
-
-def _find_tree(code: CodeType) -> bytes | None:
     name, flags = code.co_filename, code.co_flags & _FUTURES
     # The second time for a file that was read into the cache before it was edited, and loaded again.
     for refresh in (False, True):
@@ -230,8 +218,8 @@ def _find_tree(code: CodeType) -> bytes | None:
             linecache.checkcache(name)
         text = "".join(linecache.getlines(name))
         if text and (tree := _read_functions(text, flags).get(code)) is not None:
-            return tree
-    return None
+            return b"tree " + tree
+    return b"bytecode " + _write_bytecode(code)
 
 
 @functools.lru_cache(maxsize=512)
@@ -243,36 +231,28 @@ def _read_functions(text: str, flags: int) -> Mapping[CodeType, bytes]:
             made = compile(text, "<text>", "exec", flags=flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    by_place: dict[Any, list[ast.AST]] = {}
+    by_place: dict[Any, list[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]] = {}
     for node in ast.walk(tree):
-        if isinstance(node, _FUNCTIONS):
-            by_place.setdefault(_get_place(node), []).append(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+            by_place.setdefault((getattr(node, "name", "<lambda>"), first), []).append(node)
     found = {}
     for code in _iterate_code(made):
         nodes = by_place.get((code.co_name, code.co_firstlineno), [])
         if len(nodes) > 1:  # several on one line are told apart by where their bodies stand
             places = set(code.co_positions())
-            nodes = [node for node in nodes if _get_body_place(node) in places]
+            bodies = [(each.body if isinstance(each, ast.Lambda) else each.body[-1], each) for each in nodes]
+            nodes = [
+                each
+                for body, each in bodies
+                if (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) in places
+            ]
         if len(nodes) == 1:
-            found[code] = _write_tree(nodes[0])
+            text = _dump(nodes[0])
+            if not isinstance(nodes[0], ast.Lambda):  # what it is called is the caller's business
+                text = text.replace(f"(name={nodes[0].name!r}, ", "(", 1)
+            found[code] = digest(text.encode("utf-8", "surrogatepass"))
     return found
-
-
-def _get_place(node: Any) -> tuple[str, int]:
-    decorators = getattr(node, "decorator_list", ())
-    return getattr(node, "name", "<lambda>"), min([node.lineno, *(each.lineno for each in decorators)])
-
-
-def _get_body_place(node: Any) -> tuple[int | None, ...]:
-    body = node.body if isinstance(node, ast.Lambda) else node.body[-1]
-    return body.lineno, body.end_lineno, body.col_offset, body.end_col_offset
-
-
-def _write_tree(node: Any) -> bytes:
-    text = _dump(node)
-    if not isinstance(node, ast.Lambda):  # what it is called is the caller's business
-        text = text.replace(f"(name={node.name!r}, ", "(", 1)
-    return digest(text.encode("utf-8", "surrogatepass"))
 
 
 def _dump(node: Any) -> str:
@@ -331,9 +311,6 @@ def _write_constant(value: Any) -> bytes:
     )
 
 
-# --- The content of a class: its bases, its methods, the values and types of its fields -------------------------------
-
-
 # What is called otherwise than under Python 3.11.
 _RENAMED: Final = {"pathlib._local": "pathlib", "_TypedCacheSpecialForm": "_LiteralSpecialForm"}
 METHODS: Final = (FunctionType, classmethod, staticmethod, property, cached_property, partialmethod)
@@ -356,7 +333,11 @@ def describe_class(cls: type) -> Content:
         children += [("", {name: each.value for name, each in cls.__members__.items()})]
     else:
         children += _list_values(cls)
-    children += _list_methods(cls)
+    # The methods that the user wrote. What Python adds differs from version to version, and follows from the rest.
+    for name, value in sorted(vars(cls).items()):
+        if isinstance(value, METHODS) and not _is_made_by_python(cls, name, value):
+            is_of_enum = name == "_generate_next_value_"  # which an enum wraps from Python 3.12 on
+            children.append((name, value.__func__ if is_of_enum and isinstance(value, staticmethod) else value))
     doc = cls.__doc__ or ""
     # The signature, as dataclasses write it, with the addresses of defaults; and what some versions say of NoneType.
     if doc.startswith(f"{cls.__name__}(") or cls.__module__ == "builtins":
@@ -370,14 +351,6 @@ def list_pydantic_fields(cls: type) -> Mapping[str, Any]:
         return {}
     fields = getattr(cls, "__pydantic_fields__", None) or getattr(cls, "model_fields", None)
     return fields if isinstance(fields, Mapping) else {}
-
-
-def _list_methods(cls: type) -> Iterator[Child]:
-    """The methods that the user wrote. What Python adds differs from version to version, and follows from the rest."""
-    for name, value in sorted(vars(cls).items()):
-        if isinstance(value, METHODS) and not _is_made_by_python(cls, name, value):
-            is_of_enum = name == "_generate_next_value_"  # which an enum wraps from Python 3.12 on
-            yield name, value.__func__ if is_of_enum and isinstance(value, staticmethod) else value
 
 
 def _is_made_by_python(cls: type, name: str, value: Any) -> bool:
@@ -398,7 +371,7 @@ def _list_values(cls: type) -> Iterator[Child]:
     fields = list_pydantic_fields(cls)
     for name, value in sorted(vars(cls).items()):
         is_machinery = name.startswith("_abc_") or (name.startswith("__") and name.endswith("__"))
-        if not (is_machinery or name in fields or isinstance(value, METHODS)) and not _is_slot(value):
+        if not (is_machinery or name in fields or isinstance(value, (*METHODS, *_SLOTS))):
             yield f".{name}", hide_key(value)
     for name, field in sorted(fields.items()):
         yield f".{name}", {fact: getattr(field, fact, None) for fact in _FIELD_FACTS}
@@ -411,10 +384,6 @@ def _list_values(cls: type) -> Iterator[Child]:
         yield "", _read_types(cls)
     if typing.is_typeddict(cls) or hasattr(cls, "__required_keys__"):
         yield "", (cls.__total__, cls.__required_keys__)  # type: ignore[attr-defined]
-
-
-def _is_slot(value: Any) -> bool:
-    return isinstance(value, MemberDescriptorType | GetSetDescriptorType | _NAMED_FIELD)
 
 
 def _read_types(cls: type) -> Mapping[str, Any]:

@@ -85,8 +85,6 @@ def encode_name(*words: object) -> bytes:
     return encode_scalar(" ".join(map(str, words)))
 
 
-# --- Digests of objects by content ------------------------------------------------------------------------------------
-#
 # An object and everything that it reaches is a graph. It has cycles where functions call each other or objects point
 # back. A node that reaches no cycle gets a digest from those of its children. Nodes on cycles are distinguished step by
 # step, by colour refinement, until nothing changes; those that can't be distinguished are the same. So a function and
@@ -274,12 +272,9 @@ def _find_obstacle(root: ContentNode) -> str | None:
         for label, each in node.children:
             if id(each) not in seen:
                 seen.add(id(each))
-                waiting.append((each, path if foreign else _extend(path, label), foreign))
+                further = path + label if label.startswith(".") and path else label.lstrip(".") or path
+                waiting.append((each, path if foreign else further, foreign))
     return None
-
-
-def _extend(path: str, label: str) -> str:
-    return path + label if label.startswith(".") and path else label.lstrip(".") or path
 
 
 def describe_type(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -123,9 +122,6 @@ def read_lines(shown: str) -> tuple[str, Mapping[str, str]]:
     return first, dict(line.split("\t", 1) for line in others if "\t" in line)
 
 
-# --- Details of a compared object that can be shown: the code in it, and what that reaches by name --------------------
-
-
 ITS_CODE: Final = "its code"
 _MOST: Final = 40
 _MOST_SEEN: Final = 10_000
@@ -153,10 +149,14 @@ def write_details(root: ContentNode) -> tuple[tuple[str, str], ...]:
         label, node = waiting.popleft()
         is_code = node.content is not None and node.content.is_code
         if is_code:
-            found.setdefault(_name_code(label, node.subject, is_first=ITS_CODE not in found), shorten(node.own))
+            name = node.subject.__name__ if not label or label.startswith(".") else label
+            helper = ITS_CODE if ITS_CODE not in found else f"its helper {name}"
+            found.setdefault(f"its class {name}" if isinstance(node.subject, type) else helper, shorten(node.own))
         for name, child in node.children:
+            # A wrapper of code, such as a decorated function or a bound method, is looked into.
+            has_code = child.content is not None and (child.content.is_code or callable(child.subject))
             # Also if it was seen: Python has one object for each small number, so that two names may share a value.
-            if is_code and name and not name.startswith(".") and not _holds_code(child):
+            if is_code and name and not name.startswith(".") and not has_code:
                 found.setdefault(name, show_value(name, child.subject) or shorten(child.digest or child.own))
                 name = ""
             if id(child) not in seen:
@@ -165,29 +165,13 @@ def write_details(root: ContentNode) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def _name_code(label: str, code: Any, *, is_first: bool) -> str:
-    """What a function or class is called: by the name that reaches it, else its own."""
-    name = code.__name__ if not label or label.startswith(".") else label
-    if isinstance(code, type):
-        return f"its class {name}"
-    return ITS_CODE if is_first else f"its helper {name}"
-
-
-def _holds_code(node: ContentNode) -> bool:
-    """Whether it is code, or a wrapper of code, such as a decorated function or a bound method."""
-    return node.content is not None and (node.content.is_code or callable(node.subject))
-
-
 _UNCOUNTED: Final = ("api_key_env", COST, MAX_RETRY_WAIT)
 _NAMES: Final = ("model", "model_name", "model_id", "deployment_name")
 
 
 def add_model(parts: Parts, llm: Any, openai_url: str | None) -> None:
     """Add the parts of a model."""
-    if isinstance(llm, str | Mapping):
-        found = _read_spec(llm, openai_url)
-    else:
-        found = _read_object(parts, llm)
+    found = _read_spec(llm, openai_url) if isinstance(llm, str | Mapping) else _read_object(parts, llm)
     for name, value in found.items():
         parts.add_value("model" if name == "model" else f"model {name}", value, f"the {name} of the model")
 
@@ -223,9 +207,6 @@ def _read_object(parts: Parts, llm: Any) -> dict[str, Any]:
     if not is_installed(cls.__module__):
         parts.add_value("model class", cls, f"the class {cls.__name__} of the model")
     return {"model": " ".join((cls.__qualname__, *names)), **fields}
-
-
-# --- The parts of a key that come from agents -------------------------------------------------------------------------
 
 
 _TEXTS: Final = ("role", "goal", "background", "response_format")
@@ -303,18 +284,16 @@ def is_same(old_parts: Mapping[str, str], new_parts: Mapping[str, str]) -> bool:
 
 
 def _list_differences(old_parts: Mapping[str, str], new_parts: Mapping[str, str]) -> Iterator[str]:
-    told = {name: each for name in (*new_parts, *old_parts) if (each := _tell(name, old_parts, new_parts)) is not None}
+    told: dict[str, str] = {}
+    for name in dict.fromkeys((*new_parts, *old_parts)):
+        if name not in old_parts or name not in new_parts:
+            told[name] = "is gone" if name in old_parts else "is new"
+        elif (change := _describe_change(old_parts[name], new_parts[name])) is not None:
+            told[name] = change
     told.pop(READS, None)
     for name, each in told.items():
         if _find_text(name) not in told:  # of an output of which the text says it, the value is not told as well
             yield f"{_name_part(name, new_parts if name in new_parts else old_parts)} {each}"
-
-
-def _tell(name: str, old_parts: Mapping[str, str], new_parts: Mapping[str, str]) -> str | None:
-    """What to say of a part after its name; None where it is the same."""
-    if name not in old_parts or name not in new_parts:
-        return "is gone" if name in old_parts else "is new"
-    return _tell_change(old_parts[name], new_parts[name])
 
 
 def _find_text(name: str) -> str | None:
@@ -331,30 +310,26 @@ def _name_part(name: str, parts: Mapping[str, str]) -> str:
     return _NOUNS[start].format(name.removeprefix(start), role=role, of=details.get("of", "a task"))
 
 
-def _tell_change(old: str, new: str) -> str | None:
+def _describe_change(old: str, new: str) -> str | None:
     """The text that follows the name of a changed part; None if it has not changed."""
     (before, old_details), (after, new_details) = read_lines(old), read_lines(new)
     if before == after:
         return None
-    if before.startswith(_VALUE_MARK) and after.startswith(_VALUE_MARK):
-        return f"changed {_show_change(before, after)}"
-    inside = list(_list_inside(old_details, new_details))
+    if values := _show_values(before, after):
+        return f"changed{values}"
+    # What changed inside it: what its code reaches by name, the code; last what is new or gone, often a follower.
+    inside = [
+        f"{name}{_show_values(old_details[name], new_details[name])}"
+        for name in sorted(new_details, key=lambda each: each == ITS_CODE)
+        if name in old_details and old_details[name] != new_details[name] and name != "of"
+    ]
+    inside += [f"{name} is new" for name in new_details if name not in old_details]
+    inside += [f"{name} is gone" for name in old_details if name not in new_details]
     return f"changed: {', '.join(inside[:_MOST_TOLD])}" if inside else "changed"
 
 
-def _list_inside(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
-    """What changed inside a part: its code, what that reaches by name; last what is new or gone, often a follower."""
-    for name in (*(each for each in new if each != ITS_CODE), *(each for each in new if each == ITS_CODE)):
-        if name in old and old[name] != new[name] and name != "of":
-            is_shown = old[name].startswith(_VALUE_MARK) and new[name].startswith(_VALUE_MARK)
-            yield f"{name} {_show_change(old[name], new[name])}" if is_shown else name
-    yield from (f"{name} is new" for name in new if name not in old)
-    yield from (f"{name} is gone" for name in old if name not in new)
-
-
-def _show_change(before: str, after: str) -> str:
-    return f"{_unquote(before)} -> {_unquote(after)}"
-
-
-def _unquote(shown: str) -> str:
-    return re.sub(r"^=", "", shown)
+def _show_values(before: str, after: str) -> str:
+    """From which value to which; empty where these are digests."""
+    if not (before.startswith(_VALUE_MARK) and after.startswith(_VALUE_MARK)):
+        return ""
+    return f" {before.removeprefix(_VALUE_MARK)} -> {after.removeprefix(_VALUE_MARK)}"

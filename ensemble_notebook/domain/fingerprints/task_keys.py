@@ -6,12 +6,12 @@ starts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.delegation import DelegationPolicy, HierarchicalConstraints, ManagerPrompt
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
@@ -26,7 +26,7 @@ from ensemble_notebook.domain.fingerprints.parts import (
     make_content_graph,
     write_reads,
 )
-from ensemble_notebook.domain.outputs.conversation import ChatMessage, Messages
+from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
 from ensemble_notebook.domain.seams.kept_tasks import EVERY_INPUT, InputRead, PendingKey, Reads, TaskKey
@@ -50,8 +50,42 @@ class DelegationSettings:
     texts: PromptTexts | None = None
 
 
-class ContentKeys:
-    """The `TaskKeys` of one run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStart:
+    """One start of a task, with everything resolved: all that its key is made of.
+
+    Attributes:
+        node: the task, with its agent, models, tools and callables.
+        description, expected_output: resolved.
+        prompt: its own, resolved but for its places; None where it has none.
+        context: the outputs that it reads and that are there, in the order of its ``context``.
+        missing: why other outputs that it reads are not there, as the prompt says it.
+        memory: what was found for it, by scope, the best first.
+        feedback: what reviews wanted to be different so far, oldest first.
+        previous: what it produced itself at the attempt before; None at the first.
+        conversation: who said what in the conversation that it goes on with, in turns.
+        history: how much of that is sent; None for all.
+        inputs: of the run; handlers and guardrails see them.
+        item: the item for which the task starts, which they see, too; None for none.
+    """
+
+    node: TaskNode
+    description: str
+    expected_output: str
+    prompt: str | None = None
+    context: tuple[TaskOutput, ...] = ()
+    missing: tuple[str, ...] = ()
+    memory: Mapping[str, Sequence[MemoryEntry]] = field(default_factory=dict)
+    feedback: tuple[str, ...] = ()
+    previous: str | None = None
+    conversation: Messages = ()
+    history: str | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    item: Any = None
+
+
+class TaskKeys:
+    """Makes the keys of one run; callables are looked at when it is made, at the start of the run.
 
     Args:
         graph: of the run, with the variables of its agents filled in.
@@ -77,34 +111,32 @@ class ContentKeys:
         self._team: Parts | None = None
         self._contexts: dict[int, bool] = {}
         self._declared = {node.index: self._read_declared(node) for node in graph.all_tasks}
-        self._reviewers = {id(phase): self._read_reviewer(phase) for phase in graph.phases}
+        self._reviewers: dict[int, Parts] = {}
+        for phase in graph.phases:
+            self._reviewers[id(phase)] = parts = Parts(self._contents)
+            with _noting_obstacle(parts, "the reviewer"):
+                parts.add_value("reviewer", getattr(phase.phase.review, "by", phase.phase.review))
 
     def make_key(self, start: TaskStart) -> TaskKey:
         """The key of a task that is about to start. Never raises: what can't be compared is its obstacle."""
         parts = Parts(self._contents)
-        try:
+        with _noting_obstacle(parts, "what it was given"):
             self._add_start(parts, start)
-        except Exception as error:  # noqa: BLE001 - objects are anybody's, and may raise whatever they like
-            parts.obstacle = f"what it was given can't be compared by content: {type(error).__name__}"
         return self._wait_for_reads(parts, start) if self._sees_inputs(start.node) else parts.to_key()
 
     def _wait_for_reads(self, parts: Parts, start: TaskStart) -> TaskKey:
         """The key of a task whose code sees the inputs: which of them count is known when it is done."""
-        inputs = {name: self._read_input(name, value) for name, value in start.inputs.items()}
+        inputs = {}
+        for each, value in start.inputs.items():
+            inputs[each] = part = Parts(self._contents)
+            with _noting_obstacle(part, f"the input {each}"):
+                part.add_value(f"input {each}", value)
         source = start.node.task.for_each
         older: tuple[Reads, ...] = (EVERY_INPUT,)
         if isinstance(source, str) and (name := find_input_name(source)) is not None:
             # Of the input that has the items only the one item counted, unless the code looked at the others.
             older = (frozenset(InputRead("value", each) for each in inputs if each != name), EVERY_INPUT)
         return replace(parts.to_key(), complete=partial(_add_reads, parts, inputs), older_reads=older)
-
-    def _read_input(self, name: str, value: Any) -> Parts:
-        parts = Parts(self._contents)
-        try:
-            parts.add_value(f"input {name}", value)
-        except Exception as error:  # noqa: BLE001 - likewise
-            parts.obstacle = f"the input {name} can't be compared by content: {type(error).__name__}"
-        return parts
 
     def make_key_later(self, start: TaskStart) -> PendingKey:
         """The same, made when it is wanted; made now where something in it may be another one by then."""
@@ -126,32 +158,26 @@ class ContentKeys:
     def identify_reviewer(self, handler: Any) -> str | None:
         """A digest of the content of a review handler; None where that can't be compared."""
         parts = Parts(self._contents)
-        try:
+        with _noting_obstacle(parts, "it"):
             parts.add_value("review handler", handler)
-        except Exception:  # noqa: BLE001 - likewise
-            return None
         return None if parts.obstacle is not None else parts.digest().hex()
 
     def make_review_key(self, phase: PhaseNode, outputs: Sequence[TaskOutput]) -> TaskKey:
         """The key of the review of a phase by a callable: by which code, and of which outputs."""
         parts = Parts(self._contents)
-        try:
+        with _noting_obstacle(parts, "what it was given"):
             parts.include(self._reviewers[id(phase)])
             _add_outputs(parts, outputs)
-        except Exception as error:  # noqa: BLE001 - likewise
-            parts.obstacle = f"what it was given can't be compared by content: {type(error).__name__}"
         return parts.to_key()
 
     def make_whole_key(self, node: TaskNode, description: str, output: TaskOutput) -> TaskKey:
         """The key of the review of a task for each item, as a whole: of what it is, and of what its items put out."""
         parts = Parts(self._contents)
-        try:
+        with _noting_obstacle(parts, "what it was given"):
             parts.include(self._declared[node.index])
             parts.add_text("description of the whole", description)
             parts.add_text("output of the whole", output.raw)
             parts.add_value("values of the items", output.parsed_output)
-        except Exception as error:  # noqa: BLE001 - likewise
-            parts.obstacle = f"what it was given can't be compared by content: {type(error).__name__}"
         return parts.to_key()
 
     def _add_start(self, parts: Parts, start: TaskStart) -> None:
@@ -168,7 +194,10 @@ class ContentKeys:
         for scope, entries in start.memory.items():
             parts.add_value(f"memory {scope}", [(each.text, each.created_at) for each in entries])
         if start.conversation:
-            parts.add_value("conversation", [_list_said(each) for each in start.conversation])
+            calls = [[(call.name, call.arguments) for call in each.tool_calls] for each in start.conversation]
+            said = [(each.role, each.text) for each in start.conversation]
+            asked = [(*words, call) if call else words for words, call in zip(said, calls, strict=True)]
+            parts.add_value("conversation", asked)
             if start.history is not None:
                 parts.add_text("history", start.history)
         if start.feedback:
@@ -196,7 +225,7 @@ class ContentKeys:
     def _read_declared(self, node: TaskNode) -> Parts:
         """What was declared of a task."""
         parts, task = Parts(self._contents), node.task
-        try:
+        with _noting_obstacle(parts, "what was declared of it"):
             if task.ensemble is not None:
                 parts.add_value("ensemble", task.ensemble)
                 if self._openai_url is not None:
@@ -213,8 +242,6 @@ class ContentKeys:
             if node.fallback is not None:
                 parts.add_group("fallback", self._read_agent(node.fallback, node.fallback_llm, task.tools))
             self._add_checks(parts, node)
-        except Exception as error:  # noqa: BLE001 - likewise
-            parts.obstacle = f"what was declared of it can't be compared by content: {type(error).__name__}"
         return parts
 
     def _sees_inputs(self, node: TaskNode) -> bool:
@@ -254,7 +281,10 @@ class ContentKeys:
             for number, guardrail in enumerate(guardrails, 1):
                 parts.add_value(f"{kind} guardrail {number}", guardrail, f"the {kind} guardrail {_name(guardrail)}")
         for number, condition in enumerate(task.when or (), 1):
-            parts.add_value(f"condition {number}", _list_test(condition), f"its condition {number}")
+            # Its test, without the name of its source.
+            pattern = condition.matches and (condition.matches.pattern, condition.matches.flags)
+            tests = (condition.equals, condition.contains, pattern, condition.predicate, condition.default)
+            parts.add_value(f"condition {number}", (*tests, condition.field), f"its condition {number}")
         if task.memory:
             parts.add_value("memory scopes", list(task.memory))
 
@@ -275,14 +305,14 @@ class ContentKeys:
         if self._delegation.manager_prompt is not None:
             parts.add_value("manager prompt", self._delegation.manager_prompt)
 
-    def _read_reviewer(self, phase: PhaseNode) -> Parts:
-        parts = Parts(self._contents)
-        review = phase.phase.review
-        try:
-            parts.add_value("reviewer", getattr(review, "by", review))
-        except Exception as error:  # noqa: BLE001 - likewise
-            parts.obstacle = f"the reviewer can't be compared by content: {type(error).__name__}"
-        return parts
+
+@contextmanager
+def _noting_obstacle(parts: Parts, what: str) -> Iterator[None]:
+    """Objects are anybody's, and may raise whatever they like: then what is read here can't be compared."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - as above
+        parts.obstacle = f"{what} can't be compared by content: {type(error).__name__}"
 
 
 def _add_reads(parts: Parts, inputs: Mapping[str, Parts], reads: Reads) -> TaskKey:
@@ -313,74 +343,5 @@ def _add_outputs(parts: Parts, outputs: Sequence[TaskOutput]) -> None:
             parts.add_value(f"value {number}", output.parsed_output, f"the value of {output.name}")
 
 
-def _list_said(message: ChatMessage) -> tuple[Any, ...]:
-    """What counts of a message: who said what, and which tools were asked for."""
-    calls = [(each.name, each.arguments) for each in message.tool_calls]
-    return (message.role, message.text, calls) if calls else (message.role, message.text)
-
-
-def _list_test(condition: Condition) -> tuple[Any, ...]:
-    """The test of a condition, without the name of its source."""
-    pattern = None if condition.matches is None else (condition.matches.pattern, condition.matches.flags)
-    tests = (condition.equals, condition.contains, pattern, condition.predicate, condition.default)
-    return (*tests, condition.field)
-
-
 def _name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-# --- The input of a task's start, and the Protocol of what computes its key. The engine fills one and calls the other -
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStart:
-    """One start of a task, with everything resolved: all that its key is made of.
-
-    Attributes:
-        node: the task, with its agent, models, tools and callables.
-        description, expected_output: resolved.
-        prompt: its own, resolved but for its places; None where it has none.
-        context: the outputs that it reads and that are there, in the order of its ``context``.
-        missing: why other outputs that it reads are not there, as the prompt says it.
-        memory: what was found for it, by scope, the best first.
-        feedback: what reviews wanted to be different so far, oldest first.
-        previous: what it produced itself at the attempt before; None at the first.
-        conversation: who said what in the conversation that it goes on with, in turns.
-        history: how much of that is sent; None for all.
-        inputs: of the run; handlers and guardrails see them.
-        item: the item for which the task starts, which they see, too; None for none.
-    """
-
-    node: TaskNode
-    description: str
-    expected_output: str
-    prompt: str | None = None
-    context: tuple[TaskOutput, ...] = ()
-    missing: tuple[str, ...] = ()
-    memory: Mapping[str, Sequence[MemoryEntry]] = field(default_factory=dict)
-    feedback: tuple[str, ...] = ()
-    previous: str | None = None
-    conversation: Messages = ()
-    history: str | None = None
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    item: Any = None
-
-
-class TaskKeys(Protocol):
-    """Makes the keys of one run; callables are looked at when it is made, at the start of the run."""
-
-    def make_key(self, start: TaskStart) -> TaskKey:
-        """The key of a task that is about to start. Never raises: what can't be compared becomes its obstacle."""
-
-    def make_key_later(self, start: TaskStart) -> PendingKey:
-        """The same, computed when it is needed; but at once if an object in it might change by then."""
-
-    def identify_reviewer(self, handler: Any) -> str | None:
-        """A digest of the content of a review handler; None where that can't be compared."""
-
-    def make_review_key(self, phase: PhaseNode, outputs: Sequence[TaskOutput]) -> TaskKey:
-        """The key of the review of a phase by a callable: by which code, and of which outputs."""
-
-    def make_whole_key(self, node: TaskNode, description: str, output: TaskOutput) -> TaskKey:
-        """The key of the review of a task for each item, as a whole: of what it is, and of what its items put out."""

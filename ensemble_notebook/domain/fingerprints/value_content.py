@@ -40,6 +40,13 @@ _CACHED: Final = type(functools.cache(len))
 _CONTAINERS: Final = (list, tuple, dict)
 _SEQUENCES: Final = (list, tuple, deque)
 _SETS: Final = (set, frozenset)
+_WRAPPERS: Final[dict[Any, tuple[str, ...]]] = {
+    property: ("fget", "fset", "fdel"),
+    classmethod: ("__func__",),
+    staticmethod: ("__func__",),
+    functools.cached_property: ("func",),
+}
+"""What only wraps functions, and the attributes that hold these."""
 _MAPPINGS: Final = (dict, MappingProxyType)
 
 
@@ -88,7 +95,8 @@ def _describe_code(value: Any) -> Content | None:
             return describe_function(value)
         case ModuleType():
             return describe_module(value)
-        case MethodType() if _is_shell(value.__self__):
+        # IPython's shell, which code that uses magics or shell commands reaches.
+        case MethodType() if any(each.__name__ == "InteractiveShell" for each in type(value.__self__).__mro__):
             return Content(encode_name("shell", value.__name__))
         case MethodType():
             return Content(b"method", [("", value.__func__), ("", value.__self__)])
@@ -101,27 +109,10 @@ def _describe_code(value: Any) -> Content | None:
             return Content(b"object", [("", type(value)), ("", value.parts), ("", None)], is_foreign=True)
         case UnionType():  # as `copy` makes it up to Python 3.13; from 3.14 on, `Optional[int]` is one, too
             return Content(b"object", [("", functools.reduce), ("", (operator.or_, value.__args__)), ("", None)])
-    inner = _list_wrapped(value)
-    return Content(encode_name("wrapper", type(value).__name__), [("", each) for each in inner]) if inner else None
-
-
-def _list_wrapped(value: Any) -> tuple[Any, ...]:
-    """The functions inside an object that only wraps them; empty for any other."""
-    match value:
-        case property():
-            return value.fget, value.fset, value.fdel
-        case classmethod() | staticmethod():
-            return (value.__func__,)
-        case functools.cached_property():
-            return (value.func,)
-    if type(value) is _CACHED:
-        return value.__wrapped__, value.cache_parameters()
-    return ()
-
-
-def _is_shell(value: Any) -> bool:
-    """Whether it is IPython's shell, which code that uses magics or shell commands reaches."""
-    return any(each.__name__ == "InteractiveShell" for each in type(value).__mro__)
+    names = next((names for kind, names in _WRAPPERS.items() if isinstance(value, kind)), ())
+    inner = [("", getattr(value, name)) for name in names]
+    inner += [("", value.__wrapped__), ("", value.cache_parameters())] if type(value) is _CACHED else []
+    return Content(encode_name("wrapper", type(value).__name__), inner) if inner else None
 
 
 def _describe_table(value: Any) -> Content | None:
@@ -142,39 +133,22 @@ def _describe_table(value: Any) -> Content | None:
     return Content(encode_name("array", value.dtype, value.shape) + digest(value.tobytes()))
 
 
-# --- The content of an object -----------------------------------------------------------------------------------------
-
-
 # How a model is asked, and who watches; not what.
 _UNCOUNTED_OF_MODELS: Final = frozenset(
     {
-        "cache",
-        "callbacks",
-        "custom_get_token_ids",
-        "disable_streaming",
-        "http_async_client",
-        "http_client",
-        "max_retries",
+        *("cache", "callbacks", "custom_get_token_ids", "disable_streaming", "http_async_client", "http_client"),
+        *("max_retries", "http_socket_options", "include_response_headers", "metadata", "name", "openai_proxy"),
+        *("profile", "rate_limiter", "request_timeout", "stream_chunk_timeout", "stream_usage", "streaming"),
+        *("tags", "tiktoken_model_name", "timeout", "default_headers", "verbose"),
     }
-    | {"http_socket_options", "include_response_headers", "metadata", "name", "openai_proxy", "profile", "rate_limiter"}
-    | {"request_timeout", "stream_chunk_timeout", "stream_usage", "streaming", "tags", "tiktoken_model_name", "timeout"}
-    | {"default_headers", "verbose"}
 )
 # What definitions say of how and when something runs; not of what it does.
 _UNCOUNTED_OF_DEFINITIONS: Final = frozenset(
-    {"budget", "capture_mode", "cost", "fallback_is_warning", "listeners", "llm_timeout", "max_concurrency"}
-    | {
-        "max_retries",
-        "max_retry_wait",
-        "name",
-        "rate_limit",
-        "review",
-        "review_handler",
-        "review_policy",
-        "timeout",
-        "trace_exporter",
+    {
+        *("budget", "capture_mode", "cost", "fallback_is_warning", "listeners", "llm_timeout", "max_concurrency"),
+        *("max_retries", "max_retry_wait", "name", "rate_limit", "review", "review_handler", "review_policy"),
+        *("timeout", "trace_exporter", "verbose"),
     }
-    | {"verbose"}
 )
 
 
@@ -206,18 +180,14 @@ def describe_object(value: Any) -> Content:
     if hasattr(cls, "get_secret_value"):
         return Content(b"secret")
     if isinstance(value, Definition):
-        return Content(b"definition", [("", cls), *_list_definition_fields(value)])
+        names = [each.name for each in dataclasses.fields(value)]  # type: ignore[arg-type]
+        counted = [(f".{name}", getattr(value, name)) for name in names if name not in _UNCOUNTED_OF_DEFINITIONS]
+        return Content(b"definition", [("", cls), *counted])
     if is_chat_model(value):
         return Content(b"model", [("", cls), ("", list_model_fields(value))])
     if list_pydantic_fields(cls) or hasattr(cls, "__pydantic_fields_set__"):
         return Content(b"object", [("", cls), *_list_pydantic_state(value)], is_foreign=is_installed(cls.__module__))
     return _describe_by_copy(value)
-
-
-def _list_definition_fields(value: Definition) -> Iterator[Child]:
-    for each in dataclasses.fields(value):  # type: ignore[arg-type]
-        if each.name not in _UNCOUNTED_OF_DEFINITIONS:
-            yield f".{each.name}", getattr(value, each.name)
 
 
 def _list_pydantic_state(value: Any) -> Iterator[Child]:
@@ -243,22 +213,18 @@ def _describe_by_copy(value: Any) -> Content:
     if isinstance(made, str):
         return Content(encode_class("global", cls, made))
     make, arguments, state, items, pairs = (*made, None, None, None)[:5]
-    children: list[Child] = [("", make), ("", tuple(arguments)), *_list_state(state)]
+    children: list[Child] = [("", make), ("", tuple(arguments))]
+    for part in state if isinstance(state, tuple) and len(state) == 2 else (state,):
+        if isinstance(part, Mapping) and all(isinstance(name, str) for name in part):
+            children.append(("", tuple(sorted(part))))
+            children += [(f".{name}", hide_key(each)) for name, each in sorted(part.items())]
+        else:
+            children.append(("", part))
     if items is not None:
         children.append(("", list(items)))
     if pairs is not None:
         children.append(("", dict(pairs)))
     return Content(b"object", children, is_foreign=is_foreign)
-
-
-def _list_state(state: Any) -> Iterator[Child]:
-    parts = state if isinstance(state, tuple) and len(state) == 2 else (state,)
-    for part in parts:
-        if isinstance(part, Mapping) and all(isinstance(name, str) for name in part):
-            yield "", tuple(sorted(part))
-            yield from ((f".{name}", hide_key(each)) for name, each in sorted(part.items()))
-        else:
-            yield "", part
 
 
 # Deeper data may be a ring, and wider data the same lists over and over: both are compared object by object.

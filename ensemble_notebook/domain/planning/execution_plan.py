@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ensemble_notebook.domain.definitions.definition import PlainValue, read_settings
 from ensemble_notebook.domain.definitions.item_list import Items, describe_count
@@ -142,14 +142,15 @@ class ExecutionPlan(Record):
 
     def _to_plain(self) -> dict[str, Any]:
         return {
-            "groups": [{"group": number, "tasks": list(group)} for number, group in enumerate(self.groups)],
-            "total_tasks": self.total_tasks,
-            "max_parallelism": self.max_parallelism,
-            "estimated_rounds": self.estimated_rounds,
-            "critical_path": list(self.critical_path),
-            "tasks": [_task_to_plain(task) for task in self.tasks],
+            "groups": [{"group": number, "tasks": group} for number, group in enumerate(self.groups)],
+            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
+            "tasks": [
+                {name: getattr(task, name) for name in _PLAIN_TASK_FIELDS}
+                | {"ensemble": None if task.nested is None else task.nested._to_plain()}
+                for task in self.tasks
+            ],
             "phases": [
-                {"name": name, "after": list(after), "settings": dict(self.phase_settings.get(name, {}))}
+                {"name": name, "after": after, "settings": self.phase_settings.get(name, {})}
                 for name, after in self.phases.items()
             ],
         }
@@ -159,24 +160,11 @@ class ExecutionPlan(Record):
         return make_mime_bundle("plan", self)
 
 
-def _task_to_plain(task: PlannedTask) -> dict[str, Any]:
-    return {
-        "name": task.name,
-        "agent": task.agent,
-        "phase": task.phase,
-        "description": task.description,
-        "prompt": task.prompt,
-        "context": list(task.context),
-        "depends_on": list(task.depends_on),
-        "llm": task.llm,
-        "when": list(task.when),
-        "max_retries": task.max_retries,
-        "max_retry_wait": task.max_retry_wait,
-        "for_each": task.for_each,
-        "item_count": task.item_count,
-        "settings": dict(task.settings),
-        "ensemble": None if task.nested is None else task.nested._to_plain(),
-    }
+_PLAIN_FIELDS: Final = ("total_tasks", "max_parallelism", "estimated_rounds", "critical_path")
+_PLAIN_TASK_FIELDS: Final = (
+    *("name", "agent", "phase", "description", "prompt", "context", "depends_on", "llm", "when"),
+    *("max_retries", "max_retry_wait", "for_each", "item_count", "settings"),
+)
 
 
 def sort_topologically(edges: Sequence[Sequence[int]]) -> list[int]:
@@ -276,6 +264,13 @@ def make_plan(
     while index >= 0:
         path += [graph.tasks[index].name] if index < count else []
         index = longest[index]
+    settings: dict[str, dict[str, PlainValue]] = {}
+    for phase in graph.phases:
+        words: dict[str, PlainValue] = {"when": describe_conditions(phase.when, graph)} if phase.when else {}
+        if phase.until:
+            rounds = f"1 to {phase.phase.max_rounds} rounds, then {phase.phase.on_exhausted.value}"
+            words["until"] = f"{describe_conditions(phase.until, graph)}, {rounds}"
+        settings[phase.name] = words | read_settings(phase.phase)
     return ExecutionPlan(
         groups=tuple(tuple(group) for group in groups),
         total_tasks=count,
@@ -287,7 +282,7 @@ def make_plan(
             phase.name: tuple(graph.phases[each].name for each in list_phase_predecessors(phase))
             for phase in graph.phases
         },
-        phase_settings={phase.name: _plan_phase_settings(phase, graph) for phase in graph.phases},
+        phase_settings=settings,
     )
 
 
@@ -305,105 +300,70 @@ def list_tools(plan: ExecutionPlan, graph: Graph) -> dict[str, tuple[str, ...]]:
 
 def fill_plan(plan: ExecutionPlan, graph: Graph, inputs: Mapping[str, Any]) -> ExecutionPlan:
     """The plan of a graph that was made without inputs, with these in its texts; no items of the graph are known."""
-    tasks = tuple(_fill_task(planned, node, inputs) for planned, node in zip(plan.tasks, graph.tasks, strict=True))
-    return replace(plan, tasks=tasks)
-
-
-def _fill_task(planned: PlannedTask, node: TaskNode, inputs: Mapping[str, Any]) -> PlannedTask:
-    description, expected_output = _find_texts(node)
-    return replace(
-        planned,
-        agent=render(node.role, inputs),
-        description=render(description, inputs),
-        expected_output=render(expected_output, inputs),
-        nested=_plan_nested(node, inputs),
-        prompt=_write_prompt(node, inputs),
-        managed=tuple(
-            replace(
-                each, description=render(each.description, inputs), expected_output=render(each.expected_output, inputs)
-            )
-            for each in planned.managed
-        ),
+    tasks = (
+        replace(
+            planned, **_fill_texts(node, inputs), managed=tuple(_fill_managed(each, inputs) for each in planned.managed)
+        )
+        for planned, node in zip(plan.tasks, graph.tasks, strict=True)
     )
+    return replace(plan, tasks=tuple(tasks))
 
 
-def _write_prompt(node: TaskNode, inputs: Mapping[str, Any]) -> str | None:
-    """The own prompt of a task with its places; None where it has none."""
-    task = node.task
-    if task.prompt is None:
-        return None
-    return PlacedText(task.prompt, inputs, get_prompt_places(has_items=task.for_each is not None)).text
+def _fill_managed(task: PlannedTask, inputs: Mapping[str, Any]) -> PlannedTask:
+    description, expected_output = render(task.description, inputs), render(task.expected_output, inputs)
+    return replace(task, description=description, expected_output=expected_output)
 
 
-def _list_settings(node: TaskNode, graph: Graph, source: str | None) -> Mapping[str, PlainValue]:
-    """The settings that are shown, what of them is told by several fields, and of a manager who works for it."""
-    settings: dict[str, PlainValue] = {} if source is None else {"for_each": source}
-    if graph.managed:
-        settings["workers"] = ", ".join(member.agent.role for member in graph.team)
-    if node.task.prompt is not None:
-        at_end = find_appended_parts(node.task)
-        settings["own_prompt"] = f"{' and '.join(at_end)} at its end" if at_end else "has a place for all"
-    return {**settings, **read_settings(node.task)}
-
-
-def _find_texts(node: TaskNode) -> tuple[str, str]:
-    """Find the description and expected output of a task, with what stands for an item, which is filled in later."""
-    description, expected_output = node.task.description, node.task.expected_output
-    if node.task.for_each is None:
-        return description, expected_output
-    return hide_item(description), hide_item(expected_output)
-
-
-def _plan_phase_settings(phase: PhaseNode, graph: Graph) -> dict[str, PlainValue]:
-    settings: dict[str, PlainValue] = {"when": describe_conditions(phase.when, graph)} if phase.when else {}
-    if phase.until:
-        rounds = f"1 to {phase.phase.max_rounds} rounds, then {phase.phase.on_exhausted.value}"
-        settings["until"] = f"{describe_conditions(phase.until, graph)}, {rounds}"
-    return settings | read_settings(phase.phase)
-
-
-def _find_max_retries(node: TaskNode) -> int:
-    if node.task.max_retries is not None:
-        return node.task.max_retries
-    return 0 if node.agent is None else node.agent.max_retries
-
-
-def _find_max_retry_wait(node: TaskNode) -> float | None:
-    wait_s = node.task.max_retry_wait
-    return wait_s if node.agent is None else node.agent.find_max_retry_wait(node.llm, wait_s)
+def _fill_texts(node: TaskNode, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a planned task follows from the inputs; what stands for an item is filled in later."""
+    task, inner = node.task, cast("Any", node.task.ensemble)
+    texts = (task.description, task.expected_output)
+    texts = texts if task.for_each is None else (hide_item(texts[0]), hide_item(texts[1]))
+    prompt, nested = None, None
+    if task.prompt is not None:
+        prompt = PlacedText(task.prompt, inputs, get_prompt_places(has_items=task.for_each is not None)).text
+    if node.nested is not None:  # what the task will read is not known yet
+        nested = make_plan(add_team(inner, node.nested), {**inner.inputs, **fill_inputs(task.inputs, inputs)})
+    return {
+        "agent": render(node.role, inputs),
+        "description": render(texts[0], inputs),
+        "expected_output": render(texts[1], inputs),
+        "prompt": prompt,
+        "nested": nested,
+    }
 
 
 def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any], items: KnownItems) -> PlannedTask:
-    source = _describe_item_source(node, graph)
-    description, expected_output = _find_texts(node)
+    task, agent = node.task, node.agent
+    source = task.for_each if isinstance(task.for_each, str) else None  # an input
+    if node.item_source is not None:
+        source = graph.tasks[node.item_source].name
+    elif isinstance(task.for_each, Items):
+        source = describe_count(len(task.for_each))
+    settings: dict[str, PlainValue] = {} if source is None else {"for_each": source}
+    if graph.managed:
+        settings["workers"] = ", ".join(member.agent.role for member in graph.team)
+    if task.prompt is not None:
+        at_end = find_appended_parts(task)
+        settings["own_prompt"] = f"{' and '.join(at_end)} at its end" if at_end else "has a place for all"
+    retries = task.max_retries if agent is None or task.max_retries is not None else agent.max_retries
+    wait_s = task.max_retry_wait
     return PlannedTask(
         name=node.name,
-        agent=render(node.role, inputs),
         phase=graph.get_phase_name(node),
-        description=render(description, inputs),
         context=graph.get_context_names(node),
         depends_on=tuple(graph.tasks[index].name for index in list_task_predecessors(node)),
         llm=None if node.llm is None else describe_llm(node.llm),
         when=tuple(_describe_condition(graph.conditions[number], graph) for number in node.when),
-        expected_output=render(expected_output, inputs),
-        settings=_list_settings(node, graph, source),
-        max_retries=_find_max_retries(node),
-        max_retry_wait=_find_max_retry_wait(node),
+        settings={**settings, **read_settings(task)},
+        max_retries=retries or 0,
+        max_retry_wait=wait_s if agent is None else agent.find_max_retry_wait(node.llm, wait_s),
         for_each=source,
         item_count=len(items[node.index]) if node.index in items else None,
-        nested=_plan_nested(node, inputs),
-        prompt=_write_prompt(node, inputs),
-        is_named=node.task.name is not None,
+        is_named=task.name is not None,
         managed=tuple(_plan_managed(each, inputs) for each in graph.managed),
+        **_fill_texts(node, inputs),
     )
-
-
-def _plan_nested(node: TaskNode, inputs: Mapping[str, Any]) -> ExecutionPlan | None:
-    """The plan of the ensemble that does a task, where one does; what the task will read is not known yet."""
-    if node.nested is None:
-        return None
-    inner: Any = node.task.ensemble
-    return make_plan(add_team(inner, node.nested), {**inner.inputs, **fill_inputs(node.task.inputs, inputs)})
 
 
 def _plan_managed(node: TaskNode, inputs: Mapping[str, Any]) -> PlannedTask:
@@ -419,16 +379,6 @@ def _plan_managed(node: TaskNode, inputs: Mapping[str, Any]) -> PlannedTask:
         expected_output=render(node.task.expected_output, inputs),
         is_named=node.task.name is not None,
     )
-
-
-def _describe_item_source(node: TaskNode, graph: Graph) -> str | None:
-    """Where the items of a task come from: a task by its name, ``{input}``, or how many were given."""
-    if node.item_source is not None:
-        return graph.tasks[node.item_source].name
-    source = node.task.for_each
-    if isinstance(source, Items):
-        return describe_count(len(source))
-    return source if isinstance(source, str) else None
 
 
 def describe_conditions(numbers: Iterable[int], graph: Graph) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,6 @@ from ensemble_notebook.domain.definitions.agent import INHERIT, Agent, get_core_
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
-from ensemble_notebook.domain.definitions.item_list import Items
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, find_rates
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH
 from ensemble_notebook.domain.definitions.phase import Phase
@@ -74,10 +73,10 @@ class TaskNode(Pickled):
     task: Task
     agent: Agent | None
     llm: Any
-    phase: int | None
-    context: tuple[int, ...]
-    is_chained: bool
-    after: int | None
+    phase: int | None = None
+    context: tuple[int, ...] = ()
+    is_chained: bool = False
+    after: int | None = None
     rates: CostConfiguration | None = None
     fallback: Agent | None = None
     fallback_llm: Any = None
@@ -216,31 +215,38 @@ class _GraphBuilder:
         return Graph(tuple(self._tasks), tuple(self._phases), tuple(self._problems), tuple(self._conditions))
 
     def _add_task(self, task: Task, phase: int | None, workflow: Workflow, *, is_first: bool) -> None:
-        index, is_chained = len(self._tasks), workflow is Workflow.SEQUENTIAL
-        agent = _resolve_agent(task)
-        llm, fallback_llm = self._resolve_model(task, agent), self._resolve_model(None, task.fallback)
-        context = self._find_task(task, "context", task.context)
-        when, sources = self._add_conditions(task)
-        node = TaskNode(
+        index = len(self._tasks)
+        node = self._make_node(task, index, self._names[index], phase)
+        node.is_chained = workflow is Workflow.SEQUENTIAL
+        node.after = index - 1 if node.is_chained and not is_first else None
+        node.when, node.sources = self._add_conditions(task)
+        source = task.for_each
+        is_task = isinstance(source, Task) or (isinstance(source, str) and not find_input_name(source))
+        if is_task:  # for whose items this one runs
+            node.item_source = next(iter(self._find_task(task, "for_each", [source])), None)
+        self._tasks.append(node)
+
+    def _make_node(self, task: Task, index: int, name: str, phase: int | None, told: Task | None = None) -> TaskNode:
+        """A task in its place, as it is told to whoever works on it."""
+        context, told = self._find_task(task, "context", task.context), told or task
+        agent = (told.agent or derive_agent(told.description)) if told.has_agent else None
+        llm = NO_MODEL if agent is None else resolve_llm(agent, self._ensemble, told.llm)
+        fallback_llm = NO_MODEL if told.fallback is None else resolve_llm(told.fallback, self._ensemble)
+        inner: Any = told.ensemble
+        return TaskNode(
             index=index,
-            name=self._names[index],
-            task=task,
+            name=name,
+            task=told,
             agent=agent,
             llm=llm.llm,
             rates=llm.rates,
             phase=phase,
             context=context,
-            is_chained=is_chained,
-            after=index - 1 if is_chained and not is_first else None,
-            fallback=task.fallback,
+            fallback=told.fallback,
             fallback_llm=fallback_llm.llm,
             fallback_rates=fallback_llm.rates,
-            when=when,
-            sources=sources,
-            item_source=self._find_item_source(task),
-            nested=self._nest(task),
+            nested=None if inner is None or self._depth == MAX_DEPTH else build_graph(inner, self._depth + 1),
         )
-        self._tasks.append(node)
 
     def _add_phase(self, phase: Phase, workflow: Workflow, tasks: tuple[int, ...]) -> None:
         index = len(self._phases)
@@ -272,57 +278,17 @@ class _GraphBuilder:
         found = self._conditions[first:]
         return tuple(each.index for each in found), tuple(dict.fromkeys(each.source for each in found))
 
-    def _find_item_source(self, task: Task) -> int | None:
-        """Index of the task for whose items this one runs."""
-        source = task.for_each
-        if source is None or isinstance(source, Items) or (isinstance(source, str) and find_input_name(source)):
-            return None
-        return next(iter(self._find_task(task, "for_each", [source])), None)
-
     def _make_reviewer(self, phase: Phase, index: int, tasks: Sequence[str]) -> TaskNode | None:
         """Make the task that reviews a phase of these tasks; told how to answer, where its own text does not say."""
         task = None if phase.review is None else phase.review.by
         if not isinstance(task, Task):
             return None
-        context = self._find_task(task, "context", task.context)
+        told = task
         if not _ANSWERS.intersection(re.findall(r"[A-Z]+", f"{task.description} {task.expected_output}")):
             field = "expected_output" if task.prompt is None else "prompt"
             changed: dict[str, Any] = {field: f"{getattr(task, field)}\n\n{explain_answers(tasks)}"}
-            task = replace(task, **changed)
-        agent = _resolve_agent(task)
-        llm, fallback_llm = self._resolve_model(task, agent), self._resolve_model(None, task.fallback)
-        return TaskNode(
-            index=len(self._names) + index,
-            name=f"{phase.name}.{task.name or 'review'}",
-            task=task,
-            agent=agent,
-            llm=llm.llm,
-            rates=llm.rates,
-            phase=index,
-            context=context,
-            is_chained=False,
-            after=None,
-            fallback=task.fallback,
-            fallback_llm=fallback_llm.llm,
-            fallback_rates=fallback_llm.rates,
-            nested=self._nest(task),
-        )
-
-    def _resolve_model(self, task: Task | None, agent: Agent | None) -> ResolvedModel:
-        """The model that an agent uses for a task, which may name another one; none where there is no agent."""
-        if agent is None:
-            return NO_MODEL
-        return resolve_llm(agent, self._ensemble, None if task is None else task.llm)
-
-    def _nest(self, task: Task) -> Graph | None:
-        """The graph of the ensemble that does a task, where one does."""
-        inner: Any = task.ensemble
-        return None if inner is None or self._depth == MAX_DEPTH else build_graph(inner, self._depth + 1)
-
-
-def _resolve_agent(task: Task) -> Agent | None:
-    """Who works on a task."""
-    return (task.agent or derive_agent(task.description)) if task.has_agent else None
+            told = replace(task, **changed)
+        return self._make_node(task, len(self._names) + index, f"{phase.name}.{task.name or 'review'}", index, told)
 
 
 class ResolvedModel(NamedTuple):
@@ -364,7 +330,8 @@ def _make_finder(
             if index is not None:
                 found.append(index)
                 continue
-            label = f"{type(owner).__name__} {_get_name(owner, by_identity, names)!r}"
+            own = by_identity.get(id(owner))  # phases and reviewers have names of their own
+            label = f"{type(owner).__name__} {str(owner.name) if own is None else names[own]!r}"
             if isinstance(reference, str):
                 hint = did_you_mean(reference, names)
                 if field == "for_each":
@@ -381,12 +348,6 @@ def _make_finder(
     return find
 
 
-def _get_name(owner: Any, by_identity: Mapping[int, int], names: Sequence[str]) -> str:
-    """Get the name that the owner of a reference has in the graph; phases and reviewers have their own."""
-    index = by_identity.get(id(owner))
-    return str(owner.name) if index is None else names[index]
-
-
 def _describe_likeness(missing: Any, members: Sequence[Any], names: Sequence[str]) -> str:
     """Say which member looks just like one that is missing: a copy is another object."""
     for member, name in zip(members, names, strict=True):
@@ -395,46 +356,61 @@ def _describe_likeness(missing: Any, members: Sequence[Any], names: Sequence[str
     return " Put it into the list, or refer to one that is there."
 
 
-# --- Derives agents for tasks that name none, from the first verb of the description and without a model call ---------
+# Agents for tasks that name none are derived from the first verb of the description, without a model call.
 
 
 HANDLER_ROLE: Final = "Handler"
 ENSEMBLE_ROLE: Final = "Ensemble"
 
+# By role the goal, and the verbs that it is known by.
 _ROLES: Final = {
-    "Researcher": "research find search gather collect investigate explore discover look survey list",
-    "Writer": "write draft compose author describe tell explain document blog name",
-    "Analyst": "analyse analyze compare evaluate assess examine measure study interpret rank",
-    "Editor": "edit revise rewrite polish proofread improve shorten correct",
-    "Summarizer": "summarise summarize condense digest distil distill recap",
-    "Reviewer": "review critique check verify validate audit judge",
-    "Planner": "plan schedule outline organise organize prioritise prioritize",
-    "Designer": "design sketch draw layout prototype",
-    "Developer": "code implement program build develop refactor debug fix",
-    "Tester": "test try benchmark",
-    "Translator": "translate localise localize",
-    "Extractor": "extract parse classify label tag categorise categorize",
-    "Calculator": "calculate compute count sum estimate",
-    "Advisor": "recommend suggest advise propose decide choose answer",
+    "Researcher": (
+        "Find facts that are relevant, and can be relied on.",
+        "research find search gather collect investigate explore discover look survey list",
+    ),
+    "Writer": (
+        "Write texts that are clear, and fit those who read them.",
+        "write draft compose author describe tell explain document blog name",
+    ),
+    "Analyst": (
+        "Find out what the facts mean, and say how sure that is.",
+        "analyse analyze compare evaluate assess examine measure study interpret rank",
+    ),
+    "Editor": (
+        "Make texts better without changing what they say.",
+        "edit revise rewrite polish proofread improve shorten correct",
+    ),
+    "Summarizer": (
+        "Say in few words what matters, and leave nothing out that does.",
+        "summarise summarize condense digest distil distill recap",
+    ),
+    "Reviewer": (
+        "Judge work fairly, and say exactly what is wrong with it.",
+        "review critique check verify validate audit judge",
+    ),
+    "Planner": (
+        "Make plans that can be carried out, step by step.",
+        "plan schedule outline organise organize prioritise prioritize",
+    ),
+    "Designer": ("Design what is simple to use, and does what it is for.", "design sketch draw layout prototype"),
+    "Developer": (
+        "Write code that is correct, and easy to read.",
+        "code implement program build develop refactor debug fix",
+    ),
+    "Tester": ("Find out what works and what does not, and show how.", "test try benchmark"),
+    "Translator": ("Translate faithfully, into natural language.", "translate localise localize"),
+    "Extractor": (
+        "Take out exactly what was asked for, as it stands in the source.",
+        "extract parse classify label tag categorise categorize",
+    ),
+    "Calculator": ("Compute exactly, and check the result.", "calculate compute count sum estimate"),
+    "Advisor": (
+        "Give advice that can be followed, with its reasons.",
+        "recommend suggest advise propose decide choose answer",
+    ),
+    "Agent": ("Do the task well.", ""),
 }
-_GOALS: Final = {
-    "Researcher": "Find facts that are relevant, and can be relied on.",
-    "Writer": "Write texts that are clear, and fit those who read them.",
-    "Analyst": "Find out what the facts mean, and say how sure that is.",
-    "Editor": "Make texts better without changing what they say.",
-    "Summarizer": "Say in few words what matters, and leave nothing out that does.",
-    "Reviewer": "Judge work fairly, and say exactly what is wrong with it.",
-    "Planner": "Make plans that can be carried out, step by step.",
-    "Designer": "Design what is simple to use, and does what it is for.",
-    "Developer": "Write code that is correct, and easy to read.",
-    "Tester": "Find out what works and what does not, and show how.",
-    "Translator": "Translate faithfully, into natural language.",
-    "Extractor": "Take out exactly what was asked for, as it stands in the source.",
-    "Calculator": "Compute exactly, and check the result.",
-    "Advisor": "Give advice that can be followed, with its reasons.",
-    "Agent": "Do the task well.",
-}
-_ROLE_OF_VERB: Final = {verb: role for role, verbs in _ROLES.items() for verb in verbs.split()}
+_ROLE_OF_VERB: Final = {verb: role for role, (_, verbs) in _ROLES.items() for verb in verbs.split()}
 _WORD: Final = re.compile(r"[A-Za-z]+")
 
 
@@ -459,10 +435,7 @@ def derive_agent(description: str) -> Agent:
 
 @functools.cache  # one for each role: agents are immutable, and a cell may have thousands of tasks
 def _make_agent(role: str) -> Agent:
-    return Agent(role=role, goal=_GOALS[role])
-
-
-# --- The names of tasks, and the roles of those that no agent does ----------------------------------------------------
+    return Agent(role=role, goal=_ROLES[role][0])
 
 
 def name_tasks(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
@@ -475,22 +448,16 @@ def name_tasks(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
             taken.setdefault(task.name, task)
     names = []
     for position, task in enumerate(tasks, start=1):
-        names.append(task.name or _find_free_name(task, position, taken))
+        if (name := task.name) is None:
+            worker = task.agent.role if task.agent else derive_role(task.description)
+            stem, bump = make_role_slug(worker if task.has_agent else find_role_of_nobody(task)), 1
+            name = f"{stem}_{position}"
+            while name in taken:
+                bump += 1
+                name = f"{stem}_{position}_{bump}"
+            taken[name] = task
+        names.append(name)
     return names
-
-
-def _find_free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
-    if not task.has_agent:
-        role = find_role_of_nobody(task)
-    else:
-        role = task.agent.role if task.agent else derive_role(task.description)
-    stem, bump = make_role_slug(role), 1
-    name = f"{stem}_{position}"
-    while name in taken:
-        bump += 1
-        name = f"{stem}_{position}_{bump}"
-    taken[name] = task
-    return name
 
 
 def find_role_of_nobody(task: Task) -> str:

@@ -118,7 +118,13 @@ class _Layouter:
         self._levels: dict[int | None, _Level] = {}
         for number, node in enumerate(nodes):
             self._levels.setdefault(node.parent, _Level()).members.append(number)
-        self._chains = [self._list_boxes(edge) for edge in edges]
+        self._chains: list[tuple[list[int], list[int]]] = []
+        for edge in edges:  # of both ends the node and the boxes around it, but those around the other end, or it
+            outwards, inwards = self._list_around(edge.source), self._list_around(edge.target)
+            while outwards and inwards and outwards[-1] == inwards[-1]:
+                outwards.pop()
+                inwards.pop()
+            self._chains.append((outwards, inwards))
         for edge, (outwards, inwards) in zip(edges, self._chains, strict=True):
             if outwards and inwards:
                 source, target = outwards[-1], inwards[-1]
@@ -141,9 +147,10 @@ class _Layouter:
         width, height = self._lay_out_level(self._levels[None]) if self._nodes else (0, 0)
         places: list[Place] = []
         for number, node in enumerate(self._nodes):
-            left, top = self._find_origin(node.parent, places)
-            x, y = self._inner[number]
-            places.append(Place(left + x, top + y, *self._sizes[number]))
+            (x, y), box = self._inner[number], node.parent
+            if box is not None:
+                x, y = x + places[box].x + PAD, y + places[box].y + self._nodes[box].height + PAD
+            places.append(Place(x, y, *self._sizes[number]))
         inner = {node.key: Place(*self._inner[number], *self._sizes[number]) for number, node in enumerate(self._nodes)}
         room = Place(-PAD, -PAD, width + 2 * PAD, height + 2 * PAD)
         channels = {
@@ -158,19 +165,6 @@ class _Layouter:
             for edge, boxes in zip(self._edges, self._chains, strict=True)
         )
         return Layout(tuple(places), ways, inner, width, height)
-
-    def _find_origin(self, parent: int | None, places: Sequence[Place]) -> tuple[int, int]:
-        if parent is None:
-            return 0, 0
-        return places[parent].x + PAD, places[parent].y + self._nodes[parent].height + PAD
-
-    def _list_boxes(self, edge: Edge) -> tuple[list[int], list[int]]:
-        """Of both ends the node and the boxes around it, as far as these are not around the other end, or are it."""
-        outwards, inwards = self._list_around(edge.source), self._list_around(edge.target)
-        while outwards and inwards and outwards[-1] == inwards[-1]:
-            outwards.pop()
-            inwards.pop()
-        return outwards, inwards
 
     def _list_around(self, number: int) -> list[int]:
         """The node and the boxes around it, from the innermost."""
@@ -218,25 +212,18 @@ class _Layouter:
             way.insert(-1, (straight, end[1]))  # below the words
         return simplify(way)
 
-    # --- One level ----------------------------------------------------------------------------------------------------
-
     def _lay_out_level(self, level: _Level) -> tuple[int, int]:
         """Give the members of a level their places in it; how large it is."""
         lowest = 0
         if any(self._nodes[each].key in self._earlier for each in level.members):
             self._go_on(level)
         else:
-            lowest = self._begin(level)
+            tied = {each for edge in level.edges for each in edge}
+            lowest = self._place_tied([each for each in level.members if each in tied], level) if tied else 0
+            loose = [each for each in level.members if each not in tied]
+            self._place_block(loose, (0, lowest + GAP_Y if tied else 0))
         right = max(self._inner[each][0] + self._sizes[each][0] for each in level.members)
         return right, max(lowest, *(self._inner[each][1] + self._sizes[each][1] for each in level.members))
-
-    def _begin(self, level: _Level) -> int:
-        """Place all; how far down lines have room."""
-        tied = {each for edge in level.edges for each in edge}
-        lowest = self._place_tied([each for each in level.members if each in tied], level) if tied else 0
-        loose = [each for each in level.members if each not in tied]
-        self._place_block(loose, (0, lowest + GAP_Y if tied else 0))
-        return lowest
 
     def _place_block(self, members: Sequence[int], origin: tuple[int, int]) -> tuple[int, int]:
         """Place nodes that no edge tells apart, column by column; how large that is."""
@@ -275,18 +262,12 @@ class _Layouter:
                 x += LABEL_GAP if number in wide else GAP_X
             for each in column:
                 y = math.floor(tops[each] + 0.5)
-                if each >= 0:
-                    self._move(blocks[each], (x, y))
+                for member in blocks.get(each, ()):
+                    at = self._inner[member] if len(blocks[each]) > 1 else (0, 0)
+                    self._inner[member] = (at[0] + x, at[1] + y)
                 bottom = max(bottom, y + sizes.get(each, (0, 0))[1])
             x += max((sizes[each][0] for each in column if each >= 0), default=0)
         return bottom
-
-    def _move(self, block: Sequence[int], to: tuple[int, int]) -> None:
-        for each in block:
-            x, y = self._inner[each] if len(block) > 1 else (0, 0)
-            self._inner[each] = (x + to[0], y + to[1])
-
-    # --- One level as it was, and what is new in it -------------------------------------------------------------------
 
     def _go_on(self, level: _Level) -> None:
         """Keep what was there where it was; put what is new below the others of its column."""
@@ -301,7 +282,10 @@ class _Layouter:
                 continue
             if each in tied:
                 before = [source for source, target in level.edges if target == each and source in placed]
-                x = self._find_column([*placed], before)
+                # The column that comes next after these, which may be a new one at the right.
+                xs = sorted({self._inner[other][0] for other in placed})
+                right = max((self._inner[other][0] + self._sizes[other][0] for other in before), default=xs[0])
+                x = next((x for x in xs if x >= right), right + GAP_X)
                 top = max((self._inner[other][1] for other in before), default=0)
             else:
                 x = self._find_loose_column(loose, len(level.members))
@@ -315,14 +299,6 @@ class _Layouter:
     def _find_bottom(self, members: Iterable[int]) -> int:
         """Where there is room below all of these."""
         return max((self._inner[each][1] + self._sizes[each][1] + GAP_Y for each in members), default=0)
-
-    def _find_column(self, placed: Sequence[int], before: Sequence[int]) -> int:
-        """Where the column is that comes next after these, which may be a new one at the right."""
-        xs = sorted({self._inner[each][0] for each in placed})
-        if not before:
-            return xs[0]
-        right = max(self._inner[each][0] + self._sizes[each][0] for each in before)
-        return next((x for x in xs if x >= right), right + GAP_X)
 
     def _find_loose_column(self, loose: Sequence[int], count: int) -> int:
         """Where the next node without edges stands: the last column of those, until it is as high as the first."""
@@ -343,12 +319,13 @@ class _Layouter:
         for each in members:
             columns.setdefault(self._inner[each][0], []).append(each)
         for x in sorted(columns):
-            # What is new makes no column go that was there: it stands further down.
-            pushing = [each for each in members if each not in new] if not new.issuperset(columns[x]) else members
+            # What is new makes no column go that was there, nor is it made way for in one: it stands further down.
+            column = [each for each in columns[x] if each not in new]
+            pushing = [each for each in members if each not in new] if column else members
             left = [
                 moved[self._inner[each][0]] + self._sizes[each][0] + LEAST_GAP_X
                 for each in pushing
-                if self._inner[each][0] < x and self._is_beside(each, columns[x])
+                if self._inner[each][0] < x and self._is_beside(each, column or columns[x])
             ]
             moved[x] = max([x, *left])
         for each in members:
@@ -455,23 +432,19 @@ class _Columns:
                 break
             is_right = sweep % 2 == 0
             neighbours = self._before if is_right else self._after
-            columns = self.columns if is_right else self.columns[::-1]
-            self.columns = self._sort_all(columns, neighbours)[:: 1 if is_right else -1]
+            sorted_columns: list[list[int]] = []
+            rank: dict[int, float] = {}
+            for column in self.columns if is_right else reversed(self.columns):
+                centres = {
+                    each: sum(map(rank.__getitem__, near)) / len(near) if (near := neighbours.get(each)) else place
+                    for place, each in enumerate(column)
+                }
+                sorted_columns.append(sorted(column, key=centres.__getitem__))
+                rank = {each: float(place) for place, each in enumerate(sorted_columns[-1])}
+            self.columns = sorted_columns if is_right else sorted_columns[::-1]
             if (crossings := self._count_crossings()) < fewest:
                 best, fewest = self.columns, crossings
         self.columns = best
-
-    def _sort_all(self, columns: Sequence[Sequence[int]], neighbours: Mapping[int, Sequence[int]]) -> list[list[int]]:
-        sorted_columns: list[list[int]] = []
-        rank: dict[int, float] = {}
-        for column in columns:
-            centres = {
-                each: sum(map(rank.__getitem__, near)) / len(near) if (near := neighbours.get(each)) else place
-                for place, each in enumerate(column)
-            }
-            sorted_columns.append(sorted(column, key=centres.__getitem__))
-            rank = {each: float(place) for place, each in enumerate(sorted_columns[-1])}
-        return sorted_columns
 
     def _count_crossings(self) -> int:
         count = 0

@@ -140,12 +140,22 @@ def pair_rows(earlier: KnownRows, later: KnownRows) -> RowPairs:
     keys = [_make_keys(rows, own, read) for rows, own in sides]
     partners: dict[str, str] = {}
     whole = [[*zip(each, rows.write_rows(common), strict=True)] for each, (rows, _) in zip(keys, sides, strict=True)]
-    for equal in (whole, keys):
-        _match(earlier.names, later.names, equal, partners)
+    for equal in (whole, keys):  # each time those that have no partner yet, in order
+        taken, waiting = set(partners.values()), defaultdict[Hashable, deque[str]](deque)
+        for name, key in zip(earlier.names, equal[0], strict=True):
+            if name not in taken:
+                waiting[key].append(name)
+        for name, key in zip(later.names, equal[1], strict=True):
+            if name not in partners and waiting[key]:
+                partners[name] = waiting[key].popleft()
+    changed: tuple[str, ...] = ()
+    if earlier.identity.keeps_values and later.identity.keeps_values:
+        before, now = (dict(zip(rows.names, rows.write_rows(read), strict=True)) for rows in (earlier, later))
+        changed = tuple(mine for mine, theirs in partners.items() if before[theirs] != now[mine])
     taken = set(partners.values())
     return RowPairs(
         partners=partners,
-        changed=_find_changed(earlier, later, partners, read),
+        changed=changed,
         new=tuple(each for each in later.names if each not in partners),
         gone=tuple(each for each in earlier.names if each not in taken),
     )
@@ -191,26 +201,3 @@ def _make_keys(rows: KnownRows, ids: Sequence[str | None] | None, read: Sequence
         return [*rows.write_rows(read)]
     kept = rows.write_rows(read) if rows.identity.keeps_values else rows.names  # the latter are nobody's values
     return [("id", own) if own is not None else ("read", text) for own, text in zip(ids, kept, strict=True)]
-
-
-def _match(
-    earlier: Sequence[str], later: Sequence[str], keys: Sequence[Sequence[Hashable]], partners: dict[str, str]
-) -> None:
-    """Add the rows that have no partner yet and equal keys, in order."""
-    taken = set(partners.values())
-    waiting: defaultdict[Hashable, deque[str]] = defaultdict(deque)
-    for name, key in zip(earlier, keys[0], strict=True):
-        if name not in taken:
-            waiting[key].append(name)
-    for name, key in zip(later, keys[1], strict=True):
-        if name not in partners and waiting[key]:
-            partners[name] = waiting[key].popleft()
-
-
-def _find_changed(
-    earlier: KnownRows, later: KnownRows, partners: Mapping[str, str], read: Sequence[str]
-) -> tuple[str, ...]:
-    if not (earlier.identity.keeps_values and later.identity.keeps_values):
-        return ()
-    before, now = (dict(zip(rows.names, rows.write_rows(read), strict=True)) for rows in (earlier, later))
-    return tuple(mine for mine, theirs in partners.items() if before[theirs] != now[mine])

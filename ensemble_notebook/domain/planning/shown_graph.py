@@ -161,7 +161,12 @@ def add_plan(graph: ShownGraph, plan: ExecutionPlan, scope: str = "") -> None:
         _add_task(graph, task, scope)
     keys = {task.name: make_key("task", task.name, scope) for task in plan.tasks}
     for task in plan.tasks:
-        _add_task_edges(graph, task, keys)
+        conditions = find_tested(task.when, task.depends_on)
+        for name in dict.fromkeys((*task.context, *task.depends_on)):
+            words = " or ".join(conditions.get(name, ()))
+            kind: EdgeKind = "condition" if words else "order"
+            kind = "context" if name in task.context else "items" if name == task.for_each else kind
+            graph.add_edge(keys.get(name, ""), keys[task.name], kind, words)
     for name, after in plan.phases.items():
         _add_phase_edges(graph, plan, name, after, scope)
 
@@ -191,17 +196,6 @@ def _add_task(graph: ShownGraph, task: PlannedTask, scope: str) -> None:
 
 def _title(task: PlannedTask) -> str:
     return task.name if task.is_named is not False else mask(task.description) or task.name
-
-
-def _add_task_edges(graph: ShownGraph, task: PlannedTask, keys: Mapping[str, str]) -> None:
-    conditions = find_tested(task.when, task.depends_on)
-    for name in dict.fromkeys((*task.context, *task.depends_on)):
-        if name not in keys:
-            continue
-        words = " or ".join(conditions.get(name, ()))
-        kind: EdgeKind = "condition" if words else "order"
-        kind = "context" if name in task.context else "items" if name == task.for_each else kind
-        graph.add_edge(keys[name], keys[task.name], kind, words)
 
 
 def find_tested(conditions: Iterable[str], names: Sequence[str]) -> dict[str, list[str]]:
@@ -250,9 +244,6 @@ def _join_settings(settings: Mapping[str, PlainValue]) -> str:
     return ", ".join(f"{name} {value}".rstrip() for name, value in settings.items())
 
 
-# --- Fewer nodes, where there are too many for anybody to look at -----------------------------------------------------
-
-
 def fold_many(graph: ShownGraph, members: dict[str, str] | None = None, most: int = MOST_NODES) -> ShownGraph:
     """The same graph, or where it has too many nodes, one with boxes closed, and then with nodes put together.
 
@@ -268,18 +259,14 @@ def fold_many(graph: ShownGraph, members: dict[str, str] | None = None, most: in
     total = len(graph.nodes)
     if total <= most:
         return graph
-    graph = _join(graph, {key: _find_outermost(graph, key) for key in graph.nodes}, stands)
+    outermost: dict[str, str] = {}
+    for key, node in graph.nodes.items():  # a box comes before what is in it
+        outermost[key] = key if node.parent is None else outermost[node.parent]
+    graph = _join(graph, outermost, stands)
     if len(graph.nodes) > most:
         graph = _join(graph, _find_groups(graph, most), stands)
     graph.note = f"{pluralize(total, 'node')}, shown as {pluralize(len(graph.nodes), 'group')}"
     return graph
-
-
-def _find_outermost(graph: ShownGraph, key: str) -> str:
-    node = graph.nodes[key]
-    while node.parent is not None:
-        node = graph.nodes[node.parent]
-    return node.key
 
 
 def _find_groups(graph: ShownGraph, most: int) -> dict[str, str]:
@@ -330,8 +317,7 @@ def _join(graph: ShownGraph, groups: Mapping[str, str], stands: dict[str, str]) 
         count = sum(each.count or 1 for each in nodes if each.kind not in HEADS)
         named = first.kind in HEADS or group == first.key
         title = first.title if named else first.agent or f"{first.title} …"
-        kind: NodeKind = "group"
-        joined.add_node(ShownNode(key=group, parent=None, kind=kind, title=title, agent=first.agent, count=count))
+        joined.add_node(ShownNode(key=group, parent=None, kind="group", title=title, agent=first.agent, count=count))
     for source, target in graph.edges:
         if groups[source] != groups[target]:
             edge = graph.edges[source, target]

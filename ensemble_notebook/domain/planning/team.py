@@ -63,30 +63,14 @@ def find_delegators(graph: Graph) -> Iterator[tuple[Agent, Task]]:
 
 def add_team(ensemble: EnsembleDefinition, graph: Graph) -> Graph:
     """A valid graph with its team. Of a hierarchical one, the manager is left, who sees to the tasks."""
-    if ensemble.workflow is Workflow.HIERARCHICAL:
-        team = build_team(ensemble, graph)
-        return Graph((_make_manager(ensemble, graph, team),), (), (), team=team, managed=graph.tasks)
-    if any(find_delegators(graph)):
-        return replace(graph, team=build_team(ensemble, graph))
-    return graph
-
-
-def _make_manager(ensemble: EnsembleDefinition, graph: Graph, team: tuple[TeamMember, ...]) -> TaskNode:
+    if ensemble.workflow is not Workflow.HIERARCHICAL:
+        return replace(graph, team=build_team(ensemble, graph)) if any(find_delegators(graph)) else graph
+    team = build_team(ensemble, graph)
     agent = Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL, max_iterations=ensemble.manager_max_iterations)
     given = ensemble.manager_llm if ensemble.manager_llm is not None else ensemble.llm
     llm, rates = (team[0].llm, team[0].rates) if given is None else price_llm(given, ensemble)
-    return TaskNode(
-        index=0,
-        name=MANAGER_NAME,
-        task=_make_manager_task(graph.tasks, agent),
-        agent=agent,
-        llm=llm,
-        rates=rates,
-        phase=None,
-        context=(),
-        is_chained=False,
-        after=None,
-    )
+    manager = TaskNode(0, MANAGER_NAME, _make_manager_task(graph.tasks, agent), agent, llm, rates=rates)
+    return Graph((manager,), (), (), team=team, managed=graph.tasks)
 
 
 def _make_manager_task(nodes: tuple[TaskNode, ...], manager: Agent) -> Task:
@@ -103,11 +87,6 @@ def _make_manager_task(nodes: tuple[TaskNode, ...], manager: Agent) -> Task:
     )
 
 
-# --- The agents of one run: fills in the variables in their texts -----------------------------------------------------
-#
-# The engine and all views see the resolved agents; definitions keep the declared ones.
-
-
 AGENT_TEXTS: Final = ("role", "goal", "background", "response_format")
 """Beside the system prompt, which may have these texts in it."""
 
@@ -120,7 +99,10 @@ def list_agent_texts(agent: Agent) -> Iterator[str]:
 
 
 class AgentResolver:
-    """Makes the agents of one run. A declared agent becomes one resolved agent, however often it is used."""
+    """Makes the agents of one run, with the variables in their texts filled in, as the engine and all views see them.
+
+    A declared agent, which definitions keep, becomes one resolved agent, however often it is used.
+    """
 
     def __init__(self, inputs: Mapping[str, Any]) -> None:
         self._inputs = inputs
@@ -152,7 +134,7 @@ class AgentResolver:
                 phase if phase.reviewer is None else replace(phase, reviewer=self._resolve_node(phase.reviewer))
                 for phase in graph.phases
             ),
-            team=tuple(map(self._resolve_member, graph.team)),
+            team=tuple(replace(member, agent=self.resolve(member.agent)) for member in graph.team),
             managed=tuple(map(self._resolve_node, graph.managed)),
         )
 
@@ -162,9 +144,6 @@ class AgentResolver:
         if agent is node.agent and fallback is node.fallback:
             return node
         return replace(node, agent=agent, fallback=fallback)
-
-    def _resolve_member(self, member: TeamMember) -> TeamMember:
-        return replace(member, agent=self.resolve(member.agent))
 
 
 def resolve_constraints(constraints: HierarchicalConstraints, graph: Graph) -> HierarchicalConstraints:

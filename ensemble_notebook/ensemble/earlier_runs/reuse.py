@@ -17,7 +17,7 @@ from ensemble_notebook.domain.definitions.delegation import HierarchicalConstrai
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same, read_reads
-from ensemble_notebook.domain.fingerprints.task_keys import ContentKeys, DelegationSettings, TaskKeys
+from ensemble_notebook.domain.fingerprints.task_keys import DelegationSettings, TaskKeys
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.kept_tasks import Approval, DoneTask, InputRead, KeptTask, KeptTasks, Reads, TaskKey
@@ -361,4 +361,4 @@ def make_task_keys(
         manager_prompt=ensemble.manager_prompt,
         texts=ensemble.texts,
     )
-    return ContentKeys(graph, delegation, openai_url=find_base_url_of_environment(), deps=deps)
+    return TaskKeys(graph, delegation, openai_url=find_base_url_of_environment(), deps=deps)
