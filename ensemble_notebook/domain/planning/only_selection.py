@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ensemble_notebook.domain.definitions.task import Task
@@ -44,18 +43,11 @@ def take_part(graph: Graph, node: TaskNode) -> GraphPart:
     found = {node.index}
     to_follow = [node]
     while to_follow:
-        for index in _list_sources(graph, to_follow.pop()):
+        each = to_follow.pop()
+        items = () if each.item_source is None else (each.item_source,)
+        opens = () if each.phase is None else graph.phases[each.phase].when
+        for index in (*each.context, *each.sources, *items, *(graph.conditions[number].source for number in opens)):
             if index not in found:
                 found.add(index)
                 to_follow.append(graph.tasks[index])
     return GraphPart(node.index, node.name, frozenset(found))
-
-
-def _list_sources(graph: Graph, node: TaskNode) -> Iterator[int]:
-    yield from node.context
-    yield from node.sources
-    if node.item_source is not None:
-        yield node.item_source
-    if node.phase is not None:
-        for number in graph.phases[node.phase].when:
-            yield graph.conditions[number].source
