@@ -87,7 +87,12 @@ async def _end_all() -> None:
 def loop_thread() -> LoopThread:
     """The process's loop thread, started at first use."""
     with _lock:
-        return _loop_thread_of(os.getpid())
+        pid = os.getpid()  # a forked child has the parent's objects, but none of its threads
+        thread = _threads.get(pid)
+        if thread is None:
+            thread = _threads[pid] = LoopThread()
+            atexit.register(thread.stop)
+        return thread
 
 
 def replace_loop_thread(blocked: LoopThread) -> None:
@@ -108,15 +113,6 @@ def call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object
     else:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing on it goes on
             loop.call_soon_threadsafe(function, *args)
-
-
-def _loop_thread_of(pid: int) -> LoopThread:
-    """One per process: a forked child has the parent's objects, but none of its threads."""
-    thread = _threads.get(pid)
-    if thread is None:
-        thread = _threads[pid] = LoopThread()
-        atexit.register(thread.stop)
-    return thread
 
 
 class CrossThreadEvent:

@@ -209,29 +209,26 @@ class DefaultManagerPrompt:
 
     async def system(self, workers: Sequence[Agent]) -> str:
         sections = [write_system_prompt(Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL)), _HOW_TO]
-        sections.append("\n".join(["## Workers", *map(_introduce, workers)]))
+        lines = ["## Workers"]
+        for worker in workers:
+            lines += [f"### {worker.role}", f"Goal: {worker.goal.strip()}"]
+            if worker.background and worker.background.strip():
+                lines.append(f"Background: {worker.background.strip()}")
+        sections.append("\n".join(lines))
         if self._rules:
             sections.append("\n".join(["## Rules", *(f"- {rule}" for rule in self._rules)]))
         return "\n\n".join(sections)
 
     async def user(self, tasks: Sequence[ManagedTask]) -> str:
-        return "\n\n".join(["## Tasks", *map(_write_task_section, tasks)])
-
-
-def _introduce(worker: Agent) -> str:
-    lines = [f"### {worker.role}", f"Goal: {worker.goal.strip()}"]
-    if worker.background and worker.background.strip():
-        lines.append(f"Background: {worker.background.strip()}")
-    return "\n".join(lines)
-
-
-def _write_task_section(task: ManagedTask) -> str:
-    lines = [f"### {task.name}", task.description, f"Expected output: {task.expected_output}"]
-    if task.builds_on:
-        lines.append(f"Builds on the results of: {', '.join(task.builds_on)}")
-    if task.suggested_worker is not None:
-        lines.append(f"Suggested worker: {task.suggested_worker}")
-    return "\n".join(lines)
+        sections = ["## Tasks"]
+        for task in tasks:
+            lines = [f"### {task.name}", task.description, f"Expected output: {task.expected_output}"]
+            if task.builds_on:
+                lines.append(f"Builds on the results of: {', '.join(task.builds_on)}")
+            if task.suggested_worker is not None:
+                lines.append(f"Suggested worker: {task.suggested_worker}")
+            sections.append("\n".join(lines))
+        return "\n\n".join(sections)
 
 
 def _write_rules(constraints: HierarchicalConstraints) -> Iterable[str]:

@@ -115,19 +115,15 @@ class ReviewQueue:
             if answer.decision.verdict is Verdict.EXIT_EARLY:
                 reason, self.left = _LEFT.get(answer.by or "", _SOMEBODY_LEFT)
                 self._exit_early(reason, self.left)
-            elif request.subject == "question" and answer.decision.verdict is Verdict.APPROVE:
-                self._warn_of_approved_question(request, answer.by)
+            is_empty = request.subject == "question" and answer.decision.verdict is Verdict.APPROVE
+            if is_empty and request.tool not in self._unanswered:
+                self._unanswered.add(request.tool)
+                self._warn(
+                    f"A question of {request.tool} for a person, in task {request.task!r}, was left without an answer: "
+                    f"{answer.by or 'its review'} said 'approve', which gives none. A review_handler answers with "
+                    f"ReviewDecision.edit('TEXT') where request.subject is 'question'."
+                )
             return answer
-
-    def _warn_of_approved_question(self, request: ReviewRequest, by: str | None) -> None:
-        """Say once for each tool that whoever approves everything has answered none of its questions."""
-        if request.tool not in self._unanswered:
-            self._unanswered.add(request.tool)
-            self._warn(
-                f"A question of {request.tool} for a person, in task {request.task!r}, was left without an answer: "
-                f"{by or 'its review'} said 'approve', which gives none. A review_handler answers with "
-                f"ReviewDecision.edit('TEXT') where request.subject is 'question'."
-            )
 
     async def ask_without_waiting(
         self, request: ReviewRequest, around: SpanEmitter, reviewer: ReviewHandler

@@ -90,7 +90,10 @@ class TaskGates:
             case Verdict.EXIT_EARLY:
                 raise self._abandon(has_worked=False)
             case Verdict.EDIT:
-                resolved = _edit(resolved, decision.text)
+                if resolved.prompt is None:
+                    return dataclasses.replace(resolved, description=decision.text)
+                # The places of its own prompt are still to be filled.
+                return dataclasses.replace(resolved, prompt=resolved.prompt.with_text(decision.text))
             case Verdict.REJECT | Verdict.RETRY:
                 raise _make_rejection(f"Task {node.name!r} was rejected before it started", decision)
         return resolved
@@ -257,13 +260,6 @@ class TaskGates:
         if answer.is_decided and subject in _TIMINGS:
             self._note_passed(node, _TIMINGS[subject], answer, self.reviewer)
         return answer.decision
-
-
-def _edit(resolved: ResolvedTask, text: str) -> ResolvedTask:
-    """The task with what a person wants it to ask for, in which the places of its own prompt are still to be filled."""
-    if resolved.prompt is None:
-        return dataclasses.replace(resolved, description=text)
-    return dataclasses.replace(resolved, prompt=resolved.prompt.with_text(text))
 
 
 def _find_review(node: TaskNode, timing: ReviewTiming) -> Review | None:

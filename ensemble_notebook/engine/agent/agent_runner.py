@@ -23,12 +23,7 @@ from ensemble_notebook.engine.agent.agent_loop import AgentLoop
 from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.preparation import PreparedModels, PreparedTools
-from ensemble_notebook.engine.agent.prompts import (
-    ONLY_REASONING,
-    SUM_UP,
-    write_correction_prompt,
-    write_summary_prompt,
-)
+from ensemble_notebook.engine.agent.prompts import ONLY_REASONING, SUM_UP, write_correction_prompt, write_summary_prompt
 from ensemble_notebook.engine.agent.structured_output import OutputFormat
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter

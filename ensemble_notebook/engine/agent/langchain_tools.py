@@ -128,14 +128,8 @@ def _raise(error: Exception) -> NoReturn:
     raise error
 
 
-def _watch_body(tool: Any) -> Any:
-    """The same async tool of LangChain, whose body tells how it has ended; what that keeps, it keeps in the tool."""
-    watched = tool.model_copy()
-    vars(watched)["_arun"] = _tell_end(tool._arun, has_artifact=tool.response_format == "content_and_artifact")
-    return watched
-
-
 def _from_langchain(tool: Any) -> Tool:
+    from langchain_core.tools import BaseTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
     tool = _hide_context(tool)
@@ -147,8 +141,14 @@ def _from_langchain(tool: Any) -> Tool:
     spec = ToolSpec(name=function["name"], description=function.get("description", ""), parameters=parameters)
     schema = tool.args_schema if isinstance(tool.args_schema, type) else None
 
-    is_on_loop = _runs_on_loop(tool)
-    watched = _watch_body(tool) if is_on_loop else tool
+    if hasattr(tool, "coroutine"):
+        is_on_loop = tool.coroutine is not None
+    else:  # one without an async body of its own LangChain would send to the default executor
+        is_on_loop = type(tool)._arun is not BaseTool._arun
+    watched = tool
+    if is_on_loop:  # what it keeps, it keeps in the tool
+        watched, has_artifact = tool.model_copy(), tool.response_format == "content_and_artifact"
+        vars(watched)["_arun"] = _tell_end(tool._arun, has_artifact=has_artifact)
 
     async def call_async(arguments: dict[str, Any]) -> Any:
         return _join_text_blocks(await watched.ainvoke(arguments))
@@ -187,24 +187,11 @@ def _join_text_blocks(result: Any) -> Any:
     return "\n".join(map(str, texts)) if all(isinstance(each, str) for each in texts) else result
 
 
-def _runs_on_loop(tool: Any) -> bool:
-    """True for a tool that has an async body of its own; LangChain would send the others to the default executor."""
-    if hasattr(tool, "coroutine"):
-        return tool.coroutine is not None
-    from langchain_core.tools import BaseTool
-
-    return type(tool)._arun is not BaseTool._arun
-
-
-def _describe_text_argument(name: str) -> dict[str, Any]:
-    """The schema of a tool that takes one text."""
-    argument = {"type": "string", "description": f"The {name} as text."}
-    return {"type": "object", "properties": {name: argument}, "required": [name]}
-
-
 def _from_agent_tool(tool: AgentTool | RetrieverTool) -> Tool:
     name = "query" if isinstance(tool, RetrieverTool) else "input"
-    spec = ToolSpec(name=tool.name, description=tool.description, parameters=_describe_text_argument(name))
+    argument = {"type": "string", "description": f"The {name} as text."}
+    parameters = {"type": "object", "properties": {name: argument}, "required": [name]}
+    spec = ToolSpec(name=tool.name, description=tool.description, parameters=parameters)
     execute = give_context(tool.execute)
 
     async def call_async(arguments: dict[str, Any]) -> Any:
@@ -249,7 +236,9 @@ def find_other_names(function: Callable[..., Any]) -> dict[str, str]:
     from pydantic import BaseModel
 
     parameters = signature(give_context(function)).parameters
-    _check_bound(function, parameters)
+    owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    if owner and not owner.endswith("<locals>") and next(iter(parameters), "") in ("self", "cls"):
+        raise ValidationError(f"it is a method of the class {owner}; give that of an object, as in {owner}(...).{name}")
     other_names = {
         name: f"parameter_{place}_"
         for place, (name, each) in enumerate(parameters.items())
@@ -292,12 +281,6 @@ def _show(function: Callable[..., Any], other_names: Mapping[str, str]) -> Calla
         described = rf"(?m)^(\s*)({'|'.join(map(re.escape, other_names))})(?=\s*(?:\([^\n)]*\)\s*)?:)"
         wrapper.__doc__ = re.sub(described, lambda found: found[1] + other_names[found[2]], inner.__doc__)
     return cast("Callable[..., Any]", wrapper)
-
-
-def _check_bound(function: Callable[..., Any], parameters: Mapping[str, Parameter]) -> None:
-    owner, _, name = getattr(function, "__qualname__", "").rpartition(".")
-    if owner and not owner.endswith("<locals>") and next(iter(parameters), "") in ("self", "cls"):
-        raise ValidationError(f"it is a method of the class {owner}; give that of an object, as in {owner}(...).{name}")
 
 
 def _to_named(parameter: Parameter, name: str) -> Parameter:

@@ -36,7 +36,8 @@ class OutputFormat:
         if isinstance(kind, Mapping):
             self._read_float: Callable[[str], float] = float
             self.schema: dict[str, Any] = {"title": "Output", "type": "object", **kind}
-            self._check = _make_schema_check(self.schema)
+            validate = make_validator(self.schema).validate
+            self._check: Callable[[Any], Any] = lambda value: (validate(value), value)[1]
         else:
             from pydantic import TypeAdapter
 
@@ -66,13 +67,15 @@ class OutputFormat:
             if len(values) > MOST_VALUES:  # each is held to the type, which takes its time
                 raise ValueError(f"it holds more than {MOST_VALUES:,} JSON values; write only one")
         fitting: list[tuple[Any, Any]] = []
-        faults, attempts = [], []
+        faults, attempts, required = [], [], set(self.schema.get("required", ()))
         for value in values.values():
             try:
                 fitting.append((value, self._check(value)))
             except Exception as error:  # noqa: BLE001 - pydantic's, the schema validator's, or a validator of the user
                 faults.append(_describe_fault(error))
-                attempts += faults[-1:] if self._is_attempt(value) else []
+                # One that is meant as of this type, and no schema.
+                if isinstance(value, dict) and "properties" not in value and not required.isdisjoint(value):
+                    attempts.append(faults[-1])
         if not fitting:
             raise ValueError(faults[0] if faults else "it holds no complete JSON value")
         attempts += self._find_other_notation(text)
@@ -82,11 +85,6 @@ class OutputFormat:
             why = f"one does not fit ({attempts[0]})" if attempts else "all of them fit"
             raise ValueError(f"it holds several JSON values that differ, and {why}; write only the one that you mean")
         return answers[0]
-
-    def _is_attempt(self, value: Any) -> bool:
-        """Whether a value that does not fit is meant as one of this type: it has a required field, and is no schema."""
-        is_object = isinstance(value, dict) and "properties" not in value
-        return is_object and any(name in value for name in self.schema.get("required", ()))
 
     def _find_other_notation(self, text: str) -> list[str]:
         """What is wrong with a value beside the one that fits, as Python or YAML write it: {'passed': False}."""
@@ -131,14 +129,12 @@ class OutputFormat:
             raise ValueError(_describe_fault(error)) from error
 
 
-@functools.lru_cache(maxsize=256)
-def _get_format_of_type(kind: type) -> OutputFormat:
-    return OutputFormat(kind)
+_make_format: Final = functools.lru_cache(maxsize=256)(OutputFormat)
 
 
 def get_output_format(kind: Any) -> OutputFormat:
     """The format of an output type; made once for a class."""
-    return _get_format_of_type(kind) if isinstance(kind, type) else OutputFormat(kind)
+    return _make_format(kind) if isinstance(kind, type) else OutputFormat(kind)
 
 
 def _to_pydantic_type(kind: Any) -> Any:
@@ -149,21 +145,6 @@ def _to_pydantic_type(kind: Any) -> Any:
 
     make: Any = TypedDict
     return make(kind.__name__, typing.get_type_hints(kind, include_extras=True), total=kind.__total__)
-
-
-def _make_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """What holds a value to a schema.
-
-    Raises:
-        Exception: as `make_validator`.
-    """
-    validator = make_validator(schema)
-
-    def check(value: Any) -> Any:
-        validator.validate(value)
-        return value
-
-    return check
 
 
 def _describe_fault(error: Exception) -> str:

@@ -36,14 +36,17 @@ def fit_arguments(arguments: Any, parameters: Mapping[str, Any], *, mends: bool 
     fitted = _as_fields(arguments, properties, mends=mends)
     if fitted is None:
         expected = ", ".join(repr(name) for name in properties) or ("any fields" if is_open else "no fields")
-        return {}, f"expected an object with {expected}, got {_shorten(arguments)}."
+        text = repr(arguments)
+        return {}, f"expected an object with {expected}, got {text if len(text) <= 80 else text[:77] + '...'}."
     missing = [name for name in properties if name in required and name not in fitted]
     unexpected = [] if is_open else [name for name in fitted if name not in properties]
     faults = []
     if missing:
         faults.append("missing " + ", ".join(repr(name) for name in missing))
     if unexpected:
-        faults.append("unexpected " + ", ".join(_add_hint(name, properties) for name in unexpected))
+        close = {name: find_nearest(name, properties) for name in unexpected}
+        hints = {name: f" (did you mean {near!r}?)" if near else "" for name, near in close.items()}
+        faults.append("unexpected " + ", ".join(f"{name!r}{hint}" for name, hint in hints.items()))
     return fitted, "; ".join(faults) + "." if faults else ""
 
 
@@ -162,18 +165,15 @@ def _mend_object(text: str) -> Any:
             commas += 1
             return ""
         if part["end"]:
-            return f'"{_QUOTE.sub(_turn_quote, part["single"])}"'
+            # A quote, or what is escaped, in a text in single quotes, as JSON has it.
+            double = _QUOTE.sub(
+                lambda each: '\\"' if each[1] is None else "'" if each[1] == "'" else each[0], part["single"]
+            )
+            return f'"{double}"'
         return _WORDS.get(part[0], part[0])
 
     mended = _parse_json(_MENDABLE.sub(mend, strip_fence(text)))
     return mended if commas <= 1 else None
-
-
-def _turn_quote(part: re.Match[str]) -> str:
-    """A quote, or what is escaped, in a text in single quotes, as JSON has it."""
-    if part[1] is None:
-        return '\\"'
-    return "'" if part[1] == "'" else part[0]
 
 
 def _parse_json(text: str) -> Any:
@@ -182,13 +182,3 @@ def _parse_json(text: str) -> Any:
         return read_json(text, strict=False)
     except ValueError:
         return text
-
-
-def _add_hint(name: str, properties: Mapping[str, Any]) -> str:
-    close = find_nearest(name, properties)
-    return f"{name!r} (did you mean {close!r}?)" if close else repr(name)
-
-
-def _shorten(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -161,10 +161,20 @@ def _read_stop(
 
 
 def _to_failure(name: str, tool: Tool, error: Exception) -> ToolAnswer:
-    if faults := _describe_schema_faults(error, tool):
-        text = f"Error: the arguments of tool {name!r} don't fit: {faults}"
-        return ToolAnswer(text, ToolOutcome.FAILURE, error)
-    return ToolAnswer(_describe_fault(error), ToolOutcome.FAILURE, error)
+    errors = getattr(error, "errors", None)
+    # The fields that a pydantic error about the arguments names; nothing for other errors, the tool's own included.
+    if tool.schema is not None and getattr(error, "title", None) == tool.schema.__name__ and callable(errors):
+        own = tool.own_names
+        places = ((".".join(own.get(str(part), str(part)) for part in each["loc"]), each["msg"]) for each in errors())
+        if faults := "; ".join(f"{place}: {message}" for place, message in places):
+            text = f"Error: the arguments of tool {name!r} don't fit: {faults}"
+            return ToolAnswer(text, ToolOutcome.FAILURE, error)
+    kind, message = type(error).__name__, get_message(error)
+    if error.__cause__ is not None and message == summarize_error(error.__cause__):
+        kind = message  # wrapped on its way here, since it would have ended the thread
+    # A bare ``'missing'`` says little without its type.
+    told = f"Tool error: {kind}" if message == kind else f"Tool error: {kind}: {message}"
+    return ToolAnswer(told, ToolOutcome.FAILURE, error)
 
 
 def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
@@ -207,24 +217,6 @@ def _to_answer(tool: str, result: Any) -> ToolAnswer:
         return ToolAnswer(f"Error: the result of tool {tool!r} can't be shown: {error}", ToolOutcome.FAILURE, error)
     warning = describe_limited_table(f"What tool {tool!r} returned", written) if written.shown else ""
     return ToolAnswer(written.text, ToolOutcome.SUCCESS, value=value, warning=warning)
-
-
-def _describe_fault(error: Exception) -> str:
-    """What a tool raised, as the model reads it: a bare ``'missing'`` says little without its type."""
-    kind, message = type(error).__name__, get_message(error)
-    if error.__cause__ is not None and message == summarize_error(error.__cause__):
-        return f"Tool error: {message}"  # wrapped on its way here, since it would have ended the thread
-    return f"Tool error: {kind}" if message == kind else f"Tool error: {kind}: {message}"
-
-
-def _describe_schema_faults(error: Exception, tool: Tool) -> str:
-    """The fields that a pydantic error about the arguments names; nothing for other errors, the tool's own included."""
-    errors = getattr(error, "errors", None)
-    if tool.schema is None or getattr(error, "title", None) != tool.schema.__name__ or not callable(errors):
-        return ""
-    names = tool.own_names
-    places = ((".".join(names.get(str(part), str(part)) for part in each["loc"]), each["msg"]) for each in errors())
-    return "; ".join(f"{place}: {message}" for place, message in places)
 
 
 def _from_source(tool: SourcedTool, ask: AskInSpan | None) -> Tool:

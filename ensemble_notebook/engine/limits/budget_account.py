@@ -253,8 +253,23 @@ class BudgetAdmission(Admission):
         """
         reservation = self._reservation
         if reservation.state is ReservationState.REFUSED and reservation.exceeded is not None:
-            name, shortfall = reservation.exceeded, self._describe_shortfall(reservation.exceeded)
-            message = self._describe_refusal(name, shortfall)
+            name, limit = reservation.exceeded, self._budget.limits[reservation.exceeded]
+            if name == "max_llm_calls":  # it is used up, to the last of them
+                message = f"The budget's requests are used up: {limit} of {limit}. Raise its max_llm_calls."
+                raise BudgetExceededError(message, budget=self._budget, limit=name, shortfall="")
+            needed, left = reservation.needed.get_amount(name), max(self._account.get_remaining(name), Decimal(0))
+            if name == "max_tokens":
+                has, whole = "is" if left == 1 else "are", pluralize(int(limit), "token")
+                shortfall = f"{pluralize(int(left), 'token')} {has} left; the next call may need {needed:,}"
+            else:
+                currency = self._account.currency
+                amounts = [format_money(each, currency) for each in (left, needed)]
+                shortfall = f"{amounts[0]} is left; the next call may need {amounts[1]}"
+                whole = format_money(limit, currency)
+            message = (
+                f"{shortfall}. The budget of {whole} leaves too little to ask {self._port.name}. Raise the budget's "
+                f"{name}, or let the model write less in one reply: its own max_tokens."
+            )
             raise BudgetExceededError(message, budget=self._budget, limit=name, shortfall=shortfall)
         self.max_tokens = reservation.max_tokens
 
@@ -306,27 +321,6 @@ class BudgetAdmission(Admission):
                 return None
             prices.append(price)
         return Price(max(price.input for price in prices), max(price.output for price in prices))
-
-    def _describe_shortfall(self, name: str) -> str:
-        needed, left = self._reservation.needed.get_amount(name), max(self._account.get_remaining(name), Decimal(0))
-        if name == "max_llm_calls":  # it is used up, to the last of them
-            return ""
-        if name == "max_tokens":
-            has = "is" if left == 1 else "are"
-            return f"{pluralize(int(left), 'token')} {has} left; the next call may need {needed:,}"
-        currency = self._account.currency
-        return f"{format_money(left, currency)} is left; the next call may need {format_money(needed, currency)}"
-
-    def _describe_refusal(self, name: str, shortfall: str) -> str:
-        limit = self._budget.limits[name]
-        if not shortfall:
-            return f"The budget's requests are used up: {limit} of {limit}. Raise its max_llm_calls."
-        is_tokens = name == "max_tokens"
-        whole = pluralize(int(limit), "token") if is_tokens else format_money(limit, self._account.currency)
-        return (
-            f"{shortfall}. The budget of {whole} leaves too little to ask {self._port.name}. Raise the budget's "
-            f"{name}, or let the model write less in one reply: its own max_tokens."
-        )
 
 
 def describe_unknown_price(model: str, provider: str | None) -> str:

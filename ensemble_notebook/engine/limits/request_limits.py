@@ -17,9 +17,9 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Pricing, RateLimit, Spending
+from ensemble_notebook.domain.definitions.limits import CostConfiguration, Pricing, RateLimit
 from ensemble_notebook.domain.events import BudgetWarning, RateLimitWaited, WaitEnded, WaitStarted
-from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, RequestPlaces
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
 from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter, SystemClock
 from ensemble_notebook.engine.limits.budget_account import (
     Admission,
@@ -104,7 +104,10 @@ class RequestLimits:
                 with _span_of_wait(call, "rate_limit", RateLimitWaited):
                     await self._rate_limiter.wait()
             if port.places is not None:
-                admissions.append(await _take_connection(port.places, call))
+                if not port.places.try_take():
+                    with _span_of_wait(call, "connection", WaitEnded):
+                        await port.places.take()
+                admissions.append(ConnectionAdmission(port.places))
             self._gate.check()
         except BaseException:
             JointAdmission(admissions).withdraw()
@@ -134,25 +137,13 @@ class RequestLimits:
                 admission.withdraw()
                 raise
         if admission.warning is not None:
-            call.emit(
-                BudgetWarning,
-                message=_describe_spending(account.budget, admission.warning),
-                spent=admission.warning,
-                budget=account.budget,
-            )
+            budget, spent = account.budget, admission.warning
+            parts = [
+                f"{spent.get_amount(each):,f} of {Decimal(most):,f} ({each})" for each, most in budget.limits.items()
+            ]
+            message = f"The budget is running low. Spent, or held for requests under way: {', '.join(parts)}."
+            call.emit(BudgetWarning, message=message, spent=spent, budget=budget)
         return admission
-
-
-async def _take_connection(places: RequestPlaces, call: SpanEmitter) -> Admission:
-    if not places.try_take():
-        with _span_of_wait(call, "connection", WaitEnded):
-            await places.take()
-    return ConnectionAdmission(places)
-
-
-def _describe_spending(budget: Budget, spent: Spending) -> str:
-    parts = [f"{spent.get_amount(name):,f} of {Decimal(limit):,f} ({name})" for name, limit in budget.limits.items()]
-    return f"The budget is running low. Spent, or held for requests under way: {', '.join(parts)}."
 
 
 @contextmanager
@@ -270,21 +261,16 @@ class RateLimiter:
             bucket.queue.append(turn)
             places.append((bucket, turn))
         if ahead:
-            await _await_turn(turn, limit)
+            try:
+                async with asyncio.timeout(limit.wait_timeout):
+                    await turn
+            except TimeoutError:
+                raise RateLimitTimeoutError(limit, limit.wait_timeout) from None
         next_token_at = bucket.next_token_at
         if next_token_at > latest:
             raise RateLimitTimeoutError(limit, limit.wait_timeout)
         if (delay := next_token_at - self._clock.monotonic()) > 0:
             await asyncio.sleep(delay)
-
-
-async def _await_turn(turn: CrossThreadEvent, limit: RateLimit) -> None:
-    deadline = asyncio.timeout(limit.wait_timeout)
-    try:
-        async with deadline:
-            await turn
-    except TimeoutError:
-        raise RateLimitTimeoutError(limit, limit.wait_timeout) from None
 
 
 _buckets: Final[WeakKeyDictionary[RateLimit, TokenBucket]] = WeakKeyDictionary()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, OnExhausted
@@ -91,7 +91,16 @@ class CommandExecutor:
         """Do what the scheduler wants done with a task or a phase."""
         match command:
             case messages.StartTask(index):
-                self._start_task(self._graph.tasks[index])
+                node, planned = self._graph.tasks[index], self._spec.plan.tasks[index]
+                emit_task_started(
+                    self._spans.tasks[index],
+                    agent=planned.agent,
+                    description=planned.description,
+                    queued_s=self._take_queued_s(node),
+                    index=index,
+                    total=len(self._graph.tasks),
+                )
+                self._node_tasks.start(node, self._work_on_task, self._settle_task)
             case messages.GrantPlace(index):
                 self._runner.item_places.grant(index)
             case messages.DenyPlaces(index, reason):
@@ -117,11 +126,24 @@ class CommandExecutor:
             case messages.QueueReview():
                 self._queued_at[phase] = self._stream.offset_s()
             case messages.ReviewPhase():
-                self._review(phase, span)
+                names, queued_s = [self._graph.tasks[index].name for index in phase.tasks], self._take_queued_s(phase)
+                self._node_tasks.start(
+                    phase, lambda phase: self._reviewer.review(phase, names, queued_s, span), self._end_review
+                )
             case messages.CancelReview():
                 self._node_tasks.cancel(phase)
             case messages.RetryPhase(_, tasks):
-                self._retry_phase(phase, tasks, span)
+                decision = self._decisions.pop(phase, None)
+                if decision is None:
+                    feedback = f"until {describe_conditions(phase.until, self._graph)}"
+                    self._resolver.begin_round(phase, feedback)
+                else:
+                    feedback = decision.text
+                    self._resolver.send_back(phase, tasks, decision)
+                again = {index: self._graph.tasks[index].name for index in tasks}
+                self._result.forget(again)
+                attempt = self._resolver.count_attempts(phase)
+                span.emit(PhaseRetried, attempt=attempt, feedback=feedback, tasks=tuple(again.values()))
             case messages.EndRounds():
                 self._end_rounds(phase)
             case messages.EndPhase(_, status, is_cancelled, reason):
@@ -130,18 +152,6 @@ class CommandExecutor:
             case messages.SkipPhase(_, reason):
                 span.emit(PhaseSkipped, reason=reason)
                 self._result.skipped.append(Skipped(name=phase.name, kind="phase", reason=reason))
-
-    def _start_task(self, node: TaskNode) -> None:
-        span, planned = self._spans.tasks[node.index], self._spec.plan.tasks[node.index]
-        emit_task_started(
-            span,
-            agent=planned.agent,
-            description=planned.description,
-            queued_s=self._take_queued_s(node),
-            index=node.index,
-            total=len(self._graph.tasks),
-        )
-        self._node_tasks.start(node, self._work_on_task, self._settle_task)
 
     def _do_task(self, node: TaskNode) -> Coroutine[Any, Any, TaskOutput]:
         fault = self._conditions.find_fault(node.when)
@@ -174,27 +184,20 @@ class CommandExecutor:
         if ending.output is not None and ending.is_completed and self._conditions.has_conditions(node.index):
             # Its span stays open meanwhile: a predicate may begin a run, which has its place there (E52).
             output = ending.output
-            self._node_tasks.start(
-                node,
-                lambda node: self._decide_conditions(node, output, span),
-                functools.partial(self._end_conditions, ending),
-            )
+
+            def decide(node: TaskNode) -> Coroutine[Any, Any, frozenset[int]]:
+                set_context(functools.partial(self._runner.make_context, node, span))
+                return self._conditions.evaluate(node.index, output, span)
+
+            self._node_tasks.start(node, decide, functools.partial(self._end_conditions, ending))
             return
         emit_task_ended(span, node.role, ending)
-        if not ending.is_completed:
-            self._advance(
-                messages.RunningTaskSkipped(node.index, has_worked=ending.has_worked)
-                if ending.error is None
-                else messages.TaskEndedWithoutOutput(node.index)
-            )
-        else:
+        if ending.is_completed:
             self._advance(messages.TaskSucceeded(node.index))
-
-    def _decide_conditions(
-        self, node: TaskNode, output: TaskOutput, span: SpanEmitter
-    ) -> Coroutine[Any, Any, frozenset[int]]:
-        set_context(functools.partial(self._runner.make_context, node, span))
-        return self._conditions.evaluate(node.index, output, span)
+        elif ending.error is None:
+            self._advance(messages.RunningTaskSkipped(node.index, has_worked=ending.has_worked))
+        else:
+            self._advance(messages.TaskEndedWithoutOutput(node.index))
 
     def _end_conditions(
         self, ending: TaskEnding, node: TaskNode, met: frozenset[int] | None, error: BaseException | None
@@ -222,13 +225,6 @@ class CommandExecutor:
         if isinstance(ending.abandonment, BudgetExceededError):
             self._result.budget_error = self._result.budget_error or ending.abandonment
             self._close(ExitReason.BUDGET_EXCEEDED, ending.abandonment.shortfall or None)
-
-    def _review(self, phase: PhaseNode, span: SpanEmitter) -> None:
-        names = [self._graph.tasks[index].name for index in phase.tasks]
-        queued_s = self._take_queued_s(phase)
-        self._node_tasks.start(
-            phase, lambda phase: self._reviewer.review(phase, names, queued_s, span), self._end_review
-        )
 
     def _end_review(self, phase: PhaseNode, decision: ReviewDecision | None, error: BaseException | None) -> None:
         """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase."""
@@ -272,23 +268,11 @@ class CommandExecutor:
         self._kept.add(phase)
 
     def _reject(self, phase: PhaseNode, error: BaseException) -> None:
-        role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
-        self._result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
+        self._note_phase_failed(phase, "Reviewer" if phase.reviewer is None else phase.reviewer.role, error)
         self._advance(messages.PhaseRejected(phase.index))
 
-    def _retry_phase(self, phase: PhaseNode, tasks: Sequence[int], span: SpanEmitter) -> None:
-        """These tasks of a phase are done once more, as its review wants, or in another round."""
-        decision = self._decisions.pop(phase, None)
-        if decision is None:
-            feedback = f"until {describe_conditions(phase.until, self._graph)}"
-            self._resolver.begin_round(phase, feedback)
-        else:
-            feedback = decision.text
-            self._resolver.send_back(phase, tasks, decision)
-        names = {index: self._graph.tasks[index].name for index in tasks}
-        self._result.forget(names)
-        attempt = self._resolver.count_attempts(phase)
-        span.emit(PhaseRetried, attempt=attempt, feedback=feedback, tasks=tuple(names.values()))
+    def _note_phase_failed(self, phase: PhaseNode, role: str, error: BaseException) -> None:
+        self._result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
 
     def _end_rounds(self, phase: PhaseNode) -> None:
         """A phase is not done again although its condition does not hold, or can't be told."""
@@ -299,8 +283,7 @@ class CommandExecutor:
             self._keep(phase, f"{message}; its last outputs are kept.")
             return
         error = error or EnsembleError(f"{message}. Raise max_rounds, or set on_exhausted to keep its last outputs.")
-        role = self._graph.tasks[self._graph.conditions[phase.until[0]].source].role
-        self._result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
+        self._note_phase_failed(phase, self._graph.tasks[self._graph.conditions[phase.until[0]].source].role, error)
 
     def leave_uncancelled(self) -> None:
         """What ignored its cancellation is left to itself, so that a second interrupt is never needed."""

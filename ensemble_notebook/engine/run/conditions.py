@@ -82,29 +82,20 @@ class ConditionEvaluator:
             if condition.predicate is not None:
                 test, value = condition.predicate, output
             elif condition.field is not None:
-                test, value = condition.is_met_by_value, self._read_field(node, condition.field, output)
+                test, value = condition.is_met_by_value, None
+                try:
+                    value = read_field(output.parsed_output, condition.field)
+                except LookupError as error:
+                    # The output type may let it be missing; without one, nothing says why it is.
+                    if self._graph.tasks[node.source].task.output_type is None:
+                        advice = "Give the task an output_type, and the condition is checked before a run."
+                        raise EnsembleError(f"{error} {advice}") from None
             # A search may take its time, too (E67): the loop is for others meanwhile.
             is_slow = condition.predicate is not None or condition.matches is not None
-            is_met = bool(
-                await self._caller.call(f"condition on {output.name}", test, value) if is_slow else test(value)
-            )
+            calling = self._caller.call(f"condition on {output.name}", test, value) if is_slow else None
+            is_met = bool(test(value) if calling is None else await calling)
         except Exception as error:  # noqa: BLE001 - it is the user's own function
             self._faults[node.index] = error
         else:
             if is_met:
                 self._held.add(node.index)
-
-    def _read_field(self, node: ConditionNode, path: str, output: TaskOutput) -> Any:
-        """The value at a path of a typed output; None where its output type lets it be missing.
-
-        Raises:
-            EnsembleError: there is no such value, and no output type that would say why.
-        """
-        try:
-            return read_field(output.parsed_output, path)
-        except LookupError as error:
-            if self._graph.tasks[node.source].task.output_type is not None:
-                return None
-            raise EnsembleError(
-                f"{error} Give the task an output_type, and the condition is checked before a run."
-            ) from None

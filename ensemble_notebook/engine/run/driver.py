@@ -121,7 +121,14 @@ class Driver:
             self._conclude()
             is_whole = self.result.exit_reason is ExitReason.COMPLETED
             await self._runner.close_tools(CLOSING_LIMIT_S if is_whole else CANCELLATION_LIMIT_S)
-            self._release()
+            # Part what knows each other, so that it is freed at once: the garbage collector looks at all that is alive.
+            # Not where another thread ends the run, which has a use for it still.
+            if not self._is_abandoned:
+                self._is_released = True
+                self._scheduler.release()
+                self._executor.release()
+                self._runner.release()
+                del self._executor, self._runner, self._node_tasks
         return self.result
 
     def close(self, reason: ExitReason, words: str | None = None) -> None:
@@ -185,7 +192,12 @@ class Driver:
         self._runner.close()
         result = self.result
         result.delegated = tuple(self._runner.delegated)
-        self._warn_of_stages()
+        if result.outputs and not any(output.reused for output in result.outputs.values()):
+            # A manager that ends without a required stage has done less than was asked of it.
+            for number, roles in self._runner.undone_stages:
+                names = ", ".join(repr(self._find_told_role(role)) for role in roles)
+                self.warn(f"Stage {number} of required_stages is not complete: {names} did nothing for the manager.")
+                result.is_doubtful = True
         made = self._spec.definition
         result.conclude(made.error_strategy, fallback_is_warning=made.fallback_is_warning)
         if not made.fallback_is_warning:  # the status does not tell of it
@@ -195,32 +207,10 @@ class Driver:
                     self.warn(f"Task {output.name!r} was done by its fallback {role!r}.")
         self._spans.emit_run_ended(result)
 
-    def _warn_of_stages(self) -> None:
-        """A manager that ends without a required stage has done less than was asked of it."""
-        if any(output.reused for output in self.result.outputs.values()) or not self.result.outputs:
-            return
-        for number, roles in self._runner.undone_stages:
-            names = ", ".join(repr(self._find_told_role(role)) for role in roles)
-            self.warn(f"Stage {number} of required_stages is not complete: {names} did nothing for the manager.")
-            self.result.is_doubtful = True
-
     def _find_told_role(self, role: str) -> str:
         """A role as warnings name it: what a run without texts has filled in is one."""
         text_filter = self._spec.text_filter
         return role if text_filter is None else text_filter.find_declared_role(role)
-
-    def _release(self) -> None:
-        """Part what knows each other, so that it is freed at once: the garbage collector looks at all that is alive.
-
-        Not where another thread ends the run, which has a use for it still.
-        """
-        if self._is_abandoned:
-            return
-        self._is_released = True
-        self._scheduler.release()
-        self._executor.release()
-        self._runner.release()
-        del self._executor, self._runner, self._node_tasks
 
     def _advance(self, scheduler_input: messages.SchedulerInput) -> None:
         if self._is_released:  # an item that was left to itself has ended after all
@@ -257,12 +247,7 @@ class Driver:
         try:
             function(*args)
         except Exception as error:  # noqa: BLE001 - e.g. a logging filter of the application
-            self._end_with_fault(error)
-
-    def _end_with_fault(self, error: Exception) -> None:
-        """End the run for a fault that is no task's. What is running is cancelled, and nobody hears of it any more."""
-        if self._is_released:
-            return
-        self._node_tasks.cancel_all()
-        self._node_tasks.detach()
-        call_on_loop(self._loop, self._finish, error)
+            if not self._is_released:  # what is running is cancelled, and nobody hears of it any more
+                self._node_tasks.cancel_all()
+                self._node_tasks.detach()
+                call_on_loop(self._loop, self._finish, error)

@@ -16,7 +16,6 @@ from ensemble_notebook.domain.definitions.review import (
     explain_answers,
     name_reviewer,
 )
-from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import PhaseNode
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.run.task_resolver import TaskResolver
@@ -87,63 +86,40 @@ class PhaseReviewer:
                 raise
             reason = summarize_error(error)
             raise ReviewRejectedError(f"The review of phase {phase.name!r} broke: {reason}", reason=reason) from error
-        _raise_if_refused(phase, decision)
+        if decision.verdict is Verdict.REJECT:
+            reason = decision.text.strip() or NO_REASON
+            raise ReviewRejectedError(f"Phase {phase.name!r} was rejected by its review: {reason}", reason=reason)
+        if decision.verdict is Verdict.EDIT:
+            reason = "the outputs of a phase can't be edited; approve, retry or reject"
+            raise ReviewRejectedError(f"The review of phase {phase.name!r} broke: {reason}", reason=reason)
         return decision
 
     async def _run_reviewer(
         self, resolved: ResolvedTask, queued_s: float, phase: SpanEmitter, request: ReviewRequest
     ) -> ReviewDecision:
         """The answer of a reviewer that is a task. One that decides nothing is asked for once more."""
-        output = await self._get_answer(resolved, queued_s, phase)
-        try:
-            return self._read_answer(resolved, output, request)
-        except UndecidedError as error:
-            resolved.revision = resolved.revision.follow(str(error), output.raw)
-        output = await self._get_answer(resolved, 0.0, phase)
-        try:
-            return self._read_answer(resolved, output, request)
-        except UndecidedError:
+        node, answer = resolved.node, ""
+        for waited_s in (queued_s, 0.0):
+            span = phase.task_child(node.name, phase.phase)
+            work, told = self._runner.run(resolved, span), resolved.description
+            output = await run_unplanned_task(span, work, agent=node.role, description=told, queued_s=waited_s)
             answer = output.raw
-            quoted = f"said {_shorten(answer)!r}" if answer.strip() else "gave an empty answer"
-            return ReviewDecision.reject(f"asked twice, the reviewer decided nothing: it {quoted}")
-
-    def _read_answer(self, resolved: ResolvedTask, output: TaskOutput, request: ReviewRequest) -> ReviewDecision:
-        decision = read_answer(output.raw, request.tasks)
-        if decision.verdict is Verdict.APPROVE:
-            self._runner.reuse.keep_approving_answer(resolved.node, output)
-        return decision
-
-    async def _get_answer(self, resolved: ResolvedTask, queued_s: float, phase: SpanEmitter) -> TaskOutput:
-        """What the reviewer says; it is worked on in a span of its own, inside the phase's."""
-        node = resolved.node
-        span = phase.task_child(node.name, phase.phase)
-        work = self._runner.run(resolved, span)
-        return await run_unplanned_task(
-            span, work, agent=node.role, description=resolved.description, queued_s=queued_s
-        )
+            try:
+                decision = read_answer(answer, request.tasks)
+            except UndecidedError as error:
+                resolved.revision = resolved.revision.follow(str(error), answer)
+                continue
+            if decision.verdict is Verdict.APPROVE:
+                self._runner.reuse.keep_approving_answer(node, output)
+            return decision
+        line = " ".join(answer.split())
+        quoted = line if len(line) <= _LONGEST_QUOTE else f"{line[:_LONGEST_QUOTE]} ..."
+        said = f"said {quoted!r}" if line else "gave an empty answer"
+        return ReviewDecision.reject(f"asked twice, the reviewer decided nothing: it {said}")
 
 
 def _asks_person(handler: ReviewHandler | None) -> bool:
     return handler is not None and name_reviewer(handler) == A_PERSON
-
-
-def _raise_if_refused(phase: PhaseNode, decision: ReviewDecision) -> None:
-    """Raise for every decision that neither goes on nor does it again."""
-    match decision.verdict:
-        case Verdict.REJECT:
-            reason = decision.text.strip() or NO_REASON
-            message = f"Phase {phase.name!r} was rejected by its review: {reason}"
-        case Verdict.EDIT:
-            reason = "the outputs of a phase can't be edited; approve, retry or reject"
-            message = f"The review of phase {phase.name!r} broke: {reason}"
-        case _:
-            return
-    raise ReviewRejectedError(message, reason=reason)
-
-
-def _shorten(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_QUOTE else f"{line[:_LONGEST_QUOTE]} ..."
 
 
 # --- Reads the answer of a task that reviews a phase: its first word is the verdict. Pure -----------------------------
@@ -193,7 +169,15 @@ def read_answer(answer: str, tasks: Sequence[str]) -> ReviewDecision:
         UndecidedError: it begins with none of the three words, or with a quotation; another line begins with another
             one of them; or it addresses a task that is not there.
     """
-    text, is_wrapped = _unwrap("\n".join(answer.strip().splitlines()))
+    text, is_wrapped = "\n".join(answer.strip().splitlines()), False
+    lines = _split_lines(text)
+    # One that stands in a fence, a block quote or quotation marks as a whole is read without them.
+    if text[:1] == text[-1:] and text[:1] in ("'", '"') and text.count(text[0]) == 2:
+        text, is_wrapped = text[1:-1].strip(), True
+    elif all(is_quoted for _, is_quoted in lines):
+        is_fence = _FENCE_LINE.match(text) is not None
+        inside = [line for line, _ in lines[1:-1]] if is_fence else [line.lstrip(" \t>") for line, _ in lines]
+        text, is_wrapped = "\n".join(inside).strip(), True
     found = _find_verdict(text, is_wrapped=is_wrapped)
     if found is None:
         said = "Your answer decides nothing." if text.strip(_AFTER_WORD) else "Your answer was empty."
@@ -212,19 +196,6 @@ def read_answer(answer: str, tasks: Sequence[str]) -> ReviewDecision:
         case "REJECT":
             return ReviewDecision.reject(text[len(word) :].lstrip(_AFTER_WORD))
     return _read_retry(text, found["word"], tasks)
-
-
-def _unwrap(text: str) -> tuple[str, bool]:
-    """An answer that stands in a fence, a block quote or quotation marks as a whole, without them; and if it does."""
-    if text[:1] == text[-1:] and text[:1] in ("'", '"') and text.count(text[0]) == 2:
-        return text[1:-1].strip(), True
-    lines = _split_lines(text)
-    if not all(is_quoted for _, is_quoted in lines):
-        return text, False
-    inside = (
-        [line for line, _ in lines[1:-1]] if _FENCE_LINE.match(text) else [line.lstrip(" \t>") for line, _ in lines]
-    )
-    return "\n".join(inside).strip(), True
 
 
 def _find_verdict(text: str, *, is_wrapped: bool) -> re.Match[str] | None:
@@ -324,15 +295,10 @@ def _split_address(rest: str, tasks: Sequence[str]) -> tuple[str | None, str]:
     address, colon, feedback = rest.partition(":")
     address = address.strip(_AROUND_NAME)
     if colon and address:
-        if (name := _find_task(address, tasks)) is not None:
-            return name, feedback.lstrip(_AROUND_NAME).rstrip(_END_MARKUP)
+        same = [each for each in tasks if each.casefold() == address.casefold()]
+        if same:
+            return address if address in same else same[0], feedback.lstrip(_AROUND_NAME).rstrip(_END_MARKUP)
         if _NAME.fullmatch(address):  # one word before a colon is meant for a name; several are a sentence
             message = f"This phase has no task {address!r}.{did_you_mean(address, tasks)}"
             raise UndecidedError(f"{message} {explain_answers(tasks)}")
     return None, rest.lstrip(_AFTER_WORD).rstrip(_END_MARKUP)
-
-
-def _find_task(address: str, tasks: Sequence[str]) -> str | None:
-    if address in tasks:
-        return address
-    return next((name for name in tasks if name.casefold() == address.casefold()), None)

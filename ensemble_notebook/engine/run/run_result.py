@@ -10,7 +10,6 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, RunStatus
 from ensemble_notebook.domain.events import Noted, PlanMade, RunEnded, RunStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
-from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.value_text import mend_text, write_whole
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
 from ensemble_notebook.engine.run_spec import RunSpec
@@ -107,8 +106,25 @@ class RunSpans:
         self._spec = spec
         self._stream = stream
         self.run = SpanEmitter(stream, stream.run_id, timer=GroupTimer(stream.offset_s, around))
-        self.phases = tuple([self._make_phase_span(phase.name) for phase in spec.graph.phases])
-        self.tasks = [self._make_task_span(node) for node in spec.graph.tasks]
+        timer, run_id = self.run.timer, stream.run_id
+        self.phases = tuple(
+            [
+                SpanEmitter(
+                    stream,
+                    stream.new_span_id(),
+                    run_id,
+                    phase=each.name,
+                    depends_on=spec.plan.phases[each.name],
+                    timer=timer,
+                )
+                for each in spec.graph.phases
+            ]
+        )
+        self.tasks: list[SpanEmitter] = []
+        for node in spec.graph.tasks:
+            parent, planned = self.run if node.phase is None else self.phases[node.phase], spec.plan.tasks[node.index]
+            has_items = node.task.for_each is not None
+            self.tasks.append(parent.task_child(planned.name, planned.phase, planned.depends_on, has_items=has_items))
 
     def emit_run_started(self) -> None:
         """The run begins, and this is its plan."""
@@ -160,17 +176,6 @@ class RunSpans:
     def warn(self, message: str) -> None:
         """Say something about the run as a whole."""
         self.run.emit(Warned, message=message)
-
-    def _make_phase_span(self, name: str) -> SpanEmitter:
-        after = self._spec.plan.phases[name]
-        span_id, timer = self._stream.new_span_id(), self.run.timer
-        return SpanEmitter(self._stream, span_id, self.run.span_id, phase=name, depends_on=after, timer=timer)
-
-    def _make_task_span(self, node: TaskNode) -> SpanEmitter:
-        parent = self.run if node.phase is None else self.phases[node.phase]
-        planned = self._spec.plan.tasks[node.index]
-        has_items = node.task.for_each is not None
-        return parent.task_child(planned.name, planned.phase, planned.depends_on, has_items=has_items)
 
 
 def _to_text(value: object) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -129,25 +129,14 @@ class TaskResolver:
         for index in tasks:
             output = self._outputs.get(index)
             if output is None:
-                missing.append(self._describe_missing(index))
-            elif output.item_failures:
-                missing += self._describe_missing_items(output)
+                planned = self._plan.tasks[index]
+                reason = self._reasons_of_absence.get(index, "it has no output")
+                given = {"name": planned.name, "agent_role": planned.agent, "description": planned.description}
+                missing.append(MissingOutput(**given, reason=reason))
+                continue
+            for failure in output.item_failures:  # its output has the others
+                told = failure.item_description or failure.name
+                reason = f"it failed ({summarize_error(failure.error)})"
+                role = failure.agent_role
+                missing.append(MissingOutput(name=failure.name, agent_role=role, description=told, reason=reason))
         return tuple(missing)
-
-    @staticmethod
-    def _describe_missing_items(output: TaskOutput) -> Iterator[MissingOutput]:
-        """The items of a task that failed, where its output has the others."""
-        for failure in output.item_failures:
-            yield MissingOutput(
-                name=failure.name,
-                agent_role=failure.agent_role,
-                description=failure.item_description or failure.name,
-                reason=f"it failed ({summarize_error(failure.error)})",
-            )
-
-    def _describe_missing(self, index: int) -> MissingOutput:
-        planned = self._plan.tasks[index]
-        reason = self._reasons_of_absence.get(index, "it has no output")
-        return MissingOutput(
-            name=planned.name, agent_role=planned.agent, description=planned.description, reason=reason
-        )

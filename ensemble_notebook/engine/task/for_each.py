@@ -156,7 +156,12 @@ class ForEachRunner:
 
     async def _run_items(self, work: TaskWork, items: Items, templates: Templates) -> TaskOutput:
         node, job = work.node, _ItemWork(self, work, items, templates)
-        tasks = ItemTasks(node.index, len(items), job.begin, self._may_go_on, self._places)
+
+        def may_go_on(error: BaseException) -> bool:
+            """Whether other items still begin after one that ended with this error."""
+            return self._goes_on and abandonment_in(error) is None and not isinstance(error, asyncio.CancelledError)
+
+        tasks = ItemTasks(node.index, len(items), job.begin, may_go_on, self._places)
         try:
             await tasks.run()
         except asyncio.CancelledError as stopped:
@@ -182,14 +187,12 @@ class ForEachRunner:
         ]
         output = _join(work, items, tasks.outputs, failures)
         if failures and (not self._is_partial or not tasks.outputs):
-            first = next(iter(tasks.errors.values()))
-            message = _describe_failures(failures, len(items))
+            first, count = next(iter(tasks.errors.values())), len(failures)
+            said = [f"{each.name} ({summarize_error(each.error).rstrip('.')})" for each in failures[:_MOST_NAMED]]
+            said += [f"and {count - _MOST_NAMED} more"] if count > _MOST_NAMED else []
+            message = f"{count} of {describe_count(len(items))} failed: {'; '.join(said)}."
             raise ItemsFailedError(message, failures=failures, item_outputs=output.item_outputs) from first
         return output
-
-    def _may_go_on(self, error: BaseException) -> bool:
-        """Whether other items still begin after one that ended with this error."""
-        return self._goes_on and abandonment_in(error) is None and not isinstance(error, asyncio.CancelledError)
 
     async def run_item(
         self, resolved: ResolvedTask, work: TaskWork, queued_s: float, fault: Exception | None
@@ -312,12 +315,6 @@ def _label(item: Any) -> str:
     """What tells a reader which item a heading is about, where it is short enough to say."""
     text = str(item) if isinstance(item, str | int | float) and not isinstance(item, bool) else ""
     return f": {text}" if text.strip() and "\n" not in text and len(text) <= _LONGEST_LABEL else ""
-
-
-def _describe_failures(failures: list[Failure], count: int) -> str:
-    told = "; ".join(f"{each.name} ({summarize_error(each.error).rstrip('.')})" for each in failures[:_MOST_NAMED])
-    more = f"; and {len(failures) - _MOST_NAMED} more" if len(failures) > _MOST_NAMED else ""
-    return f"{len(failures)} of {describe_count(count)} failed: {told}{more}."
 
 
 async def _fail(error: Exception) -> TaskOutput:

@@ -62,12 +62,6 @@ async def run_handler(work: TaskWork, inputs: Mapping[str, Any], services: RunSe
         await asyncio.sleep(delay_s)
     is_slow = is_table(result)  # to write a table of a million rows takes seconds
     text = await caller.call(f"writing the table of {node.name}", to_text, result) if is_slow else to_text(result)
-    return _read_result(work, result, text)
-
-
-def _read_result(work: TaskWork, result: Any, text: str) -> WorkResult:
-    """What a handler has given, and that as a text, as the result of its task."""
-    node = work.node
     if not isinstance(result, ToolResult):
         value = None if isinstance(result, str) else result
     elif result.is_success:

@@ -353,23 +353,17 @@ def _find_obstacle(output: TaskOutput, node: TaskNode) -> str | None:
     if value is None:
         return None
     if find_typed_task(node).output_type is not None:
-        return None if _is_read_again(output, node) else "its value is another one than its text says"
+        task = find_typed_task(node)
+        try:  # that of an agent does: it was read from there
+            read = task.has_agent or get_output_format(task.output_type).read_or_fail(output.raw) == value
+        except OutputParsingError:
+            read = False
+        return None if read else "its value is another one than its text says"
     try:
         is_plain = json.loads(json.dumps(value, ensure_ascii=False)) == value
     except (TypeError, ValueError, RecursionError):
         is_plain = False
     return None if is_plain else f"its output is a {type(value).__name__}, which can't be kept as JSON"
-
-
-def _is_read_again(output: TaskOutput, node: TaskNode) -> bool:
-    """Whether the text of a typed output reads as its value. That of an agent does: it was read from there."""
-    task = find_typed_task(node)
-    if task.has_agent:
-        return True
-    try:
-        return bool(get_output_format(task.output_type).read_or_fail(output.raw) == output.parsed_output)
-    except OutputParsingError:
-        return False
 
 
 class WatchedInputs(Mapping[str, Any]):

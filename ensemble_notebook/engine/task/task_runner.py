@@ -193,9 +193,8 @@ class TaskRunner:
         if task.memory:
             memory = await self._memory.read(task.memory, resolved.description, span, task.timeout)
         reused, feedback = self.reuse.find(resolved, memory, span), None
-        set_context(
-            partial(self.make_context, resolved.node, span)
-        )  # not before: what is read of the inputs counts from now on
+        # Not before: what is read of the inputs counts from now on.
+        set_context(partial(self.make_context, resolved.node, span))
         if reused is None or not self.reuse.has_passed(resolved.node, ReviewTiming.BEFORE):
             asked = await self._gates.ask_before(resolved, span)
             if reused is not None and asked is not resolved:
@@ -265,7 +264,15 @@ class TaskRunner:
         except Exception as error:
             if fallback is None or isinstance(error.__cause__, ReplayError):  # a recording is no server that fails
                 raise
-            output = await self._fall_back(work, fallback, error)
+            work.span.emit(TaskFellBack, agent=fallback.role, error=error, replaced=node.role)
+            work.deadline.renew()
+            try:
+                output = work.make_output(await self._work_in_time(work, fallback, node.fallback_llm, is_fallback=True))
+                await self._run_guardrails(work, "output", output)
+            except (TaskAbandoned, BudgetExceededError):
+                raise
+            except Exception as second:
+                raise FallbackFailedError(node.role, error, fallback.role, second) from second
         return await self._ask_after(work, output)
 
     async def _produce_until_it_passes(self, work: TaskWork) -> TaskOutput:
@@ -282,24 +289,6 @@ class TaskRunner:
             else:
                 return output
         raise AssertionError("unreachable")
-
-    async def _fall_back(self, work: TaskWork, fallback: Agent, first: Exception) -> TaskOutput:
-        """What the fallback makes, once the task's own worker has finally failed with `first`.
-
-        Raises:
-            FallbackFailedError: the fallback failed, too.
-        """
-        work.span.emit(TaskFellBack, agent=fallback.role, error=first, replaced=work.node.role)
-        work.deadline.renew()
-        try:
-            result = await self._work_in_time(work, fallback, work.node.fallback_llm, is_fallback=True)
-            output = work.make_output(result)
-            await self._run_guardrails(work, "output", output)
-        except (TaskAbandoned, BudgetExceededError):
-            raise
-        except Exception as error:
-            raise FallbackFailedError(work.node.role, first, fallback.role, error) from error
-        return output
 
     async def _run_guardrails(self, work: TaskWork, kind: GuardrailKind, subject: TaskInput | TaskOutput) -> None:
         task = work.node.task
@@ -385,9 +374,6 @@ def _read_objection(answer: Any) -> str | None:
     if isinstance(answer, tuple):  # as those of crewAI do
         told += ". In place of (True, ...) return True, in place of (False, objection) the objection as a text"
     return told
-
-
-# --- Tells the views of a run how far a function of the user is, from whatever thread it runs on (E79) ----------------
 
 
 _LEAST_S: Final = 0.1
