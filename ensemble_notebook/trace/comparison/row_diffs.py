@@ -100,10 +100,6 @@ class RunSide:
             startups=list_startup_times(fold),
         )
 
-    def get_prompts(self, span: Span) -> tuple[str, ...]:
-        """What a task or turn was given."""
-        return self.prompts.get(span.span_id, ())
-
     def index_spans(self) -> dict[str | None, dict[_Key, Span]]:
         """The spans by path and kind, in order, for each path that something is inside; None for the run itself."""
         inside: defaultdict[str | None, dict[_Key, Span]] = defaultdict(dict)
@@ -212,8 +208,10 @@ def compare_rows(first: RunSide, second: RunSide) -> list[RowDiff]:
             continue
         if has_texts and row.span.kind in _WITH_OUTPUT:
             row.output_changed = row.before.output != row.after.output
-        asked_alike = not has_texts or first.get_prompts(row.before) == second.get_prompts(row.after)
-        if not asked_alike or _list_facts(row.before, has_texts) != _list_facts(row.after, has_texts):
+        prompts = first.prompts.get(row.before.span_id), second.prompts.get(row.after.span_id)
+        if (has_texts and prompts[0] != prompts[1]) or _list_facts(row.before, has_texts) != _list_facts(
+            row.after, has_texts
+        ):
             row.status = "changed"
     by_path = {row.path: row for row in rows}
     for row in rows:  # from the outside in
@@ -357,11 +355,22 @@ class DiffLine:
 
 def make_diff_lines(rows: Iterable[RowDiff], currency: str) -> list[DiffLine]:
     """The lines of these rows, in order. Delegated work is part of the task that delegated it."""
-    return [
-        _make_line(row, currency)
-        for row in rows
-        if row.span.kind in (SpanKind.RUN, SpanKind.PHASE) or row.span.is_own_task
-    ]
+    lines = []
+    for row in rows:
+        span, amounts = row.span, measure_amounts(row.after)
+        if span.kind not in (SpanKind.RUN, SpanKind.PHASE) and not span.is_own_task:
+            continue
+        money = format_money(amounts.cost, currency)
+        values = (
+            (format_duration(amounts.ms), format_count(amounts.tokens), money)
+            if row.after is not None
+            else ("", "", "")
+        )
+        pairs = zip(values, format_deltas(row, currency), strict=True)
+        cells = ({None: "", True: "changed", False: "same"}[row.output_changed], *chain.from_iterable(pairs))
+        is_task, name = span.kind is SpanKind.TASK, "the whole run" if span.kind is SpanKind.RUN else span.name
+        lines.append(DiffLine(name, int(is_task and span.phase is not None), row.status, not is_task, cells))
+    return lines
 
 
 def render_diff_lines(lines: Sequence[DiffLine]) -> list[str]:
@@ -394,18 +403,3 @@ def format_deltas(row: RowDiff, currency: str) -> tuple[str, str, str]:
         format_difference(row.delta_tokens, format_count),
         format_difference(row.delta_cost, partial(format_money, currency=currency)),
     )
-
-
-def _make_line(row: RowDiff, currency: str) -> DiffLine:
-    span = row.span
-    is_whole = span.kind is not SpanKind.TASK
-    amounts = measure_amounts(row.after)
-    values = (
-        format_duration(amounts.ms),
-        format_count(amounts.tokens),
-        format_money(amounts.cost, currency),
-    )
-    pairs = zip(values if row.after is not None else ("", "", ""), format_deltas(row, currency), strict=True)
-    cells = ({None: "", True: "changed", False: "same"}[row.output_changed], *chain.from_iterable(pairs))
-    depth = 1 if span.kind is SpanKind.TASK and span.phase is not None else 0
-    return DiffLine("the whole run" if span.kind is SpanKind.RUN else span.name, depth, row.status, is_whole, cells)

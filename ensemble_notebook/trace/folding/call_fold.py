@@ -313,7 +313,7 @@ class CallFold(EventFold):
             asker.totals.tool_wait_ms += waited_ms
             self.tree.touch(asker)
         self._count_tool(span)
-        for totals in self.tree.touch_wait_totals_around(span):
+        for totals in self.tree.touch_totals_around(span, is_wait=True):
             totals.tool_wait_ms += waited_ms
 
     def _count_tool(self, span: Span) -> None:

@@ -41,16 +41,14 @@ class EventFold:
     """What takes in events of some types, by methods that `on` and `on_open` mark; for the latter it has a `tree`."""
 
     # By class: a fold that refers to itself stays until somebody looks for garbage, hundreds of megabytes of it.
-    _handlers: ClassVar[Mapping[type[Event], Handler]] = {}
+    handlers: ClassVar[Mapping[type[Event], Handler]] = {}
 
     def __init_subclass__(cls) -> None:
         """Where several methods are for a type, the last one takes it in."""
         own = {type_: each for each in vars(cls).values() for type_ in getattr(each, "event_types", ())}
-        cls._handlers = {**cls._handlers, **own}
+        cls.handlers = {**cls.handlers, **own}
 
-    def take_in(self, event: Event) -> bool:
-        """Take in an event; says whether it is of a type that this part knows."""
-        handler = self._handlers.get(type(event))
-        if handler is not None:
+    def take_in(self, event: Event) -> None:
+        """Take in an event. A type that it doesn't know changes nothing."""
+        if (handler := self.handlers.get(type(event))) is not None:
             handler(self, event)
-        return handler is not None

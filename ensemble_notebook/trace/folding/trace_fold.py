@@ -61,6 +61,10 @@ class TraceFold(EventFold):
 
     Attributes:
         tree: the spans, and which of them changed when. log: the messages.
+        spans: by id, in order of first appearance. What is planned is there from the plan on, as ghosts.
+        messages: of each task, by the id of its span, in order.
+        streams: the text streamed so far, by id of the LLM call; the latest change comes last.
+        score_names: of the scores of its spans, in order of appearance.
         run: the span of the run itself; None before it starts.
         name: of the ensemble, else of the variable that has the output of the run, where that is known.
         declared_name: of the ensemble; None where it has none.
@@ -109,6 +113,10 @@ class TraceFold(EventFold):
         self.chain: list[ActiveInterval] = []
         self._calls = CallFold(self.tree, self.log, cost, prices)
         self._scores = ScoreFold(self.tree)
+        self.spans: dict[str, Span] = self.tree.spans
+        self.messages: dict[str, list[Message]] = self.log.messages
+        self.streams: dict[str, StreamedText] = self._calls.streams
+        self.score_names: Sequence[str] = self._scores.names
         self._prompts: dict[str, tuple[float, float]] = {}
         self._replaced: dict[str, str | None] = {}
         self._planned_inside: dict[str, Mapping[str, PlannedTask]] = {}
@@ -139,8 +147,11 @@ class TraceFold(EventFold):
         """Take in the next event. A type that it doesn't know changes nothing."""
         with self.lock:
             self.tree.next_version()
-            if not self.take_in(event) and not self._calls.take_in(event):
-                self._operations.take_in(event)
+            type_ = type(event)
+            part = (
+                self if type_ in self.handlers else self._calls if type_ in self._calls.handlers else self._operations
+            )
+            part.take_in(event)
 
     def add_scores(self, records: Iterable[ScoreRecord]) -> bool:
         """Take in scores of the run, or of the rows of a map (V9), whenever they come, also before the plan.
@@ -155,11 +166,6 @@ class TraceFold(EventFold):
             return self._scores.add(records, keeps_texts=self.capture_mode is not CaptureMode.METADATA)
 
     @property
-    def score_names(self) -> Sequence[str]:
-        """Names of the scores of its spans, in order of appearance."""
-        return self._scores.names
-
-    @property
     def count(self) -> int:
         """How many changes there were, by events and by scores; the version of whatever the last one changed."""
         return self.tree.version
@@ -170,24 +176,9 @@ class TraceFold(EventFold):
         return self.tree.version - self._scores.change_count
 
     @property
-    def spans(self) -> dict[str, Span]:
-        """All spans by id, in order of first appearance. What is planned is there from the plan on, as ghosts."""
-        return self.tree.spans
-
-    @property
     def counted_spans(self) -> Iterable[Span]:
         """The spans that count in the sums of the run."""
         return self.spans.values()
-
-    @property
-    def messages(self) -> dict[str, list[Message]]:
-        """The messages of each task, by the id of its span, in order."""
-        return self.log.messages
-
-    @property
-    def streams(self) -> dict[str, StreamedText]:
-        """The text streamed so far, by id of the LLM call; the latest change comes last."""
-        return self._calls.streams
 
     @property
     def is_scripted(self) -> bool:

@@ -197,31 +197,23 @@ class SpanTree:
         first = self._marks[version + 1] if version < self.version else len(self._touched)
         return {span.span_id: span for span in self._touched[first:]}.values()
 
-    def touch_totals_around(self, span: Span) -> Iterator[UsageTotals]:
-        """The totals that a span counts in, its own and those of the spans around it, marked as changed."""
+    def touch_totals_around(self, span: Span, *, is_wait: bool = False) -> Iterator[UsageTotals]:
+        """The totals that a span counts in, its own and those of the spans around it, marked as changed.
+
+        Those of a wait for a tool reach up to the tool around it, whose wait it is a part of.
+        """
         around: Span | None = span
         is_handed_on = False
-        while around is not None:
+        while around is not None and not (is_wait and around is not span and around.kind is SpanKind.TOOL):
             self.touch(around)
             if around.totals is not None:
                 yield around.totals
             if around.attempt_totals is not None:
                 yield around.attempt_totals
-            if around.own_totals is not None and not is_handed_on:
+            # What a delegation delegates further is not its own; how long that made it wait is.
+            if around.own_totals is not None and (is_wait or not is_handed_on):
                 is_handed_on = True
                 yield around.own_totals
-            around = around.parent
-
-    def touch_wait_totals_around(self, tool: Span) -> Iterator[UsageTotals]:
-        """The totals in which the wait for a tool counts: up to the tool around it, whose wait it is a part of."""
-        around: Span | None = tool
-        while around is not None and (around is tool or around.kind is not SpanKind.TOOL):
-            self.touch(around)
-            if around.totals is not None:
-                yield around.totals
-            for totals in (around.attempt_totals, around.own_totals):
-                if totals is not None:
-                    yield totals
             around = around.parent
 
     def _fail(self, span: Span, error: ErrorSummary | None) -> None:
