@@ -186,19 +186,14 @@ def _hide_one(error: BaseException) -> BaseException:
             setattr(made, name, "")
         elif isinstance(value, BaseException):
             setattr(made, name, hide_error_text(value))
-        elif isinstance(value, tuple | list | Mapping) and name != "completed_task_outputs":
-            setattr(made, name, _hide_many(value))
+        elif isinstance(value, Mapping):
+            errors = {key: each for key, each in value.items() if isinstance(each, BaseException)}
+            setattr(made, name, {key: hide_error_text(each) for key, each in errors.items()})
+        elif isinstance(value, tuple | list) and name != "completed_task_outputs":
+            setattr(made, name, TextFilter().apply(value))
     if origin is not None:
         vars(made)["origin"] = origin
     return made
-
-
-def _hide_many(values: Any) -> Any:
-    text_filter = TextFilter()
-    if isinstance(values, Mapping):
-        errors = {name: each for name, each in values.items() if isinstance(each, BaseException)}
-        return {name: hide_error_text(each) for name, each in errors.items()}
-    return text_filter.apply(values)
 
 
 def _make_stand_in(kind: str, *facts: str | int | None) -> TextlessError:
@@ -263,11 +258,17 @@ def _mask(value: Any) -> Any:
         return mask(value) if type(value) is str else value  # an enum's member is no text
     if isinstance(value, tuple):
         masked = tuple(map(_mask, value))
-        return value if all(map(_is, masked, value)) else masked
+        return value if all(map(operator.is_, masked, value)) else masked
     if isinstance(value, list):
         return [_mask(each) for each in value]
     if isinstance(value, Mapping):
-        return _mask_items(value)
+        masked_items = {
+            _mask(name): mask_named(name, each) if isinstance(name, str) and isinstance(each, str) else _mask(each)
+            for name, each in value.items()
+        }
+        if masked_items == value:
+            return value
+        return MappingProxyType(masked_items) if isinstance(value, MappingProxyType) else masked_items
     if isinstance(value, TaskOutput) or not is_dataclass(value) or isinstance(value, type):
         return value  # the text of an output is the user's; its `repr` and pickles are masked
     changes = {
@@ -283,17 +284,3 @@ def _mask_field(value: Any) -> Any:
         return _mask(value)
     except RecursionError:  # a user's value that holds itself
         return mask(str(value))
-
-
-def _mask_items(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    masked = {
-        _mask(name): mask_named(name, each) if isinstance(name, str) and isinstance(each, str) else _mask(each)
-        for name, each in value.items()
-    }
-    if masked == value:
-        return value
-    return MappingProxyType(masked) if isinstance(value, MappingProxyType) else masked
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other

@@ -442,14 +442,11 @@ def read_plain_value(text: str) -> Any:
         return None
     if text in FLAGS:
         return text in _TRUE
-    return _read_number(text) if text[0] in "+-.0123456789" else text
-
-
-def _read_number(text: str) -> Any:
+    if text[0] not in "+-.0123456789":
+        return text
     if text.lower() in (".nan", ".inf", "+.inf", "-.inf"):
         return float(text.lower().replace(".", ""))
-    is_number = _INTEGER.fullmatch(text) or _FLOAT.fullmatch(text) or _BASED.fullmatch(text)
-    if not is_number:
+    if not (_INTEGER.fullmatch(text) or _FLOAT.fullmatch(text) or _BASED.fullmatch(text)):
         return text
     if len(text) > _LONGEST_NUMBER:
         raise PlainValueError(f"a number with {len(text)} characters is too long.", "Put it in quotes if it is a text.")

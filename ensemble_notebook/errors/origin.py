@@ -42,11 +42,11 @@ def find_origin(error: BaseException) -> str | None:
     recorded = getattr(error, "origin", None)
     if isinstance(recorded, str):
         return recorded
-    frame = _find_frame(error)
-    if frame is None:
-        return None
-    code = frame.tb_frame.f_code
-    return f"{_name_file(code.co_filename)}:{frame.tb_lineno} in {code.co_name}"
+    for each in reversed(list(iterate_causes(error))):
+        if frames := list(_users_frames(each)):
+            code = frames[-1].tb_frame.f_code
+            return f"{_name_file(code.co_filename)}:{frames[-1].tb_lineno} in {code.co_name}"
+    return None
 
 
 def find_place(frame: FrameType | None) -> str | None:
@@ -106,19 +106,14 @@ def format_short_traceback(error: BaseException) -> list[str]:
         if frames:
             lines.append("Traceback (most recent call last):")
             summary = traceback.StackSummary.extract((frame.tb_frame, frame.tb_lineno) for frame in frames)
-            lines += [_mask_literals(line) for entry in summary.format() for line in entry.splitlines()]
+            # No text stands behind a name that says that it is a secret: ``token="***"``. Keys that look like keys are
+            # masked wherever they are; that the others are secrets, only their names tell.
+            code = (line for entry in summary.format() for line in entry.splitlines())
+            lines += [_SECRET_LITERAL.sub(r"\1\2***\2", line) for line in code]
             for file in {_file(frame) for frame in frames}:
                 lines = [line.replace(f'File "{file}"', f'File "{_name_file(file)}"') for line in lines]
         lines += [line for entry in traceback.format_exception_only(each) for line in entry.splitlines()]
     return lines
-
-
-def _mask_literals(line: str) -> str:
-    """A line of code in which no text stands behind a name that says that it is a secret: ``token="***"``.
-
-    Keys that look like keys are masked wherever they are; that the others are secrets, only their names tell.
-    """
-    return _SECRET_LITERAL.sub(r"\1\2***\2", line)
 
 
 def iterate_causes(error: BaseException) -> Iterator[BaseException]:
@@ -129,14 +124,6 @@ def iterate_causes(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(each))
         yield each
         each = each.__cause__
-
-
-def _find_frame(error: BaseException) -> TracebackType | None:
-    for each in reversed(list(iterate_causes(error))):
-        frames = list(_users_frames(each))
-        if frames:
-            return frames[-1]
-    return None
 
 
 def _users_frames(error: BaseException) -> Iterator[TracebackType]:

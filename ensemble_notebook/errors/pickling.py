@@ -35,8 +35,6 @@ from ensemble_notebook.errors.http_status import read_http_status
 from ensemble_notebook.errors.origin import find_origin
 from ensemble_notebook.errors.recorded_errors import RecordedError, make_recorded_error
 
-# --- What stands in a pickle for a model, a tool, a function: its description, and an error for who asks more ---
-
 
 class DescribedObject:
     """A model, tool or function as a ``repr`` shows it.
@@ -123,9 +121,6 @@ def describe_object(value: Any) -> str:
     return make_readable(kind)
 
 
-# --- Pickles of our objects: complete in what happened, without models, tools, functions and secrets -------
-
-
 _PROTOCOL: Final = pickle.HIGHEST_PROTOCOL
 _OURS: Final = __name__.partition(".")[0]
 _PLAIN: Final = (str, bytes, int, float, complex, bool, type(None), date, time, timedelta, tzinfo, Decimal, UUID)
@@ -206,9 +201,6 @@ def describe_parts(kind: str, value: Any, mark: Callable[[str, str], Any] = Abse
     return mark(kind, describe_object(value))
 
 
-# --- Packing ----------------------------------------------------------------------------------------------------------
-
-
 def pack(value: Any) -> bytes:
     """An object of ours, and all that belongs to it, as bytes."""
     return _dump(value, _Pickler)
@@ -253,7 +245,11 @@ class _Pickler(_TextPickler):
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, type):
-            return _reduce_class(value)
+            root = value.__module__.partition(".")[0]
+            is_known = root in (_OURS, *sys.stdlib_module_names) and value.__module__ != "__main__"
+            if is_known and "<locals>" not in value.__qualname__:
+                return NotImplemented
+            return find_class, (value.__module__, value.__qualname__)
         if isinstance(value, BaseException):
             return _reduce_error(value)
         if isinstance(value, Pickled):
@@ -264,13 +260,6 @@ class _Pickler(_TextPickler):
         if isinstance(value, (*_DATA, frozenset)) or str(module).partition(".")[0] in (_OURS, "copyreg", "_codecs"):
             return NotImplemented
         return _reduce_foreign(value)
-
-
-def _reduce_class(kind: type) -> Any:
-    is_known = kind.__module__.partition(".")[0] in (_OURS, *sys.stdlib_module_names) and kind.__module__ != "__main__"
-    if is_known and "<locals>" not in kind.__qualname__:
-        return NotImplemented
-    return find_class, (kind.__module__, kind.__qualname__)
 
 
 def find_class(module: str, name: str) -> Any:
@@ -323,15 +312,11 @@ def _reduce_error(error: BaseException) -> Any:
         args = tuple(each if isinstance(each, (*_PLAIN, *_CONTAINERS)) else _text_of(each) for each in error.args)
         facts = {name: each for name, each in vars(error).items() if isinstance(each, _PLAIN)}
         made = (make_error, (kind.__module__, kind.__qualname__, args, text))
-        if isinstance(error, RecordedError) or not _is_same(make_error(*made[1]), facts, kind, text):
+        again = make_error(*made[1])
+        set_error_state(again, facts)
+        if isinstance(error, RecordedError) or type(again) is not kind or _text_of(again) != text:
             made, facts = (make_recorded_error, (kind.__name__, text)), {}
     return *made, facts | links, None, None, set_error_state
-
-
-def _is_same(again: BaseException, facts: dict[str, Any], kind: type, text: str) -> bool:
-    """Whether an error that was made again is the one that it was made from."""
-    set_error_state(again, facts)
-    return type(again) is kind and _text_of(again) == text
 
 
 def make_error(module: str, name: str, args: tuple[Any, ...], text: str) -> BaseException:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryKind, get_memory_kind
 from ensemble_notebook.errors import SuggestsNames, ValidationError
@@ -18,14 +18,6 @@ from ensemble_notebook.memory.vector_store_memory import to_memory
 _ENTITY: Final = "entity"
 # So many entries are looked through for the ones that are meant.
 _MAX_CANDIDATES: Final = 200
-
-
-class _PlainStore(Protocol):
-    """A `MemoryStore` whose methods are plain, as `EntityMemory` calls them itself."""
-
-    def store(self, scope: str, entry: MemoryEntry, /) -> object: ...
-
-    def retrieve(self, scope: str, query: str, limit: int, /) -> Sequence[MemoryEntry]: ...
 
 
 class EntityMemory(SuggestsNames):
@@ -52,7 +44,7 @@ class EntityMemory(SuggestsNames):
         memory = InMemoryStore() if store is None else to_memory(store)
         if inspect.iscoroutinefunction(memory.retrieve):
             raise ValidationError(f"EntityMemory needs a store with plain methods, got {memory!r}.")
-        self._store = cast(_PlainStore, memory)
+        self._store: Any = memory  # a `MemoryStore` whose methods are plain, as they are called here
         self._scope = scope
 
     def put(self, name: str, fact: str) -> None:
@@ -78,19 +70,21 @@ class EntityMemory(SuggestsNames):
         Args:
             name: of the entity.
         """
-        found = self._store.retrieve(self._scope, name, _MAX_CANDIDATES)
+        found: Sequence[MemoryEntry] = self._store.retrieve(self._scope, name, _MAX_CANDIDATES)
         about = [each for each in found if split_words(each.metadata.get(_ENTITY, "")) == split_words(name)]
         about.sort(key=lambda entry: (entry.created_at is not None, entry.created_at))
         return tuple(each.text.removeprefix(f"{each.metadata[_ENTITY]}: ") for each in about)
 
     def store(self, scope: str, entry: MemoryEntry, /) -> object:
         """As `MemoryStore.store`, in any scope."""
-        return self._store.store(scope, entry)
+        kept: object = self._store.store(scope, entry)
+        return kept
 
     def retrieve(self, scope: str, query: str, limit: int, /) -> Sequence[MemoryEntry]:
         """As `MemoryStore.retrieve`; leaves out facts about entities that the query does not mention."""
         if scope != self._scope:
-            return self._store.retrieve(scope, query, limit)
+            others: Sequence[MemoryEntry] = self._store.retrieve(scope, query, limit)
+            return others
         found = self._store.retrieve(scope, query, max(limit, _MAX_CANDIDATES))
         return [entry for entry in found if _is_mentioned(query, entry.metadata.get(_ENTITY))][: max(0, limit)]
 

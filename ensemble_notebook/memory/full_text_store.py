@@ -71,22 +71,18 @@ class FullTextStore(SuggestsNames, ABC):
 
     def store(self, scope: str, entry: MemoryEntry, /) -> None:
         """Keep an entry; those that are too many or too old by now are let go."""
-        text = mask(_replace_surrogates(entry.text))
+        scope, text = _replace_surrogates(scope), mask(_replace_surrogates(entry.text))
         metadata = json.dumps({name: mask(value) for name, value in entry.metadata.items()})
         with self._open() as connection, transaction(connection):
-            row = (_replace_surrogates(scope), text, _to_utc_text(entry.created_at or datetime.now(UTC)), metadata)
+            row = (scope, text, _to_utc_text(entry.created_at or datetime.now(UTC)), metadata)
             (number,) = connection.execute(_INSERT_ENTRY, row).fetchone()
             connection.execute(
                 "INSERT INTO memory_word (rowid, words) VALUES (?, ?)", (number, " ".join(split_words(text)))
             )
-            self._evict(connection, _replace_surrogates(scope))
-
-    def _evict(self, connection: sqlite3.Connection, scope: str) -> None:
-        connection.execute(
-            "DELETE FROM memory_entry WHERE scope = ? AND created_at < ?", (scope, self._find_oldest_allowed())
-        )
-        if self._retention.max_entries is not None:
-            connection.execute(_DELETE_SURPLUS, (scope, self._retention.max_entries))
+            outdated = (scope, self._find_oldest_allowed())
+            connection.execute("DELETE FROM memory_entry WHERE scope = ? AND created_at < ?", outdated)
+            if self._retention.max_entries is not None:
+                connection.execute(_DELETE_SURPLUS, (scope, self._retention.max_entries))
 
     def retrieve(self, scope: str, query: str, limit: int, /) -> list[MemoryEntry]:
         """Find at most `limit` entries of the scope, best first.
@@ -289,7 +285,14 @@ class SqliteMemory(FullTextStore):
         max_age: float | timedelta | None = None,
     ) -> None:
         super().__init__(max_entries, max_age)
-        self._path = _check_path(path)
+        given: Any = path
+        if not isinstance(given, str | os.PathLike) or os.fspath(given) in ("", ":memory:"):
+            raise ValidationError(f"SqliteMemory takes the path of a file, got {path!r}. InMemoryStore() needs none.")
+        self._path = file = Path(path).expanduser().absolute()
+        if file.is_dir():
+            raise ValidationError(f"The memory {file} is a folder. Name a file in it, such as {file / 'memory.db'}.")
+        if not file.parent.is_dir():
+            raise ValidationError(f"The memory {file} has no place: there is no folder {file.parent}. Make it first.")
         try:
             with self._open():
                 pass
@@ -309,7 +312,13 @@ class SqliteMemory(FullTextStore):
             make_private_database(self._path)
         try:
             with closing(sqlite3.connect(self._path, timeout=LOCK_LIMIT_S, isolation_level=None)) as connection:
-                _set_up(connection)
+                if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                    # Readers then don't wait for a writer. It is not to be had on every disk, nor while another process
+                    # does the same; neither matters.
+                    with suppress(sqlite3.OperationalError):
+                        connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = NORMAL")
+                create_tables(connection)
                 yield connection
         except sqlite3.Error as error:
             raise EnsembleError(f"The memory {self._path} {_describe_error(error)}") from error
@@ -317,33 +326,6 @@ class SqliteMemory(FullTextStore):
     def __repr__(self) -> str:
         """Say its file."""
         return f"SqliteMemory({str(self._path)!r})"
-
-
-def _set_up(connection: sqlite3.Connection) -> None:
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    if mode != "wal":
-        # Readers then don't wait for a writer. It is not to be had on every disk, nor while another process does the
-        # same; neither matters.
-        with suppress(sqlite3.OperationalError):
-            connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    create_tables(connection)
-
-
-def _check_path(path: Any) -> Path:
-    """Give back the absolute path of a file that may be there or not.
-
-    Raises:
-        ValidationError: no file can be there.
-    """
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path) or os.fspath(path) == ":memory:":
-        raise ValidationError(f"SqliteMemory takes the path of a file, got {path!r}. InMemoryStore() needs none.")
-    file = Path(path).expanduser().absolute()
-    if file.is_dir():
-        raise ValidationError(f"The memory {file} is a folder. Name a file in it, such as {file / 'memory.db'}.")
-    if not file.parent.is_dir():
-        raise ValidationError(f"The memory {file} has no place: there is no folder {file.parent}. Make it first.")
-    return file
 
 
 def _describe_error(error: sqlite3.Error) -> str:

@@ -170,9 +170,6 @@ def _read_time(text: Any) -> datetime | None:
         return None
 
 
-# --- What a user gives as a memory, taken in as one -------------------------------------------------------------------
-
-
 def to_memory(value: Any) -> MemoryStore:
     """Convert an object to a memory: one with `store` and `retrieve`, or a vector store.
 

@@ -7,8 +7,9 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.definitions.ensemble_definition import Exporter
 from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.errors import SuggestsNames, add_origin, summarize_error
 
@@ -19,13 +20,6 @@ SUFFIX: Final = ".trace.json"
 DEFAULT_FOLDER: Final = "traces"
 
 _log: Final = logging.getLogger("ensemble_notebook.trace")
-
-
-class TraceExporter(Protocol):
-    """Gets the trace of every run that is over, failed ones included; a plain function ``(trace)`` will do, too."""
-
-    def export(self, trace: ExecutionTrace, /) -> object:
-        """Keep it, send it, show it."""
 
 
 class JsonTraceExporter(SuggestsNames):
@@ -63,7 +57,7 @@ def make_file_name(run_id: str) -> str:
     return re.sub(r"[^\w.-]", "_", run_id).lstrip(".")[:200] + SUFFIX
 
 
-def export_trace(trace: ExecutionTrace, exporter: TraceExporter | Callable[[ExecutionTrace], Any] | None) -> str | None:
+def export_trace(trace: ExecutionTrace, exporter: Exporter | None) -> str | None:
     """Hand a trace to an exporter; without one, a trace of mode FULL goes to ``./traces/``.
 
     Never raises: what an exporter raises is logged, since the run has its result all the same.

@@ -58,7 +58,10 @@ from ensemble_notebook.domain.seams.event import Listener
 
 
 class TraceExporter(Protocol):
-    """Gets the ``ExecutionTrace`` of every run that is over, whose class definitions do not know."""
+    """Gets the ``ExecutionTrace`` of every run that is over, failed ones included; definitions do not know its class.
+
+    A plain function ``(trace)`` will do, too.
+    """
 
     def export(self, trace: Any, /) -> object:
         """Keep it, send it, show it."""

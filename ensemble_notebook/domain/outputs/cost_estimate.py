@@ -185,34 +185,24 @@ class CostEstimate(Record):
         asks = f"; asks {', '.join(self.servers)}" if self.servers else ""
         return f"model calls: {self.llm_calls}; tokens: {self.total_tokens}; cost: {self.describe_cost()}{rounds}{asks}"
 
-    def _describe_driver(self) -> str:
-        """What the most comes from; nothing where there is but one call."""
-        task, calls = self.driver, self.llm_calls.high
-        if task is None or calls <= 1:
-            return ""
-        return f"; most of that for {task.name!r}, up to {pluralize(task.llm_calls.high, 'call')}"
-
     def describe_cost(self) -> str:
         """What is likely, and what is the most: ``about $0.15 (at most $46, if every reply were as long as ...)``."""
         cost, capped = self.cost, self.capped_cost
         if cost is None or capped is None:
-            return self._describe_known_part()
+            known, names = self.known_cost, ", ".join(self.unpriced)
+            likely, most = format_money(known.likely, self.currency), format_money(known.high, self.currency)
+            told = f"unknown of {names}; about {likely} (at most {most}) of all else"
+            return told if known.high else f"unknown ({names})"
         if capped.low == capped.high:
             return format_money(capped.high, self.currency)
         is_capped = capped.high < cost.high
         why = "which is the budget" if is_capped else "if every reply were as long as the model allows"
-        drives = self._describe_driver()
+        drives, task = "", self.driver
+        if task is not None and self.llm_calls.high > 1:
+            drives = f"; most of that for {task.name!r}, up to {pluralize(task.llm_calls.high, 'call')}"
         assumed = "" if self.assumed_reply is None else f"; a reply is assumed to have {self.assumed_reply} tokens"
         likely, most = format_money(capped.likely, self.currency), format_money(capped.high, self.currency)
         return f"about {likely} (at most {most}, {why}{drives}){assumed}"
-
-    def _describe_known_part(self) -> str:
-        """What is known of it, where a price is unknown."""
-        known, names = self.known_cost, ", ".join(self.unpriced)
-        if not known.high:
-            return f"unknown ({names})"
-        likely, most = format_money(known.likely, self.currency), format_money(known.high, self.currency)
-        return f"unknown of {names}; about {likely} (at most {most}) of all else"
 
 
 def _add_ranges(ranges: Iterable[Range[int]]) -> Range[int]:

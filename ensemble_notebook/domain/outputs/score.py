@@ -72,9 +72,6 @@ def read_score_value(given: Any) -> ScoreValue:
     return number
 
 
-# --- A score as it is kept: what somebody made of the output of a run, be it code, a judge or a person ----------------
-
-
 Measure = Literal["passed", "value", "label"]
 RENAMED: Final = MappingProxyType({"equals": "is_equal"})
 """What the scores of ready-made scorers are called, by what older versions called them: frames have such a method."""
@@ -91,10 +88,6 @@ class ScoreKind(StrEnum):
     CODE = "code"
     JUDGE = "judge"
     HUMAN = "human"
-
-
-def _make_id() -> str:
-    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -150,7 +143,7 @@ class ScoreRecord(Record):
     judge_run_id: str | None = None
     higher_is_better: bool = True
     replaces: bool = False
-    id: str = field(default_factory=_make_id)
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def measure(self) -> Measure | None:

@@ -64,27 +64,23 @@ def check_ensemble(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]
             rules follow the links.
         ValidationError: with every other problem.
     """
-    found = _checked.get(ensemble)
-    if found is None:
-        found = _checked[ensemble] = _check(ensemble)
-    return found
-
-
-def _check(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]]:
+    if (found := _checked.get(ensemble)) is not None:
+        return found
     if ensemble.tasks and ensemble.phases:
-        raise ValidationError(
-            Problem("An ensemble has tasks or phases, not both. Put the tasks into a phase.", ensemble, "tasks")
-        )
+        message = "An ensemble has tasks or phases, not both. Put the tasks into a phase."
+        raise ValidationError(Problem(message, ensemble, "tasks"))
     if not ensemble.tasks and not ensemble.phases:
         raise ValidationError(Problem("An ensemble needs at least one task or phase.", ensemble, "tasks"))
     graph = build_graph(ensemble)
-    problems = [*graph.problems, *_find_repeated_tasks(graph), *_find_repeated_phases(graph)]
+    problems = [*graph.problems, *_find_repeated(graph)]
     _refuse_cycles(graph, problems)
     problems += _find_strange_agents(ensemble, graph)
-    problems += _find_idle_rate_limit(ensemble, graph)
+    asks = any(node.llm is not None or node.nested is not None for node in graph.all_tasks)
+    if ensemble.rate_limit is not None and not asks:
+        message = "The ensemble has a rate_limit, and no task that asks a model: all have handlers. Remove it."
+        problems.append(Problem(message, ensemble, "rate_limit"))
     problems += _find_late_references(graph)
-    problems += _find_conditions_on_own_tasks(graph)
-    problems += _find_rounds_until_others(graph)
+    problems += _find_misplaced_conditions(graph)
     problems += _find_unknown_fields(graph)
     problems += _find_unfit_reviewers(graph)
     problems += find_for_each_problems(graph)
@@ -95,24 +91,24 @@ def _check(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]]:
     problems += find_nested_problems(ensemble, graph, check_ensemble)
     if problems:
         raise ValidationError(problems)
-    warnings = (
-        *_find_unused_agents(ensemble, graph),
-        *find_hierarchy_warnings(ensemble, graph),
-        *find_item_warnings(graph),
-    )
-    return add_team(ensemble, graph), warnings
+    warnings = [*find_hierarchy_warnings(ensemble, graph), *find_item_warnings(graph)]
+    if ensemble.workflow is not Workflow.HIERARCHICAL and not any(find_delegators(graph)):  # else they can be asked
+        used = {id(agent) for node in graph.all_tasks for agent in (node.agent, node.task.fallback)}
+        warnings = [
+            *(f"Agent {each.role!r} has no task." for each in ensemble.agents if id(each) not in used),
+            *warnings,
+        ]
+    found = _checked[ensemble] = add_team(ensemble, graph), tuple(warnings)
+    return found
 
 
-def _find_repeated_tasks(graph: Graph) -> Iterator[Problem]:
-    seen: set[int] = set()
+def _find_repeated(graph: Graph) -> Iterator[Problem]:
+    """Find tasks that stand twice, and phases of the same name."""
+    seen = set[object]()
     for node in graph.tasks:
         if id(node.task) in seen:
             yield Problem(f"{node.task!r} stands twice in the ensemble. Make a second task for it.", node.task)
         seen.add(id(node.task))
-
-
-def _find_repeated_phases(graph: Graph) -> Iterator[Problem]:
-    seen: set[str] = set()
     for phase in graph.phases:
         if phase.name in seen:
             yield Problem(f"Phase name {phase.name!r} stands twice. Give each phase its own.", phase.phase, "name")
@@ -170,31 +166,20 @@ def _describe_namesake(agent: Agent, agents: Sequence[Agent]) -> str:
     )
 
 
-def _find_idle_rate_limit(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
-    """Find a rate limit where no task asks a model."""
-    asks = any(node.llm is not None or node.nested is not None for node in graph.all_tasks)
-    if ensemble.rate_limit is not None and not asks:
-        message = "The ensemble has a rate_limit, and no task that asks a model: all have handlers. Remove it."
-        yield Problem(message, ensemble, "rate_limit")
-
-
 def _find_late_references(graph: Graph) -> Iterator[Problem]:
     """Find tasks that read, or test in a condition, what is not resolved when they could start."""
     before = _collect_earlier_phases(graph)
     for node in graph.tasks:
-        for index in node.context:
-            if (message := _explain_too_late(graph, node, graph.tasks[index], "reads", before)) is not None:
-                yield Problem(message, node.task, "context", _find_item(node.task.context, graph.tasks[index]))
-        if node.item_source is not None:
-            source = graph.tasks[node.item_source]
-            if (message := _explain_too_late(graph, node, source, "runs for each item of", before)) is not None:
-                yield Problem(message, node.task, "for_each")
-        for index in node.sources:
-            if (
-                message := _explain_too_late(graph, node, graph.tasks[index], "has a condition on", before)
-            ) is not None:
-                written = [condition.source for condition in node.task.when]
-                yield Problem(message, node.task, "when", _find_item(written, graph.tasks[index]))
+        item = () if node.item_source is None else (node.item_source,)
+        tested = [condition.source for condition in node.task.when]
+        for field, verb, indices, written in (
+            ("context", "reads", node.context, node.task.context),
+            ("for_each", "runs for each item of", item, ()),
+            ("when", "has a condition on", node.sources, tested),
+        ):
+            for other in (graph.tasks[index] for index in indices):
+                if (message := _explain_too_late(graph, node, other, verb, before)) is not None:
+                    yield Problem(message, node.task, field, _find_item(written, other))
 
 
 def _explain_too_late(graph: Graph, node: TaskNode, other: TaskNode, verb: str, before: Sequence[int]) -> str | None:
@@ -230,22 +215,17 @@ def _collect_earlier_phases(graph: Graph) -> list[int]:
     return before
 
 
-def _find_conditions_on_own_tasks(graph: Graph) -> Iterator[Problem]:
-    """Find phases that wait for one of their own tasks."""
+def _find_misplaced_conditions(graph: Graph) -> Iterator[Problem]:
+    """Find phases that wait for one of their own tasks, or are done until another one says something.
+
+    No round changes the output of a task of another phase.
+    """
     for phase in graph.phases:
         for number in phase.when:
             source = graph.tasks[graph.conditions[number].source]
             if source.phase == phase.index:
-                message = (
-                    f"Phase {phase.name!r} has a condition on {source.name!r}, one of its own tasks. "
-                    f"Put {source.name!r} into a phase before it."
-                )
-                yield Problem(message, phase.phase, "when")
-
-
-def _find_rounds_until_others(graph: Graph) -> Iterator[Problem]:
-    """Find phases that are to be done until a task of another phase says something, which no round changes."""
-    for phase in graph.phases:
+                message = f"Phase {phase.name!r} has a condition on {source.name!r}, one of its own tasks."
+                yield Problem(f"{message} Put {source.name!r} into a phase before it.", phase.phase, "when")
         for item, number in enumerate(phase.until):
             source = graph.tasks[graph.conditions[number].source]
             if source.phase != phase.index:
@@ -292,10 +272,9 @@ def _find_unfit_reviewers(graph: Graph) -> Iterator[Problem]:
             yield Problem(message, by, "when")
         elif isinstance(by, Task) and phase.reviewer is not None:
             for index in phase.reviewer.context:
-                if (
-                    message_ := _explain_too_late(graph, phase.reviewer, graph.tasks[index], "reads", before)
-                ) is not None:
-                    yield Problem(message_, by, "context", _find_item(by.context, graph.tasks[index]))
+                late = _explain_too_late(graph, phase.reviewer, graph.tasks[index], "reads", before)
+                if late is not None:
+                    yield Problem(late, by, "context", _find_item(by.context, graph.tasks[index]))
 
 
 def _find_clashing_tools(graph: Graph) -> Iterator[Problem]:
@@ -306,18 +285,6 @@ def _find_clashing_tools(graph: Graph) -> Iterator[Problem]:
                 check_tools(node.task, (*node.agent.tools, *node.task.tools))
             except ValidationError as error:
                 yield Problem(f"Task {node.name!r} with agent {node.role!r}: {error}", node.task, "tools")
-
-
-def _find_unused_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
-    if ensemble.workflow is Workflow.HIERARCHICAL or any(find_delegators(graph)):
-        return  # they can be asked
-    used = {id(agent) for node in graph.all_tasks for agent in (node.agent, node.task.fallback)}
-    for agent in ensemble.agents:
-        if id(agent) not in used:
-            yield f"Agent {agent.role!r} has no task."
-
-
-# --- The rules of tasks that run for each item: where items can come from, and what their texts can say ---------------
 
 
 def find_for_each_problems(graph: Graph) -> Iterator[Problem]:
@@ -374,9 +341,6 @@ def find_item_warnings(graph: Graph) -> Iterator[str]:
                     f"Task {node.name!r} says {{item.{paths[0]}}} and has no for_each, so it stays as it is. "
                     f"Give it a for_each, and it runs for each item."
                 )
-
-
-# --- The places of prompts of one's own -------------------------------------------------------------------------------
 
 
 def find_prompt_problems(graph: Graph) -> Iterator[Problem]:
@@ -485,7 +449,11 @@ def find_nested_problems(
         if (path := find_path_too_deep(node)) is not None:
             yield Problem(describe_too_deep((describe_ensemble(ensemble), *path)), node.task, "ensemble")
         else:
-            yield from _find_own_problems(node, check)
+            try:
+                check(node.task.ensemble)
+            except ValidationError as error:
+                for problem in error.problems:
+                    yield Problem(f"The ensemble of task {node.name!r}: {problem.message}", node.task, "ensemble")
         yield from _find_input_problems(node)
 
 
@@ -499,14 +467,6 @@ def check_inner_variables(ensemble: EnsembleDefinition) -> None:
         owner = repr(task.name or task.description)
         advice = f"The text stands in the ensemble of task {owner}, which gives it no value: add one to its inputs."
         raise PromptTemplateError(tuple(lacking), next(iter(lacking.values())), advice)
-
-
-def _find_own_problems(node: TaskNode, check: Callable[[Any], object]) -> Iterator[Problem]:
-    try:
-        check(node.task.ensemble)
-    except ValidationError as error:
-        for problem in error.problems:
-            yield Problem(f"The ensemble of task {node.name!r}: {problem.message}", node.task, "ensemble")
 
 
 def _find_input_problems(node: TaskNode) -> Iterator[Problem]:

@@ -24,14 +24,7 @@ from ensemble_notebook.domain.planning.team import build_team, find_delegators
 from ensemble_notebook.errors import Problem, did_you_mean
 
 _FOR_MANAGERS: Final = ("manager_llm", "manager_prompt", "hierarchical_constraints")
-_FOR_ONE_TASK: Final = (
-    "output_type",
-    "timeout",
-    "input_guardrails",
-    "output_guardrails",
-    "review",
-    "rate_limit",
-)
+_FOR_ONE_TASK: Final = ("output_type", "timeout", "input_guardrails", "output_guardrails", "review", "rate_limit")
 _FOR_OWN_WORKERS: Final = ("llm", "tools", "when", "fallback")
 
 
@@ -68,7 +61,11 @@ def find_hierarchy_problems(ensemble: EnsembleDefinition, graph: Graph) -> Itera
 def find_hierarchy_warnings(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
     """Find what can run, and does not do what it seems to."""
     if ensemble.workflow is Workflow.HIERARCHICAL:
-        yield from _describe_unheeded_fields(graph)
+        # What tasks have that nobody looks at: workers get what the manager tells them.
+        names = [*_FOR_OWN_WORKERS, *(_FOR_ONE_TASK if len(graph.tasks) > 1 else ())]
+        for node in graph.tasks:
+            if idle := [name for name in names if getattr(node.task, name)]:
+                yield f"Task {node.name!r}: {', '.join(idle)} without effect, since a manager has it done."
         if ensemble.hierarchical_constraints is not None:
             yield from find_impossible_constraints(ensemble.hierarchical_constraints, ensemble.manager_max_iterations)
         return
@@ -76,11 +73,8 @@ def find_hierarchy_warnings(ensemble: EnsembleDefinition, graph: Graph) -> Itera
         if getattr(ensemble, name) is not None:
             yield f"{name} has no effect: the workflow is {ensemble.workflow.value!r}, not 'hierarchical'."
     asking = dict.fromkeys(agent for agent, _ in find_delegators(graph))
-    roles = (
-        Counter(normalize_role(member.agent.role) for member in build_team(ensemble, graph))
-        if asking
-        else Counter[str]()
-    )
+    team = build_team(ensemble, graph) if asking else ()
+    roles = Counter(normalize_role(member.agent.role) for member in team)
     for agent in asking:
         if not roles.keys() - {normalize_role(agent.role)}:
             yield f"Agent {agent.role!r} may delegate, but there is nobody else to ask."
@@ -167,15 +161,6 @@ def _find_repeated_in_stages(constraints: HierarchicalConstraints) -> Iterator[P
                 yield Problem(message, constraints, "required_stages", role)
 
 
-def _describe_unheeded_fields(graph: Graph) -> Iterator[str]:
-    """Describe what tasks have that nobody looks at: workers get what the manager tells them."""
-    is_shared = len(graph.tasks) > 1
-    for node in graph.tasks:
-        names = [*_FOR_OWN_WORKERS, *(_FOR_ONE_TASK if is_shared else ())]
-        if idle := [name for name in names if getattr(node.task, name)]:
-            yield f"Task {node.name!r}: {', '.join(idle)} without effect, since a manager has it done."
-
-
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -185,12 +170,15 @@ def find_impossible_constraints(constraints: HierarchicalConstraints, manager_ma
 
     Caps of single workers never stand in the way: they are at least one, and nobody has to be asked twice.
     """
-    total, limit = _count_delegations(constraints, manager_max_iterations)
+    total, limit = manager_max_iterations, "manager_max_iterations"
+    if 0 < constraints.global_max_delegations <= total:
+        total, limit = constraints.global_max_delegations, "global_max_delegations"
+    allowed = set(map(normalize_role, constraints.allowed_workers))
     stages = [dict.fromkeys(map(normalize_role, stage)) for stage in constraints.required_stages]
     before = [0, *accumulate(map(len, stages))]
     blocked = len(stages)
     for number, stage in enumerate(constraints.required_stages):
-        if barred := _find_barred(constraints, stage):
+        if barred := [role for role in stage if allowed and normalize_role(role) not in allowed]:
             blocked, roles = min(blocked, number), _join_roles(barred)
             yield f"Stage {number + 1} of required_stages can't complete: not in allowed_workers: {roles}."
     for number in range(min(blocked + 1, len(stages))):
@@ -209,24 +197,8 @@ def find_impossible_constraints(constraints: HierarchicalConstraints, manager_ma
         yield f"The required workers can't all be asked: {limit} is {total}, and it takes {needed}."
 
 
-def _count_delegations(constraints: HierarchicalConstraints, manager_max_iterations: int) -> tuple[int, str]:
-    """Count how many delegations there can be, and which field says so."""
-    cap = constraints.global_max_delegations
-    if 0 < cap <= manager_max_iterations:
-        return cap, "global_max_delegations"
-    return manager_max_iterations, "manager_max_iterations"
-
-
-def _find_barred(constraints: HierarchicalConstraints, roles: Iterable[str]) -> list[str]:
-    allowed = set(map(normalize_role, constraints.allowed_workers))
-    return [role for role in roles if allowed and normalize_role(role) not in allowed]
-
-
 def _join_roles(roles: Iterable[str]) -> str:
     return ", ".join(map(repr, roles))
-
-
-# --- The rules of roles and goals, for the texts that agents have in one run ------------------------------------------
 
 
 def find_resolved_role_problems(agents: Sequence[Agent], graph: Graph, inputs: Mapping[str, Any]) -> Iterator[Problem]:

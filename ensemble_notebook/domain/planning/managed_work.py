@@ -55,19 +55,15 @@ def title_written(task: PlannedTask) -> str:
 
 def find_told(text: str | None, managed: Iterable[PlannedTask]) -> list[PlannedTask]:
     """The written tasks that a text names or quotes."""
-    return [task for task in managed if _is_told(text or "", task)]
-
-
-def _is_told(text: str, task: PlannedTask) -> bool:
-    quote = _simplify(task.description)
-    if len(quote) >= LEAST_QUOTE and quote in _simplify(text):
-        return True
-    if not task.is_named:
-        return False
-    # A name that is an ordinary word stands in many texts that mean nothing by it.
-    name = re.escape(task.name)
-    pattern = rf"[`'\"]{name}[`'\"]" if _PLAIN_WORD.fullmatch(task.name) else rf"(?<![\w-]){name}(?![\w-])"
-    return re.search(pattern, text) is not None
+    found, said = [], text or ""
+    for task in managed:
+        quote, name = _simplify(task.description), re.escape(task.name)
+        # A name that is an ordinary word stands in many texts that mean nothing by it.
+        pattern = rf"[`'\"]{name}[`'\"]" if _PLAIN_WORD.fullmatch(task.name) else rf"(?<![\w-]){name}(?![\w-])"
+        is_quoted = len(quote) >= LEAST_QUOTE and quote in _simplify(said)
+        if is_quoted or (task.is_named and re.search(pattern, said) is not None):
+            found.append(task)
+    return found
 
 
 def _simplify(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.outputs.score import ScoreRecord
@@ -34,18 +34,8 @@ from ensemble_notebook.trace.store.store_reader import read_run
 # a busy machine, and beside handlers that keep the interpreter busy, nobody can promise that.
 
 
-class WaitingClock(Protocol):
-    """Tells the time, and waits."""
-
-    def now(self) -> float:
-        """Seconds since whenever."""
-
-    def wait(self, event: threading.Event, seconds: float) -> object:
-        """Wait for an event, no longer than so many seconds."""
-
-
 class SystemClock:
-    """The clock of the machine."""
+    """The clock of the machine: tells the time, and waits."""
 
     def now(self) -> float:
         """Seconds that no change of the time of day alters."""
@@ -68,7 +58,7 @@ class Intake:
 
     PAUSE_S: ClassVar[float] = 0.08
 
-    def __init__(self, clock: WaitingClock | None = None) -> None:
+    def __init__(self, clock: SystemClock | None = None) -> None:
         self.is_asleep = False
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
