@@ -12,7 +12,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks.row import Row
-from ensemble_notebook.trace.store.schema import OFF, VARIABLE
+from ensemble_notebook.trace.store.store_file import OFF, VARIABLE
 
 _PER_SECOND: Final = {"s": 1, "ms": 1e3, "us": 1e6}
 

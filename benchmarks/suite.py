@@ -14,7 +14,7 @@ from typing import Final
 
 from benchmarks.row import Row
 from ensemble_notebook.trace.store import run_store
-from ensemble_notebook.trace.store.schema import VARIABLE
+from ensemble_notebook.trace.store.store_file import VARIABLE
 
 MEASUREMENTS: Final = (
     "extension",

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Self
 
@@ -253,6 +253,24 @@ def write_duration(duration: timedelta) -> str:
     if seconds or fraction or not text:
         text += f"{seconds}.{fraction:06}".rstrip("0").rstrip(".") + "S"
     return f"{sign}PT{text}"
+
+
+def format_instant(moment: datetime) -> str:
+    """``2026-01-02T03:04:05.678Z``, in UTC."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def parse_instant(text: str) -> datetime:
+    """The moment that a text names; digits beyond microseconds are cut.
+
+    Raises:
+        ValueError: it is none.
+    """
+    shortened = re.sub(r"(\.\d{6})\d+", r"\1", text)
+    moment = datetime.fromisoformat(shortened)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} names no time zone")
+    return moment.astimezone(UTC)
 
 
 def _read_fields(value: Any) -> dict[str, Any]:

@@ -289,7 +289,7 @@ class ExecutionTrace(Pickled):
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON shape of the trace: plain values, secrets masked."""
-        from ensemble_notebook.trace.formats.trace_json import to_document
+        from ensemble_notebook.trace.trace_json import to_document
 
         return to_document(self.fold, self._events, self._parts, self.cost, self.scores)
 
@@ -305,7 +305,7 @@ class ExecutionTrace(Pickled):
         Raises:
             OSError: the file can't be written.
         """
-        from ensemble_notebook.trace.formats.trace_file import write_trace_file
+        from ensemble_notebook.trace.trace_file import write_trace_file
 
         return write_trace_file(self.to_dict(), Path(path))
 
@@ -341,7 +341,7 @@ class ExecutionTrace(Pickled):
             OSError: there is no such file.
             TraceFormatError: the file is no trace, or an incomplete one; names the place.
         """
-        from ensemble_notebook.trace.formats.trace_file import read_trace_file
+        from ensemble_notebook.trace.trace_file import read_trace_file
 
         saved = read_trace_file(Path(path))
         trace = cls(saved.events, saved.cost, saved.prices, saved.scores)

@@ -17,14 +17,15 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.joined_frames import FoldedTables, RunTables
-from ensemble_notebook.trace.store.faults import opened
 from ensemble_notebook.trace.store.kept_tables import KeptTables, encode_tables, find_mark, read_kept, write_kept
-from ensemble_notebook.trace.store.loaded_trace import complete_events, make_trace
 from ensemble_notebook.trace.store.run_facts import RememberedRun
 from ensemble_notebook.trace.store.run_store import RunStore
+from ensemble_notebook.trace.store.store_file import opened
 from ensemble_notebook.trace.store.store_reader import (
     SIGNS_OF_DAMAGE,
+    complete_events,
     decode_events,
+    make_trace,
     read_pieces,
     read_runs,
     read_scores,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.errors import MissingPackageError, ValidationError
-from ensemble_notebook.trace.formats.trace_file import write_whole
+from ensemble_notebook.trace.trace_file import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ _MODULES: Final = (
     "ensemble_notebook.models.openai.chat_transport",
     "ensemble_notebook.models.openai.response_schema",
     "ensemble_notebook.models.recording.resumer",
-    "ensemble_notebook.trace.store.faults",
+    "ensemble_notebook.trace.store.store_file",
     "ensemble_notebook.trace.store.store_reader",
     "ensemble_notebook.trace.store.store_writer",
     "genai_prices.data",

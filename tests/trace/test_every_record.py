@@ -23,8 +23,7 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.errors import make_recorded_error
 from ensemble_notebook.trace.codec.event_codec import LEFT_OUT, event_to_plain, to_plain
-from ensemble_notebook.trace.codec.event_groups import read_groups, write_events
-from ensemble_notebook.trace.codec.records import read_event, read_value, write_record
+from ensemble_notebook.trace.codec.records import read_event, read_groups, read_value, write_events, write_record
 from ensemble_notebook.trace.store.run_facts import RunFacts, RunSummary
 
 EVENTS: Final = [

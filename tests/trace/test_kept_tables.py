@@ -26,8 +26,7 @@ from ensemble_notebook.trace.store import run_store
 from ensemble_notebook.trace.store.kept_tables import read_columns, write_columns
 from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_rows import unfold
-from ensemble_notebook.trace.store.run_store import RunStore
-from ensemble_notebook.trace.store.run_table import make_run_table
+from ensemble_notebook.trace.store.run_store import RunStore, make_run_table
 from ensemble_notebook.trace.tables.table import read_frame_columns
 from tests.support.store import wait_for_store
 from tests.support.stream import streams
@@ -204,7 +203,7 @@ def test_store_of_a_time_without_tables_loads_and_keeps_them(store_path):
 
 
 def test_store_that_nothing_can_be_written_to_loads(store_path, monkeypatch):
-    monkeypatch.setattr("ensemble_notebook.trace.store.schema.LOCK_LIMIT_S", 0.1)
+    monkeypatch.setattr("ensemble_notebook.trace.store.store_file.LOCK_LIMIT_S", 0.1)
     own = run().frames
     wait_for_store()
     with closing(sqlite3.connect(store_path, isolation_level=None)) as other:

@@ -23,7 +23,7 @@ from ensemble_notebook.trace.store.run_rows import (
     make_rows,
 )
 from ensemble_notebook.trace.store.run_writer import FinishedTask, RunWriter
-from ensemble_notebook.trace.store.schema import open_file
+from ensemble_notebook.trace.store.store_file import open_file
 from ensemble_notebook.trace.store.store_reader import read_results
 from ensemble_notebook.trace.store.store_writer import Intake
 from tests.trace.test_written_events import SECRETS

@@ -12,10 +12,9 @@ from functools import partial
 import pytest
 
 from ensemble_notebook import CaptureMode, Ensemble, ScriptedChatModel, StoreError, Task, Warned, load_traces
-from ensemble_notebook.trace.store import schema
+from ensemble_notebook.trace.store import store_file
 from ensemble_notebook.trace.store.run_rows import decode_piece
-from ensemble_notebook.trace.store.run_store import RunStore
-from ensemble_notebook.trace.store.run_table import make_run_table
+from ensemble_notebook.trace.store.run_store import RunStore, make_run_table
 from ensemble_notebook.trace.store.run_writer import FinishedTask
 from tests.support.store import wait_for_store
 
@@ -101,7 +100,7 @@ def test_what_is_wrong_is_told_once_and_while_the_run_goes_on_t31(
     if is_damaged:
         store_path.parent.mkdir()
         store_path.write_bytes(b"SQLite format 3\0" + b"\x99" * 5000)
-        monkeypatch.setattr(schema, "find_default_store", lambda: store_path)
+        monkeypatch.setattr(store_file, "find_default_store", lambda: store_path)
     else:
         monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", "/proc/runs/runs.db")
     told = threading.Event()
@@ -121,7 +120,7 @@ def test_what_is_wrong_is_told_once_and_while_the_run_goes_on_t31(
 
 
 def test_locked_file_is_one_warning(store_path, monkeypatch):
-    monkeypatch.setattr(schema, "LOCK_LIMIT_S", 0.1)
+    monkeypatch.setattr(store_file, "LOCK_LIMIT_S", 0.1)
     run()
     with closing(sqlite3.connect(store_path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -141,7 +140,7 @@ def test_damaged_store_is_kept_aside_and_a_new_one_begun(store_path, monkeypatch
     damaged = store_path.read_bytes()
     damaged = damaged[:100] + b"\x99" * (len(damaged) - 100) if is_whole_header else b"\x99" * len(damaged)
     store_path.write_bytes(damaged)
-    monkeypatch.setattr(schema, "find_default_store", lambda: store_path)
+    monkeypatch.setattr(store_file, "find_default_store", lambda: store_path)
     output = run("New.")
     (warning,) = output.warnings
     assert "is damaged" in warning

@@ -12,11 +12,10 @@ from pandas.testing import assert_frame_equal
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
-from ensemble_notebook.domain.value_text import write_duration
+from ensemble_notebook.domain.value_text import format_instant, parse_instant, write_duration
 from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import find_violations
-from ensemble_notebook.trace.codec.event_codec import format_instant, parse_instant
 from ensemble_notebook.trace.codec.records import read_value
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams

@@ -17,10 +17,10 @@ from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
 from ensemble_notebook.errors import MissingPackageError, ValidationError, summarize_error
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS
 from ensemble_notebook.trace.codec.event_codec import to_plain
-from ensemble_notebook.trace.formats.trace_file import write_whole
 from ensemble_notebook.trace.row_files import Formulas, write_csv, write_jsonl
 from ensemble_notebook.trace.run_files import FORMATS as RUN_FORMATS
 from ensemble_notebook.trace.run_files import export_trace, find_format, write_parquet
+from ensemble_notebook.trace.trace_file import write_whole
 
 if TYPE_CHECKING:
     from inspect_ai.event import ModelEvent

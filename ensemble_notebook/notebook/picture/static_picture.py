@@ -21,7 +21,7 @@ from ensemble_notebook.notebook.picture import html_table as html
 from ensemble_notebook.notebook.picture.chart import MARKS, MOST_LINES, Chart, make_chart, make_plan_chart
 from ensemble_notebook.notebook.picture.chart_lines import GAP, MARKS_OF_PARTS, ROUND, WIDTH, BarPiece, ChartLine
 from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, IDLE_COLOR, TONE_COLORS
-from ensemble_notebook.trace.store.schema import find_store
+from ensemble_notebook.trace.store.store_file import find_store
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:

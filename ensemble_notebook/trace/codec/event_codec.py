@@ -1,8 +1,9 @@
 """Events and other records of the domain as plain JSON values: camelCase, secrets masked (T7, T11).
 
-What a file holds is what the fields of the records are; a field that has its default is left out. `records` reads
-them back. Why not pydantic for writing, too: each text is masked on its way, by the name that it has, durations never
-have days (T11), and a value may be of any class that a user has made, which then becomes text.
+Instants are ISO 8601, in UTC with ``Z``. What a file holds is what the fields of the records are; a field that has its
+default is left out. `records` reads them back. Why not pydantic for writing, too: each text is masked on its way, by
+the name that it has, durations never have days (T11), and a value may be of any class that a user has made, which then
+becomes text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache, lru_cache
@@ -20,36 +21,18 @@ from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.outputs.secrets import list_protected, list_signs
-from ensemble_notebook.domain.value_text import is_array, is_missing, is_table, read_array, write_duration, write_whole
+from ensemble_notebook.domain.value_text import (
+    format_instant,
+    is_array,
+    is_missing,
+    is_table,
+    read_array,
+    write_duration,
+    write_whole,
+)
 from ensemble_notebook.errors import find_http_status, find_origin
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 from ensemble_notebook.trace.spans.span_tree import format_error_message
-
-# --- Instants as the JSON of a trace has them: ISO 8601, in UTC with ``Z`` -----------------------------------
-#
-# Read here, because the standard library does it but for digits beyond microseconds. `records` reads durations.
-
-
-def format_instant(moment: datetime) -> str:
-    """``2026-01-02T03:04:05.678Z``, in UTC."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def parse_instant(text: str) -> datetime:
-    """The moment that a text names; digits beyond microseconds are cut.
-
-    Raises:
-        ValueError: it is none.
-    """
-    shortened = re.sub(r"(\.\d{6})\d+", r"\1", text)
-    moment = datetime.fromisoformat(shortened)
-    if moment.tzinfo is None:
-        raise ValueError(f"{text!r} names no time zone")
-    return moment.astimezone(UTC)
-
-
-# --- Events and other records of the domain as plain JSON values: camelCase, secrets masked -----------------
-
 
 RecordWriter = Callable[[Any], dict[str, Any]]
 

@@ -25,12 +25,10 @@ from ensemble_notebook.trace.codec.event_codec import make_secret_search, to_pla
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.store.faults import opened
-from ensemble_notebook.trace.store.loaded_trace import make_trace, summarize_trace
 from ensemble_notebook.trace.store.run_facts import RememberedRun
 from ensemble_notebook.trace.store.run_rows import unfold, write_summaries
-from ensemble_notebook.trace.store.schema import KEPT_TABLES, transaction
-from ensemble_notebook.trace.store.store_reader import decode_events, read_pieces, read_run
+from ensemble_notebook.trace.store.store_file import KEPT_TABLES, opened, transaction
+from ensemble_notebook.trace.store.store_reader import decode_events, make_trace, read_pieces, read_run, summarize_trace
 from ensemble_notebook.trace.tables.table import (
     UTC_TIME,
     Dtype,

@@ -16,10 +16,10 @@ from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.value_text import format_instant
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.trace.codec.event_codec import format_instant, make_secret_search, to_plain
-from ensemble_notebook.trace.codec.event_groups import read_groups, write_events
-from ensemble_notebook.trace.codec.records import read_value, write_plain, write_record
+from ensemble_notebook.trace.codec.event_codec import make_secret_search, to_plain
+from ensemble_notebook.trace.codec.records import read_groups, read_value, write_events, write_plain, write_record
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.store.run_facts import RunFacts, RunSummary, describe_owner, is_alive, name_owner
 from ensemble_notebook.trace.store.run_writer import (
@@ -30,7 +30,7 @@ from ensemble_notebook.trace.store.run_writer import (
     StoredExchange,
     Taken,
 )
-from ensemble_notebook.trace.store.schema import transaction
+from ensemble_notebook.trace.store.store_file import transaction
 
 # --- Events and documents as the store holds them: JSON, several in one piece, secrets masked (T7) --------------------
 #

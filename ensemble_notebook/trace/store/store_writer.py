@@ -16,13 +16,21 @@ from typing import ClassVar, Final
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.outputs.score import ScoreRecord
+from ensemble_notebook.domain.value_text import format_instant
 from ensemble_notebook.errors import summarize_error
-from ensemble_notebook.trace.codec.event_codec import format_instant
-from ensemble_notebook.trace.store.faults import NOT_REMEMBERED, is_damage, keep_aside, warn_of_fault
 from ensemble_notebook.trace.store.run_facts import SIGN_OF_LIFE_S, is_alive
 from ensemble_notebook.trace.store.run_rows import RunRows, add_scores, make_first_rows, make_rows, show_life
 from ensemble_notebook.trace.store.run_writer import RunWriter, Taken
-from ensemble_notebook.trace.store.schema import SCORES, VERSION, open_file, transaction
+from ensemble_notebook.trace.store.store_file import (
+    NOT_REMEMBERED,
+    SCORES,
+    VERSION,
+    is_damage,
+    keep_aside,
+    open_file,
+    transaction,
+    warn_of_fault,
+)
 from ensemble_notebook.trace.store.store_reader import read_run
 
 # --- What the runs of a process have to write, and when the thread that writes takes it -------------------------

@@ -25,8 +25,8 @@ from ensemble_notebook.domain.definitions.enums import (
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.task_output import TaskOutput, TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
+from ensemble_notebook.domain.value_text import parse_instant
 from ensemble_notebook.errors import make_recorded_error
-from ensemble_notebook.trace.codec.event_codec import parse_instant
 
 Plain = Mapping[str, Any]
 

@@ -1,11 +1,12 @@
-"""The file of the run store: made, opened, and told apart from other files."""
+"""The file of the run store: where it is, made and opened, and what can be wrong with it, in words (T30, T31)."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.private_files import make_private_database
 from ensemble_notebook.errors import StoreError
 
-# --- Where the run store is (T30): whose word counts ------------------------------------------------------------------
+# --- Where the run store is: whose word counts ------------------------------------------------------------------
 
 
 VARIABLE: Final = "ENSEMBLE_NOTEBOOK_STORE"
@@ -47,7 +48,7 @@ def find_default_store() -> Path:
 
 APPLICATION_ID: Final = 0x454E5342
 VERSION: Final = 3
-"""Since 2, events of one kind stand together, see `event_groups`; since 3, there may be scores. A file of an earlier
+"""Since 2, events of one kind stand together, see `records`; since 3, there may be scores. A file of an earlier
 version is read as it is, and becomes one of this version when something is written to it: code that knows the earlier
 one alone could not read all of it any more."""
 LOCK_LIMIT_S: Final = 3.0
@@ -229,3 +230,80 @@ def _check(connection: sqlite3.Connection, path: Path, names: frozenset[str]) ->
             f"The file {path} is a database, but no run store. It is left alone; name another file in config.store."
         )
     return int(version)
+
+
+# --- What can be wrong with the file, in words; and a broken one put aside --------------------------------------------
+
+
+NOT_REMEMBERED: Final = "This run is not remembered from here on."
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether the file is a broken store, which another may replace."""
+    if isinstance(error, UnusableStoreError):
+        return error.is_damaged
+    return isinstance(error, sqlite3.Error) and get_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def warn_of_fault(error: BaseException, path: Path) -> str:
+    """What is wrong with the file, for a run that can't be written."""
+    return f"{describe_fault(error, path)} {NOT_REMEMBERED}"
+
+
+def describe_fault(error: BaseException, path: Path) -> str:
+    """What is wrong, with the name of the file."""
+    if isinstance(error, UnusableStoreError):
+        return str(error)
+    if isinstance(error, sqlite3.Error):
+        return f"The run store {path} {_describe_code(error)}"
+    reason = getattr(error, "strerror", None) or str(error)
+    return f"The run store {path} can't be used: {reason}."
+
+
+def _describe_code(error: sqlite3.Error) -> str:
+    match get_code(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return f"is locked by another program for more than {LOCK_LIMIT_S:g} s."
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return "is read-only."
+        case sqlite3.SQLITE_CANTOPEN:
+            return "can't be opened; see the permissions of the file and of its folder."
+        case sqlite3.SQLITE_FULL:
+            return "can't grow: the disk is full."
+    return f"can't be used: {error}."
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """The store in a file that is there, and is closed again.
+
+    Raises:
+        StoreError: it can't be opened, read or written; says why.
+    """
+    try:
+        with closing(open_file(path, is_new_allowed=False)) as connection:
+            yield connection
+    except StoreError:
+        raise
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(describe_fault(error, path)) from error
+
+
+def keep_aside(path: Path) -> str:
+    """Rename a broken store, with the files beside it, so that a new one can be begun; says so in words.
+
+    Another kernel may have done so already; then nothing is renamed.
+
+    Raises:
+        OSError: it can't be renamed.
+    """
+    with suppress(sqlite3.Error, OSError), closing(open_file(path, is_new_allowed=False)) as connection:
+        if connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+            return f"The run store {path} was damaged; a new one is there now."
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+    aside = path.with_name(f"{path.stem}.damaged-{stamp}{path.suffix}")
+    path.rename(aside)
+    for ending in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
+    return f"The run store {path} is damaged. It is kept as {aside.name}, and a new one is begun."

@@ -17,10 +17,10 @@ from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import TraceFormatError
+from ensemble_notebook.importers.agentensemble import import_events
 from ensemble_notebook.trace.codec.event_codec import event_to_plain
 from ensemble_notebook.trace.codec.records import read_event, read_value
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.formats.agentensemble_import import import_events
 
 # --- Whether events from a file can be those of one run: in order, and each in its place (E71) ------------------------
 #

@@ -1,8 +1,8 @@
 """The JSON form of a trace (T11): that of AgentEnsemble's ``ExecutionTrace``, version 1.1, with fields of our own.
 
 What others read is in ``agents``, ``taskTraces`` and ``metrics``; ``phases`` and ``spans`` tell the rest. ``events`` is
-the stream itself, from which `file` makes the same trace again. Unknown numbers of tokens are -1 in the fields that
-others read, and there only.
+the stream itself, from which `trace_file` makes the same trace again. Unknown numbers of tokens are -1 in the fields
+that others read, and there only.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
-from ensemble_notebook.domain.value_text import write_duration
+from ensemble_notebook.domain.value_text import format_instant, write_duration
 from ensemble_notebook.trace.codec.event_codec import (
     event_to_plain,
-    format_instant,
     to_camel,
     to_plain,
 )

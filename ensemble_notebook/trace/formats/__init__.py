@@ -1,1 +1,0 @@
-"""Traces as files: our JSON, and that of AgentEnsemble."""
