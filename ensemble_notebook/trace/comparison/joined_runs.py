@@ -34,6 +34,7 @@ class JoinedRuns(TraceFold):
 
     def __init__(self, diff: RunDiff) -> None:
         super().__init__()
+        # Not folded from events of both: each has counts, prices and a clock of its own, and ids may be the same.
         before, after = diff.before, diff.after
         self._folds = dict(zip(SIDES, (before, after), strict=True))
         self._latest_ms = {side: find_latest_ms(fold) for side, fold in self._folds.items()}

@@ -183,7 +183,7 @@ class CallFold(EventFold):
         call.attempt = event.attempt
         self._last_attempts[call.span_id] = span
         self.tree.set_status(call, SpanStatus.RUNNING)
-        if call.span_id in self.streams:
+        if call.span_id in self.streams:  # what an attempt has streamed before it failed stays
             self._get_stream(call).add(f"\n[attempt {event.attempt}]\n", self.tree.version)
 
     @on(ev.LlmToken)
@@ -222,7 +222,7 @@ class CallFold(EventFold):
         if event.time_to_first_token_s is not None:
             span.time_to_first_token_ms = to_ms(event.time_to_first_token_s)
         span.tool_request_count = len(event.tool_calls)
-        self._askers[span.parent_id] = span
+        self._askers[span.parent_id] = span  # the wait for the tools of a turn is that of the call that asked for them
         if (attempt := self._finish_call(span)) is not None and event.model is not None:
             self._set_served_model(attempt, event.model, event.usage)
         self._rates.pop(span.span_id, None)

@@ -324,6 +324,7 @@ class TraceFold(EventFold):
         span.description = clean_text(event.description)
         if span.parent is not None and span.parent.kind is SpanKind.DELEGATION:
             self._note_worker(span, span.parent)
+        # An item: what is planned has an index.
         if event.index is None and span.parent is not None and span.parent.item_count is not None:
             span.item_of, span.title = span.parent.name, cut_words(clean_text(event.label))
             if span.parent.items_done + span.parent.items_failed >= span.parent.item_count:  # all are done again
@@ -332,7 +333,7 @@ class TraceFold(EventFold):
             span.row = self._find_row(span)
         if span.nested_in is not None and span.delegation_id is None:
             self._learn_plan(span, self.tree.spans.get(span.nested_in))
-        span.is_fallback = False
+        span.is_fallback = False  # what was sent back begins with its own agent again
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
         if span.inactive_intervals:
             span.attempt = (span.attempt or 1) + 1
@@ -342,6 +343,7 @@ class TraceFold(EventFold):
             was_sent_back = span.parent is None or not span.parent.is_repeated
             said = describe_return(None) if was_sent_back else DONE_AGAIN
             span.send_back(between.end_ms, between.start_ms, said)
+        # Until its input is prepared, all but what its children take is the making of the prompt.
         self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
 
     def _learn_plan(self, span: Span, nested: Span | None) -> None:

@@ -110,7 +110,7 @@ def _find_waits(nodes: list[Span]) -> Iterator[Link]:
     }
     for node in nodes:
         for name in node.depends_on:
-            if name in by_name and name not in node.context:
+            if name in by_name and name not in node.context:  # what was read is a link of its own
                 yield Link("dependency", by_name[name], node)
 
 

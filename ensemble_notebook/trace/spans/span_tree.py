@@ -141,6 +141,7 @@ class SpanTree:
         self.open[span.span_id] = span
         self.set_status(span, SpanStatus.WAITING if span.kind.traits.is_wait else SpanStatus.RUNNING)
         if (parent := span.parent) is not None:
+            # Children side by side cover their parent once, so only the first to begin and the last to end count.
             if parent.open_children == 0:
                 parent.covered_from_ms = now_ms
             parent.open_children += 1
@@ -228,10 +229,13 @@ class SpanTree:
         span.is_origin = cause is None
         parent = span.parent
         if parent is not None and not span.kind.traits.is_failure_contained:
+            # What tells no error of its own gets that of its parent, which follows.
             if facts == _UNEXPLAINED:
                 self._unexplained[parent.span_id] = span
+            # The first failure is the cause, but of a call's attempts the last one, for which it was given up.
             if parent.failed_child is None or span.kind is SpanKind.ATTEMPT:
                 parent.failed_child = (span.span_id, facts)
+        # Attempts that were followed by a good one are no errors of the run: their call tells whether it failed.
         if span.kind is SpanKind.LLM or (span.is_origin and span.kind is not SpanKind.ATTEMPT):
             for totals in self.touch_totals_around(span):
                 totals.error_count += 1

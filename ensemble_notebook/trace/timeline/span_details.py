@@ -37,19 +37,21 @@ def to_details(
     span = fold.spans.get(span_id)
     if span is None:
         return _make_message(span_id, error={"type": "LookupError", "message": "This run has no such span."})
-    texts = _Texts(longest_text)
+    texts, messages = _Texts(longest_text), _select_messages(fold, span)
+    shown = [*messages[:FIRST_MESSAGES], *messages[FIRST_MESSAGES:][-LAST_MESSAGES:]]
+    said = _read_texts(fold, span, shown, texts)
+    if left_out := len(messages) - len(shown):
+        note = {"role": "system", "name": "left_out", "text": f"[{left_out} messages left out]"}
+        said["messages"].insert(FIRST_MESSAGES, note)
     error: dict[str, str] | None = None
     if span.error_type is not None:
         told = [span.error_message or "", "" if span.origin is None else f"at {span.origin}"]
         error = {"type": span.error_type, "message": "\n".join(filter(None, told))}
     if handovers is None and span.kind is SpanKind.TASK:
         handovers = index_handovers(fold)
-    is_streaming = span.output is None and span_id in fold.streams
     return _make_message(
         span_id,
-        messages=_to_conversation(_select_messages(fold, span), texts),
-        input=texts.begin("input", _read_input(fold, span)),
-        output=(texts.end if is_streaming else texts.begin)("output", _read_output(fold, span)),
+        **said,
         error=error,
         lengths=texts.lengths,
         handovers=() if handovers is None or span.kind is not SpanKind.TASK else handovers.get(span_id, ()),
@@ -58,15 +60,21 @@ def to_details(
 
 def to_piece(fold: TraceFold, span_id: str, field: str, start: int) -> dict[str, Any]:
     """A piece of one text of a span, from character `start` on; empty where there is no such text."""
-    span = fold.spans.get(span_id)
-    text = (None if span is None else _find_text(fold, span, field)) or ""
+    span, texts = fold.spans.get(span_id), _Texts(LONGEST_TEXT)
+    if span is not None:
+        _read_texts(fold, span, _select_messages(fold, span), texts)
+    text = texts.whole.get(field) or ""
+    piece = text[start : start + LONGEST_PIECE]
+    return {"kind": "piece", "span_id": span_id, "field": field, "from": start, "text": piece, "length": len(text)}
+
+
+def _read_texts(fold: TraceFold, span: Span, messages: Sequence[Message], texts: _Texts) -> dict[str, Any]:
+    """The texts of a span and these of its messages, as far as there is room."""
+    is_streaming = span.output is None and span.span_id in fold.streams
     return {
-        "kind": "piece",
-        "span_id": span_id,
-        "field": field,
-        "from": start,
-        "text": text[start : start + LONGEST_PIECE],
-        "length": len(text),
+        "messages": [_to_chat_message(each, texts) for each in messages],
+        "input": texts.begin("input", _read_input(fold, span)),
+        "output": (texts.end if is_streaming else texts.begin)("output", _read_output(fold, span)),
     }
 
 
@@ -77,6 +85,7 @@ class _Texts:
         self._longest = longest
         self._left = longest * LONG_TEXTS
         self.lengths: dict[str, int] = {}
+        self.whole: dict[str, str] = {}
 
     def begin(self, field: str, text: str | None) -> str | None:
         """The beginning of a text."""
@@ -88,6 +97,7 @@ class _Texts:
 
     def _measure(self, field: str, text: str) -> int:
         """How much of it there is room for."""
+        self.whole[field] = text
         size = min(len(text), max(self._longest // LONG_TEXTS, min(self._longest, self._left)))
         self._left -= size
         if size < len(text):
@@ -103,27 +113,6 @@ def _read_output(fold: TraceFold, span: Span) -> str | None:
     if span.output is None and span.span_id in fold.streams:
         return fold.streams[span.span_id].read()
     return span.output
-
-
-def _find_text(fold: TraceFold, span: Span, field: str) -> str | None:
-    """The text behind a field of a details message, whole."""
-    if field == "input":
-        return _read_input(fold, span)
-    if field == "output":
-        return _read_output(fold, span)
-    for message in _select_messages(fold, span):
-        if field == _name_message(message):
-            return message.text
-        if field == f"{_name_message(message)}.reasoning":
-            return message.reasoning
-        for place, call in enumerate(message.tool_calls):
-            if field == f"{_name_message(message)}.{place}":
-                return call.arguments
-    return None
-
-
-def _name_message(message: Message) -> str:
-    return f"message.{message.number}"
 
 
 def index_handovers(fold: TraceFold) -> Handovers:
@@ -165,21 +154,16 @@ def _select_messages(fold: TraceFold, span: Span) -> Sequence[Message]:
     return messages[:end] if span.kind in (SpanKind.LLM, SpanKind.ATTEMPT) else ()
 
 
-def _to_conversation(messages: Sequence[Message], texts: _Texts) -> list[dict[str, Any]]:
-    chat: list[dict[str, Any]] = []
-    for each in (*messages[:FIRST_MESSAGES], *messages[FIRST_MESSAGES:][-LAST_MESSAGES:]):
-        field = _name_message(each)
-        said: dict[str, Any] = {"field": field, "role": each.role, "text": texts.begin(field, each.text)}
-        if name := ", ".join(filter(None, [each.name, "not sent" if each.is_left_out else None])):
-            said["name"] = name
-        if each.reasoning:
-            said["reasoning"] = texts.begin(f"{field}.reasoning", each.reasoning)
-        if each.tool_calls:
-            said["tool_calls"] = [
-                {"id": call.id, "name": call.name, "arguments": texts.begin(f"{field}.{place}", call.arguments)}
-                for place, call in enumerate(each.tool_calls)
-            ]
-        chat.append(said)
-    if left_out := len(messages) - len(chat):
-        chat.insert(FIRST_MESSAGES, {"role": "system", "name": "left_out", "text": f"[{left_out} messages left out]"})
-    return chat
+def _to_chat_message(message: Message, texts: _Texts) -> dict[str, Any]:
+    field = f"message.{message.number}"
+    said: dict[str, Any] = {"field": field, "role": message.role, "text": texts.begin(field, message.text)}
+    if name := ", ".join(filter(None, [message.name, "not sent" if message.is_left_out else None])):
+        said["name"] = name
+    if message.reasoning:
+        said["reasoning"] = texts.begin(f"{field}.reasoning", message.reasoning)
+    if message.tool_calls:
+        said["tool_calls"] = [
+            {"id": call.id, "name": call.name, "arguments": texts.begin(f"{field}.{place}", call.arguments)}
+            for place, call in enumerate(message.tool_calls)
+        ]
+    return said
