@@ -7,6 +7,7 @@ its tests.
 import gc
 import os
 import signal
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
 from functools import cache
@@ -33,6 +34,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 # A shell that starts the tests in the background has them ignore interrupts, which some of them send.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# At its import, jsonschema has this compile 38 grammars of addresses, for seconds, and no test is about those.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 # No test fills the store of whoever runs it. Tests of the store ask for the fixture `store_path`.
 os.environ["ENSEMBLE_NOTEBOOK_STORE"] = "off"

@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from langchain.chat_models import base
-from langchain_anthropic import ChatAnthropic
 from langchain_core.callbacks import BaseCallbackHandler
 
 from ensemble_notebook import Agent, Ensemble, LlmToken, Task, TaskExecutionError, ValidationError
@@ -110,6 +109,8 @@ def test_e82_the_engine_tries_again_and_not_the_client(server: AnthropicServer) 
 @pytest.fixture(params=["spec", "object"])
 def llm(request: pytest.FixtureRequest, server: AnthropicServer) -> Any:
     """The same model, by a spec and by an object that is used again and again."""
+    from langchain_anthropic import ChatAnthropic
+
     return SPEC if request.param == "spec" else ChatAnthropic(model=NAME)
 
 
@@ -140,6 +141,8 @@ def test_e82_a_model_is_asked_on_two_loops_at_once(server: AnthropicServer, llm:
 
 
 def test_e30_an_object_is_copied_without_its_own_retries(server: AnthropicServer) -> None:
+    from langchain_anthropic import ChatAnthropic
+
     heard: list[str] = []
 
     class Hears(BaseCallbackHandler):
@@ -158,6 +161,8 @@ def test_e30_an_object_is_copied_without_its_own_retries(server: AnthropicServer
 
 
 def test_e30_an_object_of_a_class_of_ones_own_is_left_alone_with_a_warning(server: AnthropicServer) -> None:
+    from langchain_anthropic import ChatAnthropic
+
     class Mine(ChatAnthropic):
         pass
 
@@ -203,6 +208,8 @@ def test_e82_input_that_a_stream_does_not_count_is_unknown(server: AnthropicServ
 def test_e82_thinking_goes_back_with_its_signature_while_tools_are_called(
     server: AnthropicServer, is_streamed: bool
 ) -> None:
+    from langchain_anthropic import ChatAnthropic
+
     server.thinking = [
         {"type": "thinking", "thinking": "A leek, then.", "signature": "c2lnbmVk"},
         {"type": "redacted_thinking", "data": "aGlkZGVu"},

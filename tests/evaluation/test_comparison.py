@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from statsmodels.stats.proportion import proportion_confint
 
 from ensemble_notebook import ValidationError
 from ensemble_notebook.domain.outputs.score import ScoreKind
@@ -346,6 +345,8 @@ def test_scores_that_are_not_numbers_are_no_opinion() -> None:
 
 
 def test_summary_counts_rows_and_gives_shares_wilsons_interval() -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
     runs = make_runs([[T, T], [T, FAILED], [CUT, F], [None, T]], cost=0.01)
     (found,) = summarize({"": runs}, k=2).to_dict("records")
     assert (found["rows"], found["repeats"], found["failed"], found["incomplete"], found["unscored"]) == (4, 2, 1, 1, 1)

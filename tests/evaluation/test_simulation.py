@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy import stats
+import scipy
 
 from ensemble_notebook.evaluation import statistics
 from tests.support.scored_runs import compare, make_runs
@@ -56,7 +56,7 @@ def test_differences_are_found_as_often_as_by_mcnemars_exact_test(gain: float, l
     claimed, covered = take_shares(draw_paired(2, 4_000, 400, gain, loss), 1, gain - loss)
     assert claimed == pytest.approx(power, abs=0.03)
     exact = [
-        stats.binomtest(int((each > 0).sum()), max(1, int((each != 0).sum()))).pvalue <= 0.05
+        scipy.stats.binomtest(int((each > 0).sum()), max(1, int((each != 0).sum()))).pvalue <= 0.05
         for each in draw_paired(2, 4_000, 400, gain, loss)
     ]
     assert claimed == pytest.approx(np.mean(exact), abs=0.03)

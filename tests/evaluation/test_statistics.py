@@ -9,13 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as some
-from scipy import stats
-from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.inter_rater import cohens_kappa
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.proportion import proportion_confint
 
 from ensemble_notebook.evaluation import statistics
 
@@ -33,19 +29,19 @@ def draw_flips(seed: int, count: int) -> npt.NDArray[np.float64]:
 
 @given(share=some.floats(0.0005, 0.9995), freedom=some.integers(1, 10_000))
 def test_quantile_of_students_t_is_that_of_scipy(share: float, freedom: int) -> None:
-    ours, theirs = statistics.find_t_quantile(share, freedom), float(stats.t.ppf(share, freedom))
+    ours, theirs = statistics.find_t_quantile(share, freedom), float(scipy.stats.t.ppf(share, freedom))
     assert ours == pytest.approx(theirs, rel=EXACT, abs=EXACT)
 
 
 @pytest.mark.parametrize("freedom", [*range(1, 60), 99, 100, 999, 1_000, 9_998, 9_999])
 def test_quantile_that_intervals_use_is_that_of_scipy(freedom: int) -> None:
-    assert statistics.find_t_quantile(0.975, freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=EXACT)
+    assert statistics.find_t_quantile(0.975, freedom) == pytest.approx(scipy.stats.t.ppf(0.975, freedom), rel=EXACT)
 
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_interval_of_a_mean_is_that_of_scipy(count: int) -> None:
     values = draw_numbers(count, count)
-    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    expected = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert statistics.find_mean_interval(values) == pytest.approx((expected.low, expected.high), rel=EXACT, abs=EXACT)
 
 
@@ -61,6 +57,8 @@ def test_end_that_is_zero_but_for_rounding_is_zero() -> None:
 
 @given(rows=some.integers(1, 10_000), share=some.floats(0, 1))
 def test_interval_of_a_share_is_wilsons_and_has_a_width(rows: int, share: float) -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
     low, high = statistics.find_share_interval(share, rows)
     assert (low, high) == pytest.approx(proportion_confint(share * rows, rows, method="wilson"), rel=EXACT, abs=EXACT)
     assert 0 <= low < high <= 1
@@ -70,7 +68,7 @@ def test_paired_interval_is_the_published_formula() -> None:
     # Bonett and Price 2012: p12 = (f12 + 1) / (n + 2), p21 = (f21 + 1) / (n + 2).
     for f12, f21, count in [(0, 0, 40), (3, 1, 40), (0, 9, 12), (1, 1, 2), (1, 0, 1), (4, 2, 10_000)]:
         p12, p21 = (f12 + 1) / (count + 2), (f21 + 1) / (count + 2)
-        reach = stats.norm.ppf(0.975) * math.sqrt((p12 + p21 - (p12 - p21) ** 2) / (count + 2))
+        reach = scipy.stats.norm.ppf(0.975) * math.sqrt((p12 + p21 - (p12 - p21) ** 2) / (count + 2))
         expected = (max(-1, p12 - p21 - reach), min(1, p12 - p21 + reach))
         differences = np.asarray([1.0] * f12 + [-1.0] * f21 + [0.0] * (count - f12 - f21))
         assert statistics.find_paired_interval(differences) == pytest.approx(expected, rel=EXACT, abs=EXACT)
@@ -78,6 +76,8 @@ def test_paired_interval_is_the_published_formula() -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_sign_flips_of_passes_are_mcnemars_exact_test(count: int) -> None:
+    from statsmodels.stats.contingency_tables import mcnemar
+
     for seed in range(5):
         flips = draw_flips(seed, count)[: statistics.MOST_CONVOLVED * 3]
         table = [[0, int((flips == 1).sum())], [int((flips == -1).sum()), 0]]
@@ -104,7 +104,7 @@ def test_convolution_and_enumeration_find_every_pattern_of_signs(counts: list[in
 @pytest.mark.parametrize("count", [2, 5, 10, 16])
 def test_sign_flips_of_numbers_are_scipys_permutation_test(count: int) -> None:
     values = draw_numbers(count, count)
-    expected = stats.permutation_test(
+    expected = scipy.stats.permutation_test(
         (values,), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=True
     )
     assert statistics.measure_sign_flips(values) == pytest.approx(expected.pvalue, rel=EXACT)
@@ -115,12 +115,14 @@ def test_draws_of_sign_flips_are_near_the_normal_p_and_always_the_same(count: in
     values = draw_numbers(count, count) - 0.3 + 1.5 * 2 / math.sqrt(count)
     z = abs(values.sum()) / math.sqrt((values**2).sum())
     found = statistics.measure_sign_flips(values)
-    assert found == pytest.approx(2 * stats.norm.sf(z), abs=0.02)
+    assert found == pytest.approx(2 * scipy.stats.norm.sf(z), abs=0.02)
     assert found == statistics.measure_sign_flips(values)
     assert found >= 1 / 10_001
 
 
 def test_many_differing_rows_of_whole_counts_are_drawn_and_agree_with_mcnemar() -> None:
+    from statsmodels.stats.contingency_tables import mcnemar
+
     flips = np.asarray([1.0] * 580 + [-1.0] * 520)
     expected = mcnemar([[0, 580], [520, 0]]).pvalue
     assert statistics.measure_sign_flips(flips, 1) == pytest.approx(expected, abs=0.02)
@@ -130,7 +132,7 @@ def test_counts_of_rows_with_very_different_repeats_are_drawn_and_not_overrun() 
     repeats = [997, 991, 983, 977, 971, 967, 953, 947, 941, 937, 929, 919, 911, 907, 887, 883, 881, 877, 863, 859]
     differences = np.asarray([1.0 if number % 4 else -1.0 for number in range(20)])
     found = statistics.measure_sign_flips(differences, math.lcm(*repeats))
-    assert found == pytest.approx(stats.binomtest(5, 20).pvalue, abs=0.01)
+    assert found == pytest.approx(scipy.stats.binomtest(5, 20).pvalue, abs=0.01)
 
 
 def test_five_differing_rows_never_reach_the_level_and_six_do() -> None:
@@ -144,12 +146,16 @@ def test_no_difference_at_all_has_a_p_of_one() -> None:
 
 @pytest.mark.parametrize("ps", [[0.04], [0.04, 0.01, 0.03], [0.02] * 4, [0.9, 0.001, 0.8, 0.5], [1.0, 0.0]])
 def test_holm_is_that_of_statsmodels(ps: list[float]) -> None:
+    from statsmodels.stats.multitest import multipletests
+
     assert statistics.adjust_by_holm(ps) == pytest.approx(multipletests(ps, method="holm")[1], rel=EXACT, abs=EXACT)
 
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("levels", [2, 3, 5])
 def test_kappa_is_that_of_statsmodels(count: int, levels: int) -> None:
+    from statsmodels.stats.inter_rater import cohens_kappa
+
     random = np.random.default_rng(count)
     a = np.concatenate([[0, 1], random.integers(0, levels, count)])
     b = np.where(random.random(count + 2) < 0.6, a, random.integers(0, levels, count + 2))
@@ -182,7 +188,9 @@ def test_bootstrap_of_a_mean_is_near_that_of_scipy_and_always_the_same() -> None
     rows = [np.asarray([number]) for number in range(60)]
     measure: Callable[[npt.NDArray[np.int64]], float] = lambda places: float(values[places].mean())  # noqa: E731
     found = statistics.bootstrap(rows, measure)
-    theirs = stats.bootstrap((values,), np.mean, method="percentile", rng=np.random.default_rng(1)).confidence_interval
+    theirs = scipy.stats.bootstrap(
+        (values,), np.mean, method="percentile", rng=np.random.default_rng(1)
+    ).confidence_interval
     assert found == pytest.approx((theirs.low, theirs.high), abs=0.08)
     assert found == statistics.bootstrap(rows, measure)
 
@@ -208,7 +216,7 @@ def test_pass_at_k_and_pass_each_count_the_choices_of_repeats() -> None:
 def test_rows_that_are_needed_show_the_difference_four_times_in_five() -> None:
     assert statistics.find_rows_needed(0.323, 0.05) == 330
     random = np.random.default_rng(5)
-    found = [stats.ttest_1samp(random.normal(0.05, 0.323, 330), 0).pvalue <= 0.05 for _ in range(2_000)]
+    found = [scipy.stats.ttest_1samp(random.normal(0.05, 0.323, 330), 0).pvalue <= 0.05 for _ in range(2_000)]
     assert np.mean(found) == pytest.approx(0.8, abs=0.03)
 
 

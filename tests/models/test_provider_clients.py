@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from langchain_anthropic import ChatAnthropic
 from langchain_openai import ChatOpenAI
 
 from ensemble_notebook.models.langchain.langchain_model import describe_hidden_retries
@@ -11,7 +10,9 @@ from ensemble_notebook.models.langchain.provider_clients import ProviderClients,
 
 
 @pytest.fixture
-def model() -> ChatAnthropic:
+def model():
+    from langchain_anthropic import ChatAnthropic
+
     return ChatAnthropic(
         model="claude-3-5-haiku-20241022",
         api_key="a-key",
@@ -62,6 +63,8 @@ def test_model_that_was_made_for_the_loop_is_not_copied(model):
 
 
 def test_openai_models_and_classes_of_ones_own_are_left_alone(model):
+    from langchain_anthropic import ChatAnthropic
+
     class Mine(ChatAnthropic):
         pass
 

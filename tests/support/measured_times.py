@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 LIST: Final = Path(__file__).parents[1] / "measured_times.txt"
 SLOW_S: Final = 0.25
-MANY_S: Final = 1.0
-"""From here on a test is slow: by one of its cases, or by all of them together."""
+"""From here on a test is slow, with all its cases."""
 
 HEAD: Final = f"""\
-# Tests of which a case takes {SLOW_S} s or more, or all cases {MANY_S:g} s: seconds of the longest case, and of all.
+# Tests of which all cases together take {SLOW_S} s or more: seconds of the longest case, and of all.
 # Written by `pytest --measure`; those that did not run then keep their line.
 """
 
@@ -32,7 +31,7 @@ class Time(NamedTuple):
     @property
     def is_slow(self) -> bool:
         """Whether `make quick` leaves it out."""
-        return self.longest_s >= SLOW_S or self.all_s >= MANY_S
+        return self.all_s >= SLOW_S
 
 
 def read_times() -> dict[str, Time]:
