@@ -147,7 +147,7 @@ from .errors import TraceFormatError as TraceFormatError
 from .errors import ValidationError as ValidationError
 from .evaluation.agreement import Agreement as Agreement
 from .evaluation.comparison import Comparison as Comparison
-from .evaluation.gate import Gate as Gate
+from .evaluation.summary import Gate as Gate
 from .interop.mcp_toolbox import McpToolbox as McpToolbox
 from .interop.mcp_toolbox import mcp_tools as mcp_tools
 from .memory.entity_memory import EntityMemory as EntityMemory

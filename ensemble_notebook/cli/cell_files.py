@@ -195,7 +195,7 @@ def _run(ensemble: Ensemble, cell: Cell, options: Options, arguments: Namespace)
     Raises:
         EnsembleError, RunInterrupted: as `Ensemble.run`.
     """
-    from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
+    from ensemble_notebook.ensemble.person import InterruptGuard
 
     with InterruptGuard() as guard:
         handle = ensemble.start(cell.inputs, **options.run_settings)

@@ -22,8 +22,8 @@ from ensemble_notebook.domain.outputs.score import find_name
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, did_you_mean
-from ensemble_notebook.evaluation.gate import UNPAIRED
 from ensemble_notebook.evaluation.scorer import ReadyScorer, read_scorers
+from ensemble_notebook.evaluation.summary import UNPAIRED
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.cell import Cell
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.evaluation.comparison import Comparison
-    from ensemble_notebook.evaluation.gate import Gate
+    from ensemble_notebook.evaluation.summary import Gate
 
 _PROGRESS_S: Final = 2.0
 _TRACE: Final = ".json"
@@ -262,9 +262,9 @@ def _run(
     Raises:
         EnsembleError, RunInterrupted: there is a mistake, or somebody stopped it; what is done is printed first.
     """
-    from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
     from ensemble_notebook.ensemble.many_runs.map_run import start_map
     from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments, MapSettings
+    from ensemble_notebook.ensemble.person import InterruptGuard
     from ensemble_notebook.ensemble.run_settings import RunSettings
 
     map_settings = MapSettings(score=scorers, expected=arguments.expected, id=arguments.id, repeat=arguments.repeat)

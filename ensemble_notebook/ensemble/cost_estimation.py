@@ -154,80 +154,69 @@ class _AgentShare:
         return self.prompt.high + (self.rounds.high - 1) * (_estimate_reply(self.model).high + TOOL_RESULT)
 
 
+@dataclass
 class _Estimator:
-    def __init__(
-        self,
-        ensemble: EnsembleDefinition,
-        graph: Graph,
-        values: Mapping[str, Any],
-        at: datetime,
-        items: KnownItems,
-        replies: Mapping[str, int],
-        currency: str,
-    ) -> None:
-        self.is_assuming = False
-        self._items = items
-        self._replies = replies
-        self._ensemble = ensemble
-        self._graph = graph
-        self._values = values
-        self._currency = currency
-        self._at = at
+    ensemble: EnsembleDefinition
+    graph: Graph
+    values: Mapping[str, Any]
+    at: datetime
+    items: KnownItems
+    replies: Mapping[str, int]
+    currency: str
+    is_assuming: bool = False
+
+    def __post_init__(self) -> None:
         self._identities: dict[object, ModelIdentity] = {}
-        self._has_manager = ensemble.workflow is Workflow.HIERARCHICAL
+        self._has_manager = self.ensemble.workflow is Workflow.HIERARCHICAL
 
     def tasks(self) -> Iterator[TaskEstimate]:
-        for node in self._graph.all_tasks:
+        for node in self.graph.all_tasks:
             rounds = self._find_rounds(node)
             yield replace(self._estimate_task(node).times(rounds), rounds=rounds)
         if self._has_manager:
-            for member in self._graph.team:
+            for member in self.graph.team:
                 yield self._estimate_worker(member)
 
     def _estimate_task(self, node: TaskNode) -> TaskEstimate:
-        is_sure = not node.when and (node.phase is None or not self._graph.phases[node.phase].when)
+        is_sure = not node.when and (node.phase is None or not self.graph.phases[node.phase].when)
         if node.task.ensemble is not None:
             one = self._estimate_ensemble(node, is_sure)
         elif node.agent is None:
             return TaskEstimate(name=node.name, agent=node.role, model=None, cost=_FREE)
         else:
-            one = self._add_shares(node.name, node.role, self._size_shares(node, node.agent, is_sure))
-        if node.task.for_each is None:
-            return one
-        count = self._count_items(node)
-        return one.times(count)
+            # Of a task that runs for each item, what one item is.
+            shares = [self._size_share(node, node.agent, node.llm, node.rates, is_sure)]
+            if node.fallback is not None:
+                takes_over = self._size_share(
+                    node, node.fallback, node.fallback_llm, node.fallback_rates, is_sure=False
+                )
+                shares.append(replace(takes_over, is_likely=False))
+            one = self._add_shares(node.name, node.role, shares)
+        return one if node.task.for_each is None else one.times(self._count_items(node))
 
     def _find_rounds(self, node: TaskNode) -> Range[int]:
         """How often the phase of a task is done."""
-        most = None if node.phase is None else self._graph.phases[node.phase].phase.max_rounds
+        most = None if node.phase is None else self.graph.phases[node.phase].phase.max_rounds
         return Range(1, most or 1)
 
     def _count_items(self, node: TaskNode) -> Range[int]:
         """How often a task runs."""
         if node.task.for_each is None:
             return Range(1, 1)
-        items = self._items.get(node.index)
+        items = self.items.get(node.index)
         if items is None:
             return Range(0, node.task.max_items, min(node.task.max_items, _USUAL_ITEMS))
         return Range(len(items), len(items))
 
-    def _size_shares(self, node: TaskNode, agent: Agent, is_sure: bool) -> list[_AgentShare]:
-        """What a task is for its agent, and for its fallback; of one that runs for each item, what one item is."""
-        shares = [self._size_share(node, agent, node.llm, node.rates, is_sure)]
-        if node.fallback is not None:
-            takes_over = self._size_share(node, node.fallback, node.fallback_llm, node.fallback_rates, is_sure=False)
-            shares.append(replace(takes_over, is_likely=False))
-        return shares
-
     def _write_prompts(self, node: TaskNode, output_format: str) -> list[str]:
         """The user prompt; where the items are known, that of the shortest and of the longest. It reads nothing yet."""
-        task, items = node.task, self._items.get(node.index)
+        task, items = node.task, self.items.get(node.index)
         places: Sequence[str]
         if task.prompt is None:
             given, places = [task.description, task.expected_output], () if task.for_each is None else (ITEM,)
         else:
             given, places = [task.prompt], get_prompt_places(has_items=task.for_each is not None)
-        texts = [PlacedText(text, self._values, places) for text in given]
+        texts = [PlacedText(text, self.values, places) for text in given]
         if task.for_each is None or not items:
             return [_frame(texts, output_format)]
         prompts = []
@@ -242,9 +231,9 @@ class _Estimator:
     def _estimate_ensemble(self, node: TaskNode, is_sure: bool) -> TaskEstimate:
         """What the ensemble of a task takes; what the task reads counts as nothing, since nobody knows it yet."""
         inner: Any = node.task.ensemble
-        values = {**inner.inputs, **fill_inputs(node.task.inputs, self._values)}
+        values = {**inner.inputs, **fill_inputs(node.task.inputs, self.values)}
         graph = check_ensemble(inner)[0]
-        found = estimate(inner, graph, values, self._at, list_known_items(graph, values), currency=self._currency)
+        found = estimate(inner, graph, values, self.at, list_known_items(graph, values), currency=self.currency)
         models = dict.fromkeys(each.model for each in found.tasks if each.model is not None)
         return TaskEstimate(
             name=node.name,
@@ -268,26 +257,30 @@ class _Estimator:
         texts = [write_system_prompt(agent)]
         texts += [json.dumps([tool.name, tool.description, dict(tool.parameters)], default=str) for tool in tools]
         if self._has_manager:
-            team = [member.agent for member in self._graph.team]
+            team = [member.agent for member in self.graph.team]
             texts += [text for each in team for text in (each.role, each.goal, each.background or "")]
         sizes = [_estimate_size([*texts, user_prompt]) for user_prompt in user_prompts]
         prompt = Range(sizes[0].low, sizes[-1].high, (sizes[0].low + sizes[-1].low) // 2)
-        for index in node.context:
-            prompt += self._estimate_context(self._graph.tasks[index])
+        for read in (self.graph.tasks[index] for index in node.context):  # the outputs of other tasks
+            reply = Range(0, MAX_OUTPUT_TOKENS, USUAL_REPLY)
+            if read.agent is not None:
+                identity = self._get_identity(read.llm)
+                reply = replace(_estimate_reply(identity), middle=self._find_reply(read, identity))
+            prompt += reply.times(self._count_items(read))
         if self._find_rounds(node).high > 1:  # its own last output, and what it is judged by
             prompt += Range(0, 2 * _estimate_reply(self._get_identity(llm)).high)
         most, likely = 1 + (task.max_output_retries if task.output_type is not None else 0), 1
         if tools or agent.allow_delegation or self._has_manager:
             most += agent.max_iterations + WARNINGS_BEFORE_END
-            likely += len(self._graph.team) if self._has_manager else 1
+            likely += len(self.graph.team) if self._has_manager else 1
         model = self._get_identity(llm)
         replies = Range(1, most, min(likely, most))
         return _AgentShare(model, rates, prompt, replies, is_sure, self._find_reply(node, model))
 
     def _find_reply(self, node: TaskNode | None, model: ModelIdentity) -> int:
         """Likely tokens of a reply: as in earlier runs, else as assumed."""
-        path = None if node is None else make_task_path(node.name, self._graph.get_phase_name(node))
-        found = self._replies.get(path or "")
+        path = None if node is None else make_task_path(node.name, self.graph.get_phase_name(node))
+        found = self.replies.get(path or "")
         self.is_assuming = self.is_assuming or found is None
         return min(USUAL_REPLY if found is None else found, _estimate_reply(model).high)
 
@@ -302,53 +295,40 @@ class _Estimator:
         prompt = Range(size.low, size.high + MAX_OUTPUT_TOKENS, size.low + USUAL_REPLY)
         model, rounds = self._get_identity(member.llm), Range(1, most, min(2, most))
         share = _AgentShare(model, member.rates, prompt, rounds, is_sure=False, reply=self._find_reply(None, model))
-        rare = [replace(share, is_likely=False)] * (self._ensemble.manager_max_iterations - 1)
+        rare = [replace(share, is_likely=False)] * (self.ensemble.manager_max_iterations - 1)
         return self._add_shares(agent.role, agent.role, [share, *rare])
-
-    def _estimate_context(self, node: TaskNode) -> Range[int]:
-        """The output of another task, in a prompt."""
-        if node.agent is None:
-            reply = Range(0, MAX_OUTPUT_TOKENS, USUAL_REPLY)
-        else:
-            model = self._get_identity(node.llm)
-            reply = replace(_estimate_reply(model), middle=self._find_reply(node, model))
-        return reply.times(self._count_items(node))
 
     def _add_shares(self, name: str, role: str, shares: list[_AgentShare]) -> TaskEstimate:
         total = TaskEstimate(name=name, agent=role, model=shares[0].model.name, cost=_FREE)
         for share in shares:
-            cost = self._estimate_cost(share)
-            total = TaskEstimate(
-                name=name,
-                agent=role,
-                model=total.model,
+            inputs, outputs = share.input_tokens, share.output_tokens
+            # The least where all of the prompt is in the provider's cache already.
+            low = self._find_price(share, inputs.low, outputs.low, cached=inputs.low)
+            # All requests at the rate of the largest one, since some prices rise with the length of the prompt.
+            largest = self._find_price(share, share.largest_input, _estimate_reply(share.model).high)
+            likely = self._find_price(share, inputs.likely, outputs.likely)
+            cost = None
+            if total.cost is not None and low is not None and largest is not None and likely is not None:
+                most = largest.input * inputs.high / share.largest_input + share.rounds.high * largest.output
+                cost = total.cost + Range(low.total, most, likely.total)
+            total = replace(
+                total,
                 llm_calls=total.llm_calls + share.llm_calls,
-                input_tokens=total.input_tokens + share.input_tokens,
-                output_tokens=total.output_tokens + share.output_tokens,
-                cost=None if total.cost is None or cost is None else total.cost + cost,
+                input_tokens=total.input_tokens + inputs,
+                output_tokens=total.output_tokens + outputs,
+                cost=cost,
                 servers=tuple(dict.fromkeys(filter(None, (*total.servers, share.model.server)))),
             )
         return total
-
-    def _estimate_cost(self, share: _AgentShare) -> Range[Decimal] | None:
-        # The least where all of the prompt is in the provider's cache already.
-        low = self._find_price(share, share.input_tokens.low, share.output_tokens.low, cached=share.input_tokens.low)
-        # All requests at the rate of the largest one, since some prices rise with the length of the prompt.
-        largest = self._find_price(share, share.largest_input, _estimate_reply(share.model).high)
-        likely = self._find_price(share, share.input_tokens.likely, share.output_tokens.likely)
-        if low is None or largest is None or likely is None:
-            return None
-        inputs = largest.input * share.input_tokens.high / share.largest_input
-        return Range(low.total, inputs + share.rounds.high * largest.output, likely.total)
 
     def _find_price(self, share: _AgentShare, inputs: int, outputs: int, cached: int | None = None) -> Price | None:
         return calculate_price(
             TokenUsage(input_tokens=inputs, output_tokens=outputs, cache_read_tokens=cached),
             provider=share.model.provider,
             model=share.model.name,
-            at=self._at,
+            at=self.at,
             rates=share.rates,
-            currency=self._currency,
+            currency=self.currency,
         )
 
     def _get_identity(self, llm: Any) -> ModelIdentity:

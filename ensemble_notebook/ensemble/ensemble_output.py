@@ -147,24 +147,6 @@ class EnsembleOutput(Scorable, Pickled):
         completed_outputs: as `task_outputs`, but without traces and metrics.
     """
 
-    ensemble: RunnableEnsemble
-    plan: ExecutionPlan
-    run_id: str
-    name: str | None
-    status: RunStatus
-    exit_reason: ExitReason
-    failures: tuple[Failure, ...]
-    skipped: tuple[Skipped, ...]
-    total_duration: timedelta
-    _graph: Graph
-    _events: tuple[Event, ...]
-    _outputs: Mapping[int, TaskOutput]
-    completed_outputs: tuple[TaskOutput, ...]
-    _late_warnings: list[str]
-    _only: int | None
-    _earlier: Mapping[str, Messages]
-    _scores: tuple[ScoreRecord, ...]
-
     def __init__(
         self,
         *,
@@ -181,29 +163,29 @@ class EnsembleOutput(Scorable, Pickled):
         only: int | None = None,
         earlier: Mapping[str, Messages] = MappingProxyType({}),
     ) -> None:
-        vars(self).update(
-            ensemble=ensemble,
-            plan=plan,
-            run_id=events[0].run_id,
-            name=ensemble.name,
-            status=status,
-            exit_reason=exit_reason,
-            failures=tuple(failures),
-            skipped=tuple(skipped),
-            total_duration=timedelta(seconds=events[-1].offset_s),
-            _graph=graph,
-            _events=tuple(events),
-            _outputs=dict(outputs),
-            completed_outputs=(*delegated, *outputs.values()),
-            _late_warnings=[],  # came after the last event, and so are in no view of the events
-            _only=only,
-            _earlier=dict(earlier),
-            _scores=(),
-        )
+        self.ensemble = ensemble
+        self.plan = plan
+        self.run_id: str = events[0].run_id
+        self.name: str | None = ensemble.name
+        self.status = status
+        self.exit_reason = exit_reason
+        self.failures: tuple[Failure, ...] = tuple(failures)
+        self.skipped: tuple[Skipped, ...] = tuple(skipped)
+        self.total_duration = timedelta(seconds=events[-1].offset_s)
+        self.completed_outputs: tuple[TaskOutput, ...] = (*delegated, *outputs.values())
+        self._graph = graph
+        self._events: tuple[Event, ...] = tuple(events)
+        self._outputs: dict[int, TaskOutput] = dict(outputs)
+        self._late_warnings: list[str] = []  # came after the last event, and so are in no view of the events
+        self._only = only
+        self._earlier: Mapping[str, Messages] = dict(earlier)
+        self._scores: tuple[ScoreRecord, ...] = ()
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Raise `FrozenInstanceError`: the result of a run does not change."""
-        raise FrozenInstanceError(f"cannot assign to {name!r}: an EnsembleOutput is frozen")
+    def __setattr__(self, name: str, value: object) -> None:
+        """Raise `FrozenInstanceError` once it is made: the result of a run does not change."""
+        if "_scores" in vars(self):
+            raise FrozenInstanceError(f"cannot assign to {name!r}: an EnsembleOutput is frozen")
+        vars(self)[name] = value
 
     def __delattr__(self, name: str) -> NoReturn:
         """Raise `FrozenInstanceError`."""

@@ -2,20 +2,24 @@
 
 A question arises on the run's event loop. The timeline answers it from whatever thread receives its messages. A prompt
 needs the main thread, which waits for the run and looks for questions now and then, or has the run on its own loop.
-Knows nothing of how a question is drawn.
+Knows nothing of how a question is drawn. What the kernel's interrupt does while a run goes on is here, too (E35).
 """
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import multiprocessing
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any, Final
+from functools import partial
+from types import FrameType
+from typing import Any, Final, Self
 
 from ensemble_notebook.domain.definitions.review import (
     NOBODY_HERE,
@@ -28,7 +32,6 @@ from ensemble_notebook.domain.events import Event, ReviewAnswered, ReviewRequest
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.review_queue import SharedReviewer
-from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
 from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text, describe_question, describe_timeout
 from ensemble_notebook.errors import make_readable, show_hidden_characters
 
@@ -168,7 +171,7 @@ class Person:
             paused: a context in which the display does not move.
         """
         question = self._question
-        if question is None or self._is_for_timeline(question):
+        if question is None or (self._has_timeline and (self._is_heard or question.age_s < PATIENCE_S)):
             return
         try:
             with paused(), question.at_prompt(guard):
@@ -201,9 +204,6 @@ class Person:
     def leave(self) -> None:
         """Nothing is asked on that loop any more."""
         self._summon = None
-
-    def _is_for_timeline(self, question: _Question) -> bool:
-        return self._has_timeline and (self._is_heard or question.age_s < PATIENCE_S)
 
 
 class _Question:
@@ -273,3 +273,76 @@ def read_decision(verdict: Any, text: Any, for_all: Any = False) -> ReviewDecisi
     if verdict not in list(Verdict) or not isinstance(text, str):
         return None
     return ReviewDecision(verdict=Verdict(verdict), text=text, for_all=for_all is True)
+
+
+class InterruptGuard:
+    """Turns the first interrupt (or Ctrl-C) into a call of the action. A second one raises, as a last resort.
+
+    An exception that may be raised between any two instructions would tear imports and displays apart, could come
+    before there is anything to stop, and is lost where Python happens to be in a destructor.
+
+    On another thread than the main one, which no interrupt reaches, it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._on_interrupt: Callable[[], None] | None = None
+        self._is_interrupted = False
+        self._is_blocking = False
+        self._is_recalled = False
+        self._give_back: Callable[[], object] | None = None
+
+    def __enter__(self) -> Self:
+        """Take over."""
+        if threading.current_thread() is threading.main_thread():
+            previous = signal.signal(signal.SIGINT, self._interrupt) or signal.SIG_DFL
+            self._give_back = partial(signal.signal, signal.SIGINT, previous)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give back."""
+        if self._give_back is not None:
+            self._give_back()
+
+    def call(self, on_interrupt: Callable[[], None]) -> None:
+        """What an interrupt does; one that has come already does it now."""
+        self._on_interrupt = on_interrupt
+        if self._is_interrupted:
+            on_interrupt()
+
+    @contextmanager
+    def blocking(self) -> Iterator[None]:
+        """For what blocks, such as a prompt: inside, an interrupt raises, too, and so does `recall`.
+
+        Raises:
+            KeyboardInterrupt: from inside.
+        """
+        self._is_blocking = True
+        try:
+            yield
+        finally:
+            self._is_blocking = False
+
+    def recall(self) -> None:
+        """Have the main thread leave what blocks it; no interrupt, so nothing is called. From any other thread."""
+        if self._give_back is None or threading.current_thread() is threading.main_thread():
+            return
+        self._is_recalled = True
+        if hasattr(signal, "pthread_kill"):
+            # A real signal, because a terminal's read in C notices nothing else.
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        else:
+            _thread.interrupt_main()
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        if self._is_recalled:
+            self._is_recalled = False
+            if self._is_blocking:
+                raise KeyboardInterrupt
+            return
+        if self._is_interrupted:
+            raise KeyboardInterrupt
+        self._is_interrupted = True
+        if self._on_interrupt is not None:
+            self._on_interrupt()
+        if self._is_blocking:
+            raise KeyboardInterrupt

@@ -12,17 +12,9 @@ from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
-from ensemble_notebook.domain.events import (
-    Event,
-    LlmCallRetried,
-    LlmCallStarted,
-    LlmToken,
-    TaskCompleted,
-    TaskStarted,
-    TurnStarted,
-)
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.reasoning import read_streamed_answer
@@ -149,14 +141,7 @@ class RunHandle(SuggestsNames):
         return self._is_over
 
     @property
-    def _final_task(self) -> str | None:
-        """The name of the task whose text is the answer; None where several tasks end the run."""
-        graph, only = self._spec.graph, self._spec.only
-        final = find_final_tasks(graph) if only is None else (only.task,)
-        return graph.tasks[final[0]].name if len(final) == 1 else None
-
-    @property
-    def events(self) -> Sequence[Event]:
+    def events(self) -> Sequence[ev.Event]:
         """The events so far. Read only; grows while the run goes on."""
         return self._stream.events if self._stream is not None else ()
 
@@ -227,7 +212,7 @@ class RunHandle(SuggestsNames):
             printer.text(f"{name}: {self.status.value.replace('_', ' ')}. Its handle gives the output: .result().")
             return
         planned = {task.name for task in self.plan.tasks}
-        done = planned & {event.task for event in self.events if isinstance(event, TaskCompleted)}
+        done = planned & {event.task for event in self.events if isinstance(event, ev.TaskCompleted)}
         said = f"{len(done)} of {pluralize(len(planned), 'task')} done"
         printer.text(f"{name} goes on, {said}. Of its handle, .result() waits for the end and .cancel() stops it.")
 
@@ -534,7 +519,7 @@ class RunStream(SuggestsNames):
     def __init__(self, handle: RunHandle) -> None:
         self.run_id: str = handle.run_id
         self._handle = handle
-        self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[ev.Event | None] = asyncio.Queue()
         self._driving: asyncio.Task[None] | None = None
         self._is_read = False
 
@@ -573,7 +558,7 @@ class RunStream(SuggestsNames):
             raise EnsembleError("A stream is read inside its block: `async with ensemble.stream(...) as run:`.")
         return self
 
-    async def __anext__(self) -> Event:
+    async def __anext__(self) -> ev.Event:
         """The next event, once it has happened."""
         event = None if self._is_read else await self._queue.get()
         if event is None:
@@ -588,7 +573,9 @@ class RunStream(SuggestsNames):
         tool call or a correction, begins on a new paragraph. Where nothing is streamed (a handler, a task taken over
         from an earlier run, several tasks at the end), the text comes in one piece.
         """
-        words = _Words(self._handle._final_task)
+        graph, only = self._handle._spec.graph, self._handle._spec.only
+        final = find_final_tasks(graph) if only is None else (only.task,)
+        words = _Words(graph.tasks[final[0]].name if len(final) == 1 else None)
         async for event in self:
             if piece := words.read(event):
                 yield piece
@@ -616,18 +603,18 @@ class _Words:
         self._reply = ""
         self._told = ""
 
-    def read(self, event: Event) -> str:
+    def read(self, event: ev.Event) -> str:
         """What an event adds to the words; empty for most."""
         if event.task != self._task or self._task is None:
             return ""
         is_own = event.parent_id in self._spans
-        if isinstance(event, TaskStarted) or (is_own and isinstance(event, TurnStarted | LlmCallStarted)):
+        if isinstance(event, ev.TaskStarted) or (is_own and isinstance(event, ev.TurnStarted | ev.LlmCallStarted)):
             self._spans.add(event.span_id)
             self._reply = ""
         elif event.span_id in self._spans:
-            if isinstance(event, LlmCallRetried):
+            if isinstance(event, ev.LlmCallRetried):
                 self._reply = ""
-            elif isinstance(event, LlmToken):
+            elif isinstance(event, ev.LlmToken):
                 self._reply += event.text
                 return self.tell(read_streamed_answer(self._reply))
         return ""

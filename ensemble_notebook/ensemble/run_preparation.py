@@ -18,7 +18,7 @@ from ensemble_notebook.domain.definitions.review import NOBODY_HERE
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import check_variables, find_first_texts, place_texts
 from ensemble_notebook.domain.definitions.tool import human_input, list_told_names
-from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
+from ensemble_notebook.domain.fingerprints.task_keys import DelegationSettings, TaskKeys
 from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.planning.ensemble_rules import check_inner_variables, find_taken_inputs
 from ensemble_notebook.domain.planning.ensemble_texts import (
@@ -41,7 +41,6 @@ from ensemble_notebook.domain.text_filter import TextFilter
 from ensemble_notebook.engine.events.listeners import wants_tokens
 from ensemble_notebook.engine.run_services import ParentRun, find_parent_run
 from ensemble_notebook.engine.run_spec import RunSpec, find_inner_revision
-from ensemble_notebook.ensemble.earlier_runs.reuse import explain_no_reuse, keeps_tasks, make_task_keys
 from ensemble_notebook.ensemble.person import find_person, find_waiting_person
 from ensemble_notebook.ensemble.run_checks import check_runnable, check_textless, warn_of_tracing
 from ensemble_notebook.ensemble.run_settings import (
@@ -56,13 +55,22 @@ from ensemble_notebook.ensemble.run_settings import (
     write_inputs,
 )
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
+from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment
 from ensemble_notebook.trace.folding.prices import calculate_price
+from ensemble_notebook.trace.store.run_store import RunStore
 
 _FIELDS: Final = get_field_names(EnsembleDefinition)
 _MOST_NAMED: Final = 5
 _TEXTLESS: Final = (
     "A review at the cell shows texts on the page, or in a terminal, which keep them, and capture_mode metadata keeps "
     "no text. Name a function that answers as `review_handler:`, or take another capture_mode."
+)
+_REUSES_NO_TEXT: Final = (
+    "reuse takes over outputs of earlier runs, and capture_mode metadata keeps no text. Leave out one of them."
+)
+_REUSES_NO_RUN: Final = (
+    "reuse takes over outputs of earlier runs, and no runs are remembered here, since the store is off. Leave out "
+    "reuse, or switch it on: ensemble_notebook.config.store = 'auto', or %config EnsembleMagics.store = 'auto'."
 )
 
 
@@ -236,9 +244,12 @@ class PreparedEnsemble:
         replayed_from = None if setting.replay is None else Path(setting.replay).name
         # The recording of the run around it answers in place of models, if there is one.
         self._replayed_from = (parent is not None and parent.spec.replayed_from) or replayed_from
-        self._keeps_tasks = self._replayed_from is None and keeps_tasks(self.capture_mode, parent)
-        if setting.reuse and self._replayed_from is None and not self._keeps_tasks:
-            raise ValidationError(explain_no_reuse(self.capture_mode))
+        # Whether the outputs of tasks are kept, so that later runs can reuse them.
+        is_remembered = RunStore.find() is not None if parent is None else parent.kept_tasks is not None
+        is_textless, is_replay = self.capture_mode is CaptureMode.METADATA, self._replayed_from is not None
+        self._keeps_tasks = is_remembered and not is_textless and not is_replay
+        if setting.reuse and not is_replay and not self._keeps_tasks:
+            raise ValidationError(_REUSES_NO_TEXT if is_textless else _REUSES_NO_RUN)
         self._streams = (
             setting.streams or wants_tokens(ensemble.listeners) or wants_tokens(setting.listeners, default=True)
         )
@@ -395,7 +406,17 @@ class PreparedEnsemble:
         resolver, constraints = AgentResolver(written), self._ensemble.hierarchical_constraints
         graph = resolver.resolve_graph(self.graph)
         constraints = None if constraints is None else resolve_constraints(constraints, graph)
-        has_keys = self._keeps_tasks and not self._task_noun.is_run
+        task_keys = None
+        if self._keeps_tasks and not self._task_noun.is_run:  # reads all code that the ensemble names now
+            ensemble = self._ensemble
+            delegation = DelegationSettings(
+                policies=ensemble.delegation_policies,
+                max_depth=ensemble.max_delegation_depth,
+                constraints=constraints,
+                manager_prompt=ensemble.manager_prompt,
+                texts=ensemble.texts,
+            )
+            task_keys = TaskKeys(graph, delegation, openai_url=find_base_url_of_environment(), deps=self._deps)
         text_filter = None
         if self.capture_mode is CaptureMode.METADATA:
             text_filter = TextFilter(self._warnings, {resolver.resolve(each).role: each.role for each in self._agents})
@@ -405,7 +426,7 @@ class PreparedEnsemble:
             agents=tuple(list_planned_agents(map(resolver.resolve, self._agents), graph)),
             warnings=(*find_resolved_role_warnings(graph), *warn_of_tracing()),
             text_filter=text_filter,
-            task_keys=make_task_keys(self._ensemble, graph, constraints, self._deps) if has_keys else None,
+            task_keys=task_keys,
         )
 
 

@@ -46,11 +46,8 @@ class RunResult(Protocol):
     def run_id(self) -> str: ...
 
 
-class ContinuedOutput(Protocol):
+class ContinuedOutput(RunResult, Protocol):
     """The output of a run, as far as another one goes on with its conversations."""
-
-    @property
-    def run_id(self) -> str: ...
 
     @property
     def capture_mode(self) -> CaptureMode: ...
@@ -266,24 +263,9 @@ def read_run(
     Raises:
         ValidationError: a setting has a wrong value.
     """
-    settings = RunSettings(
-        timeout=timeout,
-        record=record,
-        replay=replay,
-        replay_tools=replay_tools,
-        pace=pace,
-        reuse=reuse,
-        only=only,
-        resume=resume,
-        redo=redo,
-        anyway=anyway,
-        continue_from=continue_from,
-        history=history,
-        deps=deps,
-        listeners=listeners,
-        review_handler=review_handler,
-    )
-    return RunArguments(inputs, variables, settings)
+    given = dict(locals())  # the parameters of a door are fields of `RunSettings`, under the same names
+    del given["inputs"], given["variables"]
+    return RunArguments(inputs, variables, RunSettings(**given))
 
 
 P = ParamSpec("P")

@@ -8,12 +8,14 @@ object comes back, and the store keeps the scores.
 from __future__ import annotations
 
 import asyncio
+import getpass
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Self
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Self
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.nested_ensemble import find_final_output
@@ -21,7 +23,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import ScoreEnded, ScoreStarted
-from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue
+from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord, ScoreValue
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
@@ -32,10 +34,16 @@ from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.loop_thread import loop_thread
-from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
-from ensemble_notebook.errors import EnsembleError, Problem, RunInterrupted, ScoringError, ValidationError
+from ensemble_notebook.errors import (
+    EnsembleError,
+    Problem,
+    RunInterrupted,
+    ScoringError,
+    ValidationError,
+    did_you_mean,
+)
 from ensemble_notebook.evaluation.judge import Judgement, JudgeReader, fill_inputs, find_lacking_inputs, make_reader
 from ensemble_notebook.evaluation.scorer import (
     AnyScorers,
@@ -50,13 +58,12 @@ from ensemble_notebook.evaluation.scoring import (
     describe_score,
     find_useless,
     keep_scores,
-    make_annotation,
+    make_record,
     score_run,
 )
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 _AT_ONCE: Final = 10
-_NO_BUDGET: Final = "the budget is used up"
 _DONE: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS, RunStatus.EXITED_EARLY})
 
 
@@ -66,15 +73,17 @@ class RunToScore:
 
     Attributes:
         name: of its task, where a judge looks at it.
-        run: its `EnsembleOutput`.
+        run: its `EnsembleOutput`. One that is not done, or has put out nothing, is not scored.
         inputs: its columns, and the ensemble's inputs.
         place: which run it is, as fields of a `ScoreRecord`.
+        keeps_texts: whether texts of errors may be kept.
     """
 
     name: str
     run: Any
     inputs: Mapping[str, Any]
     place: Mapping[str, Any]
+    keeps_texts: bool = True
 
 
 class Scorable(ABC):
@@ -142,9 +151,34 @@ class Scorable(ABC):
     def _annotate(
         self, run: RunToScore, value: ScoreValue, name: str, reason: str | None, span: Any, *, is_replacing: bool
     ) -> Self:
-        """The same with what a person says of one of these runs."""
-        records = self.score_records
-        made = make_annotation(run.run, run.place, records, value, name, reason, span, is_replacing=is_replacing)
+        """The same with what a person says of one of these runs.
+
+        Raises:
+            ValidationError: the value is no score, there is no such span, or a score of this name is there.
+        """
+        given: Any = name
+        if not isinstance(given, str) or not given.strip():
+            raise ValidationError(f"The name of a score must be text, got {given!r}.")
+        try:
+            score = Score(value, reason)
+        except ValidationError as error:
+            raise ValidationError(f"annotate takes a value that is a score: {error}.") from None
+        if score.value is None:
+            raise ValidationError("annotate takes True or False, a number or a text; got None.")
+        span_id, known = getattr(span, "span_id", span), run.run.trace.fold.spans
+        if span is not None and (not isinstance(span_id, str) or span_id not in known):
+            raise ValidationError(f"The run has no span {span_id!r}.{did_you_mean(str(span_id), known)}")
+        there = {(each.run_id, each.span_id, each.name) for each in self.score_records}
+        if (run.place["run_id"], span_id, name) in there and not is_replacing:
+            raise ValidationError(
+                f"There is a score called {name!r} of this already. replace=True puts this one in its place, and "
+                f"name='...' gives it another name."
+            )
+        author = None
+        with suppress(OSError, KeyError, ImportError):  # a container without users
+            author = getpass.getuser()
+        facts = {**run.place, "kind": ScoreKind.HUMAN, "span_id": span_id, "author": author, "replaces": is_replacing}
+        made = make_record(name, score, facts, datetime.now(UTC))
         keep_scores([made])
         return self._with_scores([made])
 
@@ -217,11 +251,9 @@ class _LaterScores:
         return made
 
     async def _score(self, run: RunToScore) -> None:
-        place = dict(run.place)
-        if self._judges_run_id is not None:
-            place["judge_run_id"] = self._judges_run_id
-        at = Scored(run.run, run.inputs, place, replaces=self._is_replacing, keeps_texts=self._scored._shows_texts)
-        await self._scorers.score(self._scorers.all, at, self._calls, self._scorings[run.name])
+        place = {**run.place, "replaces": self._is_replacing, "judge_run_id": self._judges_run_id}
+        run = replace(run, place=place, keeps_texts=self._scored._shows_texts)
+        await self._scorers.score(self._scorers.all, run, self._calls, self._scorings[run.name])
 
     def _ask_judges(self) -> None:
         """Have the judges run: one run, with a task for each run that they look at.
@@ -261,24 +293,6 @@ class _LaterScores:
             self._refuse_taken([again.name])
         keep_scores(records)
         return self._scored._with_scores(records)
-
-
-class Scored(NamedTuple):
-    """A run as scorers see it.
-
-    Attributes:
-        run: its `EnsembleOutput`. One that is not done, or has put out nothing, is not scored.
-        inputs: the row's columns, and the ensemble's inputs.
-        place: the fields of a record that say which run it is.
-        replaces: whether the scores take the place of earlier ones.
-        keeps_texts: whether texts of errors may be kept.
-    """
-
-    run: Any
-    inputs: Mapping[str, Any]
-    place: Mapping[str, Any]
-    replaces: bool = False
-    keeps_texts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +385,7 @@ class CheckedScorers:
         kept = [each for each in earlier if each.error is None and not {each.name, each.scorer} & names]
         return KeptScores(scorers, kept)
 
-    async def score(self, scorers: Sequence[Scorer], scored: Scored, calls: RowCalls, scoring: Scoring) -> None:
+    async def score(self, scorers: Sequence[Scorer], scored: RunToScore, calls: RowCalls, scoring: Scoring) -> None:
         """Score a run by some of the scorers; as `score_run`.
 
         Args:
@@ -383,8 +397,9 @@ class CheckedScorers:
         subject = make_subject(scored.run, scored.inputs, self.expected)
         if subject is not None:
             calls.judges = self._judges
-            place = {**scored.place, "replaces": scored.replaces}
-            await score_run(scorers, subject, place, calls, self._readers, scoring, keeps_texts=scored.keeps_texts)
+            await score_run(
+                scorers, subject, scored.place, calls, self._readers, scoring, keeps_texts=scored.keeps_texts
+            )
 
 
 def read_judge(scorer: Scorer, graph: Graph) -> JudgeReader | Problem:
@@ -472,13 +487,6 @@ def _score_span(name: str) -> Iterator[None]:
         span.emit(ScoreEnded, status=SpanStatus.ERROR, error=error)
         raise
     span.emit(ScoreEnded, status=SpanStatus.OK)
-
-
-def end_unpaid() -> None:
-    """The budget has ended a judge: the map ends for it, with the row done and its score missing."""
-    parent = find_parent_run()
-    if parent is not None and parent.exit_early is not None:
-        parent.exit_early(ExitReason.BUDGET_EXCEEDED, _NO_BUDGET)
 
 
 def score_apart(score: Callable[[], Coroutine[Any, Any, None]]) -> None:

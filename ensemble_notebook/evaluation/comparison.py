@@ -16,7 +16,6 @@ from ensemble_notebook.domain.wording import format_money, format_percent, plura
 from ensemble_notebook.errors import Pickled, ValidationError, make_readable
 from ensemble_notebook.evaluation import statistics
 from ensemble_notebook.evaluation.agreement import describe_judge
-from ensemble_notebook.evaluation.gate import UNPAIRED, Gate, decide
 from ensemble_notebook.evaluation.scored_runs import (
     Amounts,
     Question,
@@ -26,7 +25,17 @@ from ensemble_notebook.evaluation.scored_runs import (
     make_side,
     take_means,
 )
-from ensemble_notebook.evaluation.summary import Scale, SideSummary, agree, average_run, format_p, summarize_side
+from ensemble_notebook.evaluation.summary import (
+    UNPAIRED,
+    Gate,
+    Scale,
+    SideSummary,
+    agree,
+    average_run,
+    decide,
+    format_p,
+    summarize_side,
+)
 from ensemble_notebook.trace.tables.table import Column, Table
 
 if TYPE_CHECKING:
@@ -211,6 +220,22 @@ def adjust(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     return tuple(replace(each, adjusted_p=p, comparisons=len(pairs)) for each, p in zip(pairs, adjusted, strict=True))
 
 
+def _count(name: str) -> Callable[[Pair], int | None]:
+    return lambda pair: None if pair.pairs is None else len(getattr(pair.pairs, name))
+
+
+def _read(name: str, part: str) -> Callable[[Pair], float | None]:
+    return lambda pair: None if getattr(pair, name) is None else getattr(getattr(pair, name), part)
+
+
+def _get_end(name: str, place: int) -> Callable[[Pair], float | None]:
+    def get(pair: Pair) -> float | None:
+        difference: Difference | None = getattr(pair, name)
+        return None if difference is None or difference.interval is None else difference.interval[place]
+
+    return get
+
+
 COMPARISONS: Final = Table(
     "comparison of two sides; intervals are 95% each, not adjusted",
     None,
@@ -220,45 +245,26 @@ COMPARISONS: Final = Table(
         Column("score", "string", "name of the score", "question.score", is_nullable=False),
         Column("rows", "Int64", "that both sides have a score for", is_nullable=False),
         Column("repeats", "Int64", "of each row, at most", is_nullable=False),
-        Column(
-            "paired",
-            "Int64",
-            "rows of two maps that are the same",
-            lambda each: each.pairs and len(each.pairs.partners),
-        ),
-        Column(
-            "changed",
-            "Int64",
-            "of these, with the same id and other inputs",
-            lambda each: each.pairs and len(each.pairs.changed),
-        ),
-        Column("new", "Int64", "rows of b alone", lambda each: each.pairs and len(each.pairs.new)),
-        Column("gone", "Int64", "rows of a alone", lambda each: each.pairs and len(each.pairs.gone)),
-        Column("mean_a", "Float64", "over these rows", lambda each: each.difference and each.difference.a),
-        Column("mean_b", "Float64", "likewise", lambda each: each.difference and each.difference.b),
-        Column("difference", "Float64", "b less a", lambda each: each.difference and each.difference.value),
-        Column("low", "Float64", "end of its interval", lambda each: each.interval and each.interval[0]),
-        Column("high", "Float64", "the other end", lambda each: each.interval and each.interval[1]),
+        Column("paired", "Int64", "rows of two maps that are the same", _count("partners")),
+        Column("changed", "Int64", "of these, with the same id and other inputs", _count("changed")),
+        Column("new", "Int64", "rows of b alone", _count("new")),
+        Column("gone", "Int64", "rows of a alone", _count("gone")),
+        Column("mean_a", "Float64", "over these rows", _read("difference", "a")),
+        Column("mean_b", "Float64", "likewise", _read("difference", "b")),
+        Column("difference", "Float64", "b less a", _read("difference", "value")),
+        Column("low", "Float64", "end of its interval", _get_end("difference", 0)),
+        Column("high", "Float64", "the other end", _get_end("difference", 1)),
         Column("p", "Float64", "of the sign-flip test, not adjusted", is_nullable=False),
         Column("adjusted_p", "Float64", "by Holm, where several are compared", is_nullable=False),
         Column("is_different", "boolean", "a difference is claimed", is_nullable=False),
-        Column("cost_difference", "Float64", "of a run, b less a", lambda each: each.costs and each.costs.value),
-        Column("cost_low", "Float64", "end of its interval", lambda each: _get_end(each.costs, 0)),
-        Column("cost_high", "Float64", "the other end", lambda each: _get_end(each.costs, 1)),
-        Column(
-            "time_difference_ms",
-            "Float64",
-            "of the active_ms of a run, likewise",
-            lambda each: each.times and each.times.value,
-        ),
-        Column("time_low_ms", "Float64", "end of its interval", lambda each: _get_end(each.times, 0)),
-        Column("time_high_ms", "Float64", "the other end", lambda each: _get_end(each.times, 1)),
+        Column("cost_difference", "Float64", "of a run, b less a", _read("costs", "value")),
+        Column("cost_low", "Float64", "end of its interval", _get_end("costs", 0)),
+        Column("cost_high", "Float64", "the other end", _get_end("costs", 1)),
+        Column("time_difference_ms", "Float64", "of the active_ms of a run, likewise", _read("times", "value")),
+        Column("time_low_ms", "Float64", "end of its interval", _get_end("times", 0)),
+        Column("time_high_ms", "Float64", "the other end", _get_end("times", 1)),
     ),
 )
-
-
-def _get_end(difference: Difference | None, place: int) -> float | None:
-    return None if difference is None or difference.interval is None else difference.interval[place]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -468,23 +474,18 @@ def _tell_difference(pair: Pair) -> str:
     holm = f" by Holm over {pair.comparisons} comparisons" if pair.comparisons > 1 else ""
     judge = f", {pair.judge}" if pair.judge is not None and pair.judge.startswith("by") else ""
     cost = _tell_cost(pair, first, "it")
-    said = f"{first.name} {_say_more(pair, amount, is_more=is_more)} than {second.name}"
+    named = "" if pair.is_only_score else f" {pair.question.score}"
+    how = f"scores {amount} {'higher' if is_more else 'lower'}{f' on{named}' if named else ''}"
+    if pair.question.is_share:
+        verb = f"passes{named}" if pair.question.is_ is None else f"gets {pair.question.is_}"
+        how = f"{verb} {amount} {'more' if is_more else 'less'} often"
+    said = f"{first.name} {how} than {second.name}"
     if not is_more and pair.better is not None:
         said += ", and less is better"
     return (
         f"{said}{judge} (95%: {low_text} to {high_text}; {pair.size}, p {format_p(pair.adjusted_p)}{holm})"
         f"{f'; {cost}' if cost else ''}"
     )
-
-
-def _say_more(pair: Pair, amount: str, *, is_more: bool) -> str:
-    question = pair.question
-    named = "" if pair.is_only_score else f" {question.score}"
-    if question.is_ is not None:
-        return f"gets {question.is_} {amount} {'more' if is_more else 'less'} often"
-    if question.is_share:
-        return f"passes{named} {amount} {'more' if is_more else 'less'} often"
-    return f"scores {amount} {'higher' if is_more else 'lower'}{f' on{named}' if named else ''}"
 
 
 def _tell_none(pair: Pair, detect: float | None) -> str:

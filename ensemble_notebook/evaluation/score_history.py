@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -115,10 +115,34 @@ def make_score_history(
     Raises:
         ValidationError: no map has such a score, or it is of several kinds.
     """
-    records = _read_records(frames)
+    records: dict[str, dict[str, ScoreRecord]] = defaultdict(dict)  # the last score of each name, by the run it is of
+    for each in _list_records(frames.scores):
+        if each["span_id"] is None:
+            record = ScoreRecord(
+                name=each["name"],
+                kind=ScoreKind(each["kind"]),
+                scored_at=each["scored_at"],
+                run_id=each["run_id"],
+                passed=None if each["passed"] is None else bool(each["passed"]),
+                value=each["value"],
+                label=each["label"],
+                scorer=each["scorer"],
+            )
+            records[record.run_id][record.current_name] = record
     maps: dict[str, dict[str, list[ScoredRun]]] = defaultdict(lambda: defaultdict(list))
-    for map_run_id, run in _read_runs(frames, records):
-        maps[map_run_id][run.variant].append(run)
+    for each in _list_records(frames.rows):
+        is_unpaid = each["error_type"] == BudgetExceededError.__name__
+        is_failed = each["status"] == RunStatus.FAILED.value and not is_unpaid
+        run = ScoredRun(
+            variant=each["variant"] or "",
+            row=each["row"],
+            repeat=int(each["repeat"] or 1),
+            ending=Ending.DONE if each["status"] in _DONE else Ending.FAILED if is_failed else Ending.INCOMPLETE,
+            scores=records.get(each["run_id"] or "", {}),
+            cost=each["cost"],
+            active_ms=each["active_ms"],
+        )
+        maps[each["map_run_id"]][run.variant].append(run)
     names = list(dict.fromkeys(variant for sides in maps.values() for variant in sides if variant))
     short = {"": "", **dict(zip(names, shorten_names(names), strict=True))}
     runs = [run for sides in maps.values() for side in sides.values() for run in side]
@@ -137,45 +161,6 @@ def make_score_history(
         for variant, side in sides.items()
     ]
     return ScoreHistory(question, sorted(points, key=lambda each: each.start_time))
-
-
-def _read_records(frames: JoinedFrames) -> dict[str, dict[str, ScoreRecord]]:
-    """The last score of each name, by the run that it is of."""
-    found: dict[str, dict[str, ScoreRecord]] = defaultdict(dict)
-    for each in _list_records(frames.scores):
-        if each["span_id"] is None:
-            record = ScoreRecord(
-                name=each["name"],
-                kind=ScoreKind(each["kind"]),
-                scored_at=each["scored_at"],
-                run_id=each["run_id"],
-                passed=None if each["passed"] is None else bool(each["passed"]),
-                value=each["value"],
-                label=each["label"],
-                scorer=each["scorer"],
-            )
-            found[record.run_id][record.current_name] = record
-    return found
-
-
-def _read_runs(frames: JoinedFrames, records: dict[str, dict[str, ScoreRecord]]) -> Iterator[tuple[str, ScoredRun]]:
-    """The runs of all maps, each with the id of its map."""
-    for each in _list_records(frames.rows):
-        is_unpaid = each["error_type"] == BudgetExceededError.__name__
-        is_failed = each["status"] == RunStatus.FAILED.value and not is_unpaid
-        ending = Ending.DONE if each["status"] in _DONE else Ending.FAILED if is_failed else Ending.INCOMPLETE
-        yield (
-            each["map_run_id"],
-            ScoredRun(
-                variant=each["variant"] or "",
-                row=each["row"],
-                repeat=int(each["repeat"] or 1),
-                ending=ending,
-                scores=records.get(each["run_id"] or "", {}),
-                cost=each["cost"],
-                active_ms=each["active_ms"],
-            ),
-        )
 
 
 def _list_records(frame: Any) -> list[dict[str, Any]]:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import getpass
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord, ScoreValue
+from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import (
@@ -22,7 +21,6 @@ from ensemble_notebook.errors import (
     StoreError,
     ValidationError,
     add_origin,
-    did_you_mean,
     summarize_error,
 )
 from ensemble_notebook.evaluation.judge import Judgement, JudgeReader
@@ -185,60 +183,6 @@ def describe_score(record: ScoreRecord) -> str:
     else:
         told = "no opinion" if record.label is None else record.label
     return told if record.reason is None else f"{told} ({record.reason})"
-
-
-def make_annotation(
-    run: Any,
-    place: Mapping[str, Any],
-    records: Iterable[ScoreRecord],
-    value: ScoreValue,
-    name: str,
-    reason: str | None,
-    span: Any,
-    *,
-    is_replacing: bool,
-) -> ScoreRecord:
-    """The record of what a person says of a run, or of a span of it.
-
-    Args:
-        run: its `EnsembleOutput`.
-        place: the fields of a record that say which run it is.
-        records: of the scores that are there.
-        value: a bool passes or fails it, a number scores, a text labels it.
-        name: of the score.
-        reason: why.
-        span: the span that it is about, or its id; None: the run as a whole.
-        is_replacing: whether it takes the place of earlier scores of its name.
-
-    Raises:
-        ValidationError: the value is no score, there is no such span, or a score of this name is there.
-    """
-    given: Any = name
-    if not isinstance(given, str) or not given.strip():
-        raise ValidationError(f"The name of a score must be text, got {given!r}.")
-    try:
-        score = Score(value, reason)
-    except ValidationError as error:
-        raise ValidationError(f"annotate takes a value that is a score: {error}.") from None
-    if score.value is None:
-        raise ValidationError("annotate takes True or False, a number or a text; got None.")
-    span_id = getattr(span, "span_id", span)
-    known = run.trace.fold.spans
-    if span is not None and (not isinstance(span_id, str) or span_id not in known):
-        raise ValidationError(f"The run has no span {span_id!r}.{did_you_mean(str(span_id), known)}")
-    if not is_replacing and any(
-        (each.run_id, each.span_id, each.name) == (place["run_id"], span_id, name) for each in records
-    ):
-        raise ValidationError(
-            f"There is a score called {name!r} of this already. replace=True puts this one in its place, and "
-            f"name='...' gives it another name."
-        )
-    try:
-        author = getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a container without users
-        author = None
-    facts = {**place, "kind": ScoreKind.HUMAN, "span_id": span_id, "author": author, "replaces": is_replacing}
-    return make_record(name, score, facts, datetime.now(UTC))
 
 
 def keep_scores(records: Iterable[ScoreRecord]) -> bool:

@@ -1,9 +1,9 @@
-"""What each variant comes to: its mean with an interval, what failed, what it cost (V11); amounts in sentences."""
+"""What each variant comes to: its mean with an interval, what failed, what it cost (V11); gates (V13)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from ensemble_notebook.domain.wording import pluralize
-from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.errors import ValidationError, make_readable
 from ensemble_notebook.evaluation import statistics
-from ensemble_notebook.evaluation.gate import Gate, decide
 from ensemble_notebook.evaluation.scored_runs import (
     UNNAMED,
     Amounts,
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
     from ensemble_notebook.trace.analysis.row_table import RowFrame
 
 Unit = Literal["points", "%", ""]
+SHOWN = "shown"
+WORSE = "shown to be worse"
+UNPAIRED = "unpaired"
 _MOST_DIGITS: Final = 6
 
 
@@ -109,6 +111,12 @@ def summarize_side(side: Side, question: Question, k: int | None = None) -> Side
         interval = statistics.find_share_interval(mean, len(means))
     else:
         interval = statistics.find_mean_interval(means)
+    passing: dict[str, float | None] = {}
+    if k is not None:  # the shares with k repeats, averaged over the rows that have as many
+        counts = [(sum(map(round, each.values())), len(each)) for each in side.values.values() if len(each) >= k]
+        for name, find in (("pass@", statistics.find_pass_at), ("pass^", statistics.find_pass_each)):
+            shares = [find(k, *count) for count in counts if question.is_share]
+            passing[f"{name}{k}"] = fmean(shares) if shares else None
     return SideSummary(
         variant=side.name,
         score=question.score if question.is_ is None else f"{question.score}={question.is_}",
@@ -121,7 +129,7 @@ def summarize_side(side: Side, question: Question, k: int | None = None) -> Side
         interval=interval,
         cost=average_run(side.costs, side.runs - side.incomplete),
         active_ms=average_run(side.times, side.runs - side.incomplete),
-        passing={} if k is None else dict(_find_passing(side.values, k, is_share=question.is_share)),
+        passing=passing,
     )
 
 
@@ -129,13 +137,6 @@ def average_run(amounts: Amounts, runs: int) -> float | None:
     """The mean over runs; None where it is not known of all."""
     known = [amount for repeats in amounts.values() for amount in repeats.values()]
     return fmean(known) if known and len(known) >= runs else None
-
-
-def _find_passing(values: Amounts, k: int, *, is_share: bool) -> Iterator[tuple[str, float | None]]:
-    """The shares with k repeats, averaged over the rows that have as many."""
-    rows = [(sum(map(round, each.values())), len(each)) for each in values.values() if len(each) >= k and is_share]
-    for name, find in (("pass@", statistics.find_pass_at), ("pass^", statistics.find_pass_each)):
-        yield f"{name}{k}", fmean(find(k, passed, repeats) for passed, repeats in rows) if rows else None
 
 
 def summarize(sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: Failed = None) -> RowFrame:
@@ -159,7 +160,11 @@ def summarize(sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: F
         for name, each in sides.items()
     ]
     if not found and runs:
-        frame = SUMMARY.to_frame(list(_summarize_work(sides))).drop(columns=list(_OF_SCORES))
+        work = []  # what each variant has done, where nothing is scored
+        for name, each in sides.items():
+            rows = {run.row for run in each if run.ending is not Ending.INCOMPLETE}
+            work.append(replace(summarize_side(make_side(name, each, _ANY), _ANY), rows=len(rows)))
+        frame = SUMMARY.to_frame(work).drop(columns=list(_OF_SCORES))
         return frame if any(sides) else frame.drop(columns="variant")
     frame = SUMMARY.to_frame(found)
     for column in found[0].passing if found else ():
@@ -171,13 +176,6 @@ def summarize(sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: F
 
 _ANY: Final = Question(score="", measure="passed")
 _OF_SCORES: Final = ("score", "unscored", "mean", "low", "high")
-
-
-def _summarize_work(sides: Mapping[str, Sequence[ScoredRun]]) -> Iterator[SideSummary]:
-    """What each variant has done, where nothing is scored."""
-    for name, runs in sides.items():
-        rows = {each.row for each in runs if each.ending is not Ending.INCOMPLETE}
-        yield replace(summarize_side(make_side(name, runs, _ANY), _ANY), rows=len(rows))
 
 
 def list_questions(runs: Sequence[ScoredRun], failed: Failed) -> Iterator[Question]:
@@ -196,6 +194,70 @@ def list_questions(runs: Sequence[ScoredRun], failed: Failed) -> Iterator[Questi
         labels: Sequence[str | None] = list_labels(records) if find_measure(name, records) == "label" else [None]
         for label in labels:
             yield ask(runs, name, label, failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """An answer that reads as a boolean, so that ``assert`` in a test says why.
+
+    Attributes:
+        status: ``"shown"``, ``"not shown with 40 rows (about 120 would)"``, ``"shown to be worse"``, or, where the map
+            did not come to its end, ``"not complete"``, where too many rows of two maps have no partner,
+            ``"unpaired"``.
+        because: what was found.
+    """
+
+    status: str
+    because: str
+
+    def __bool__(self) -> bool:
+        """Whether it is shown."""
+        return self.status == SHOWN
+
+    def __repr__(self) -> str:
+        """The answer, and what was found."""
+        return make_readable(f"{self.status}: {self.because}")
+
+
+def decide(
+    *,
+    mark: float,
+    estimate: float | None,
+    interval: statistics.Interval | None,
+    rows: int,
+    spread: float,
+    least: Callable[[float], float],
+    gaps: Sequence[str],
+    because: str,
+) -> Gate:
+    """Decide.
+
+    Args:
+        mark: what is to be reached; more is better.
+        estimate: what was found; None where there is nothing.
+        interval: of it.
+        rows: that it comes from.
+        spread: standard deviation over rows.
+        least: the rows that the interval needs at a distance from the mark, were there no spread at all.
+        gaps: why nothing can be promised.
+        because: what was found, in words.
+    """
+    if gaps:
+        incomplete = next((each for each in gaps if each.startswith("not complete")), None)
+        if incomplete is not None:
+            return Gate("not complete", f"{incomplete.partition(': ')[2]}; {because}")
+        return Gate(f"not shown with {pluralize(rows, 'row')}", f"{gaps[0]}; {because}")
+    if interval is not None and interval[0] >= mark:
+        return Gate(SHOWN, because)
+    if interval is not None and interval[1] < mark:
+        return Gate(WORSE, because)
+    answer = f"not shown with {pluralize(rows, 'row')}"
+    distance = 0.0 if estimate is None else estimate - mark
+    if distance > statistics.ZERO and interval is not None:
+        wanted = max(statistics.find_rows_needed(spread, distance), statistics.round_up(least(distance)))
+        if wanted > rows:
+            answer += f" (about {wanted:,} would)"
+    return Gate(answer, because)
 
 
 def pass_mark(side: Side, question: Question, at_least: Any) -> Gate:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, find_name, list_current
@@ -14,9 +15,6 @@ from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowPairs, pair_rows
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, did_you_mean
-from ensemble_notebook.evaluation.agreement import Agreement, measure_agreement
-from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
-from ensemble_notebook.evaluation.gate import Gate
 from ensemble_notebook.evaluation.scored_runs import (
     LEAVE_OUT,
     Ending,
@@ -28,49 +26,230 @@ from ensemble_notebook.evaluation.scored_runs import (
     make_side,
     shorten_names,
 )
-from ensemble_notebook.evaluation.summary import describe_side, list_questions, pass_mark, summarize, summarize_side
 from ensemble_notebook.trace.comparison.run_diff import RunDiff
 from ensemble_notebook.trace.store.run_store import RunStore
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.task_output import Metrics
+    from ensemble_notebook.evaluation.agreement import Agreement
+    from ensemble_notebook.evaluation.comparison import Comparison
+    from ensemble_notebook.evaluation.summary import Gate
     from ensemble_notebook.trace.analysis.row_table import RowFrame, RowSpending
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 
-class ScoredMap(Protocol):
-    """What a verdict needs of a `MapResult`."""
+class ScoredMap(ABC):
+    """A map with scores, as verdicts need it: `MapResult` derives from it."""
+
+    rows: Sequence[Any]
+    ensemble: Any
 
     @property
+    @abstractmethod
     def variants(self) -> tuple[str, ...] | None: ...
     @property
+    @abstractmethod
+    def repeats(self) -> int | None: ...
+    @property
+    @abstractmethod
     def score_records(self) -> tuple[ScoreRecord, ...]: ...
     @property
+    @abstractmethod
     def _shows_texts(self) -> bool: ...
     @property
+    @abstractmethod
     def metrics(self) -> Metrics: ...
     @property
+    @abstractmethod
     def run_id(self) -> str | None: ...
     @property
+    @abstractmethod
     def trace(self) -> ExecutionTrace | None: ...
-    @property
-    def ensemble(self) -> Any: ...
-    @property
-    def rows(self) -> Sequence[Any]: ...
-    @property
-    def repeats(self) -> int | None: ...
+    @abstractmethod
     def _get_spending(self, row: Any) -> RowSpending: ...
+    @abstractmethod
     def _list_known_rows(self) -> KnownRows: ...
+
+    def diff(
+        self, a: str | int | ScoredMap, b: str | int | ScoredMap | None = None, row: int = 0, repeat: int = 1
+    ) -> RunDiff:
+        """Compare two runs of this map, or one with that of the same row in another map, as `EnsembleOutput.diff` does.
+
+        ::
+
+            result.diff("short", "local", row=3)
+            result.diff(0, 1)
+            new.diff(old, row=3)
+
+        Args:
+            a: a variant's name, the place of a run in this result, or a result.
+            b: likewise; without it, this result.
+            row: position of the row, from 0, in b where that is a result. After `Variants.run` there is only one.
+            repeat: number of the repeat, from 1, where there are several.
+
+        Raises:
+            ValidationError: there is no such variant, row or repeat, that row has not run, or the other map has none
+                that is the same.
+        """
+        later = self if b is None else b
+        if isinstance(a, str) and isinstance(later, str):
+            (first, first_name), (second, second_name) = (_find_run(self, each, row, repeat) for each in (a, later))
+        elif _is_place(a) and _is_place(later):
+            (first, first_name), (second, second_name) = (_get_run(each, self.rows) for each in (a, later))
+        elif isinstance(a, ScoredMap) and isinstance(later, ScoredMap):
+            second, second_name = _find_run(later, None, row, repeat)
+            before, now = a._list_known_rows(), later._list_known_rows()
+            pairs = pair_rows(before, now)
+            found = pairs.partners.get(now.names[row])
+            if found is None:
+                why = f", since {pairs.reason}" if pairs.reason else ""
+                raise ValidationError(f"The other map has no row that is the same as {now.names[row]}{why}.")
+            first, first_name = _find_run(a, None, list(before.names).index(found), repeat)
+        else:
+            raise ValidationError(
+                f"diff takes two names of variants, two places in this result, or results, got {a!r} and {b!r}."
+            )
+        return RunDiff(first.trace.fold, second.trace.fold, (first_name, second_name))
+
+    def summary(self, k: int | None = None, *, failed: Failed = None) -> RowFrame:
+        """Sum up each variant under each score.
+
+        A row that failed counts as not passed. One that never ran, or was cut short, is left out and counted, and so is
+        one without a score. Rows are the sample: repeats are averaged inside a row.
+
+        Args:
+            k: with repeats, adds ``pass@k``, the chance that one of k repeats passes, and ``pass^k``, that all do.
+            failed: what a row that failed counts as where the score is a number, or ``"leave out"``.
+
+        Returns:
+            A row for each variant and score, a label's words one by one. Columns: variant, score, rows, repeats,
+            failed, incomplete, unscored, mean, low, high (95%: Wilson's interval of what passes, Student's t of
+            numbers), cost and active_ms of a run. Without scores a row for each variant: variant, rows, repeats,
+            failed, incomplete, cost and active_ms.
+
+        Raises:
+            ValidationError: `k` is no number of repeats; rows failed under a number, and `failed` is not said; a score
+                is of several kinds.
+        """
+        from ensemble_notebook.evaluation.summary import summarize
+
+        return summarize(_list_sides(self), k, failed)
+
+    def compare(
+        self,
+        a: Compared | None = None,
+        b: Compared | None = None,
+        *,
+        score: str | None = None,
+        baseline: str | None = None,
+        is_: str | None = None,
+        failed: Failed = None,
+        detect: float | None = None,
+    ) -> Comparison:
+        """Say what b changes from a, in one sentence; without them, what each variant changes from the first.
+
+        Rows are paired: within a map by place; across maps by their `id`, else by what the runs of both read.
+
+        Args:
+            a: a variant's name, a result, or the id of a stored map.
+            b: likewise; without it, this result.
+            score: name of the score; it may be left out where there is one.
+            baseline: the variant that the others are compared with; None: the first.
+            is_: the label that counts, of a score that gives labels.
+            failed: what a row that failed counts as where the score is a number, or ``"leave out"``.
+            detect: the difference that is to be settled; of a score that passes or fails, 0.05 unless given.
+
+        Raises:
+            ValidationError: there is no such variant, map or score; a score is of several kinds; rows failed under a
+                number, and `failed` is not said.
+        """
+        from ensemble_notebook.evaluation.comparison import Comparison, compare_sides
+
+        if detect is not None and (not is_number(detect) or detect <= 0):
+            raise ValidationError(
+                f"detect must be a number above 0, the difference that is to be settled, got {detect!r}."
+            )
+        matched = None
+        first: Named
+        others: Sequence[Named]
+        if a is None and b is None:
+            sides = _list_sides(self)
+            if len(sides) < 2:
+                raise ValidationError(
+                    "There is nothing to compare it with: run variants(...).map(rows), or compare two results, "
+                    "new.compare(old, new)."
+                )
+            name = next(iter(sides)) if baseline is None else _take_side(self, baseline)[0]
+            first, others = (name, sides[name]), [side for side in sides.items() if side[0] != name]
+        elif baseline is not None:
+            raise ValidationError("baseline= is for comparing all variants with one: leave it out beside two names.")
+        else:
+            first, other, matched = _find_two(self, a, b)
+            others = [other]
+        runs = [run for _, side in (first, *others) for run in side]
+        question = ask(runs, score, is_, failed)
+        currency = self.metrics.currency
+        is_only = len(list_scores(runs)) <= 1
+        find_earlier = cache(partial(_find_judged, getattr(self.ensemble, "name", None), runs))
+        pairs = [
+            compare_sides(
+                first,
+                each,
+                question,
+                pairs=matched,
+                is_only_score=is_only,
+                currency=currency,
+                find_earlier=find_earlier,
+            )
+            for each in others
+        ]
+        return Comparison(pairs, detect)
+
+    def passes(
+        self, score: str, at_least: float, *, variant: str | None = None, is_: str | None = None, failed: Failed = None
+    ) -> Gate:
+        """Whether the mean of a score is shown to be at least so much; true only where all its interval is.
+
+        Args:
+            score: its name.
+            at_least: the mark; of a score that passes or fails, a share of one.
+            variant: of which variant.
+            is_: the label that counts, of a score that gives labels.
+            failed: what a row that failed counts as where the score is a number, or ``"leave out"``.
+
+        Raises:
+            ValidationError: there is no such variant or score, or the mark is none.
+        """
+        from ensemble_notebook.evaluation.summary import pass_mark
+
+        sides = _list_sides(self)
+        if variant is None and len(sides) > 1:
+            raise ValidationError(f"There are {len(sides)} variants: say which with variant={next(iter(sides))!r}.")
+        name, runs = next(iter(sides.items())) if variant is None else _take_side(self, variant)
+        question = ask(runs, score, is_, failed)
+        return pass_mark(make_side(name, runs, question), question, at_least)
+
+    def agreement(self, first: str, second: str, *, levels: Sequence[int] | None = None) -> Agreement:
+        """How far two scores of the same runs agree, as a judge's and a person's.
+
+        Args:
+            first: name of a score.
+            second: name of another one of the same kind.
+            levels: the whole numbers that both give, in order, so that near misses count less.
+
+        Raises:
+            ValidationError: there is no such score, no run has both, or they are of different kinds.
+        """
+        from ensemble_notebook.evaluation.agreement import measure_agreement
+
+        runs = list_runs(self)
+        names = list_scores(runs)
+        return measure_agreement(runs, find_name(first, names), find_name(second, names), levels)
 
 
 Compared: TypeAlias = str | ScoredMap
 """What can be compared: the name of a variant, a result, or the id of a stored map."""
 Named: TypeAlias = tuple[str, Sequence[ScoredRun]]
-
-
-def summarize_result(result: ScoredMap, k: int | None, failed: Failed) -> RowFrame:
-    """As `MapResult.summary`."""
-    return summarize(_list_sides(result), k, failed)
 
 
 def describe_scores(result: ScoredMap, failed: Failed = None) -> list[str]:
@@ -80,77 +259,14 @@ def describe_scores(result: ScoredMap, failed: Failed = None) -> list[str]:
         result: of a map.
         failed: what a row that failed counts as where the score is a number.
     """
+    from ensemble_notebook.evaluation.summary import describe_side, list_questions, summarize_side
+
     sides = _list_sides(result)
     return [
         describe_side(summarize_side(make_side(name, runs, question), question), question)
         for question in list_questions(list_runs(result), LEAVE_OUT if failed is None else failed)
         for name, runs in sides.items()
     ]
-
-
-def measure_mark(
-    result: ScoredMap, score: str, at_least: float, variant: str | None, is_: str | None, failed: Failed
-) -> Gate:
-    """As `MapResult.passes`."""
-    sides = _list_sides(result)
-    if variant is None and len(sides) > 1:
-        raise ValidationError(f"There are {len(sides)} variants: say which with variant={next(iter(sides))!r}.")
-    name, runs = next(iter(sides.items())) if variant is None else _take_side(result, variant)
-    question = ask(runs, score, is_, failed)
-    return pass_mark(make_side(name, runs, question), question, at_least)
-
-
-def measure_scores(result: ScoredMap, first: str, second: str, levels: Sequence[int] | None) -> Agreement:
-    """As `MapResult.agreement`."""
-    runs = list_runs(result)
-    names = list_scores(runs)
-    return measure_agreement(runs, find_name(first, names), find_name(second, names), levels)
-
-
-def compare_results(
-    result: ScoredMap,
-    a: Compared | None,
-    b: Compared | None,
-    score: str | None,
-    *,
-    baseline: str | None,
-    is_: str | None,
-    failed: Failed,
-    detect: float | None,
-    load_map: Callable[[str], ScoredMap],
-) -> Comparison:
-    """As `MapResult.compare`; `load_map` loads a stored map by its id."""
-    if detect is not None and (not is_number(detect) or detect <= 0):
-        raise ValidationError(f"detect must be a number above 0, the difference that is to be settled, got {detect!r}.")
-    matched = None
-    first: Named
-    others: Sequence[Named]
-    if a is None and b is None:
-        sides = _list_sides(result)
-        if len(sides) < 2:
-            raise ValidationError(
-                "There is nothing to compare it with: run variants(...).map(rows), or compare two results, "
-                "new.compare(old, new)."
-            )
-        name = next(iter(sides)) if baseline is None else _take_side(result, baseline)[0]
-        first, others = (name, sides[name]), [side for side in sides.items() if side[0] != name]
-    elif baseline is not None:
-        raise ValidationError("baseline= is for comparing all variants with one: leave it out beside two names.")
-    else:
-        first, other, matched = _find_two(result, a, b, load_map)
-        others = [other]
-    runs = [run for _, side in (first, *others) for run in side]
-    question = ask(runs, score, is_, failed)
-    currency = result.metrics.currency
-    is_only = len(list_scores(runs)) <= 1
-    find_earlier = cache(partial(_find_judged, getattr(result.ensemble, "name", None), runs))
-    pairs = [
-        compare_sides(
-            first, each, question, pairs=matched, is_only_score=is_only, currency=currency, find_earlier=find_earlier
-        )
-        for each in others
-    ]
-    return Comparison(pairs, detect)
 
 
 def _find_judged(name: str | None, runs: Sequence[ScoredRun]) -> list[ScoredRun]:
@@ -177,9 +293,7 @@ def _find_judged(name: str | None, runs: Sequence[ScoredRun]) -> list[ScoredRun]
     return made
 
 
-def _find_two(
-    result: ScoredMap, a: Compared | None, b: Compared | None, load_map: Callable[[str], ScoredMap]
-) -> tuple[Named, Named, RowPairs | None]:
+def _find_two(result: ScoredMap, a: Compared | None, b: Compared | None) -> tuple[Named, Named, RowPairs | None]:
     """The two sides, and where they are of two maps, which rows are the same."""
     if a is None or (b is None and isinstance(a, str) and result.variants):
         raise ValidationError("compare takes two: names of variants, results, or ids of stored maps.")
@@ -190,11 +304,11 @@ def _find_two(
             first, second = (_take_side(result, str(each)) for each in given)
             return first, second, None
     for each in given:
-        if not isinstance(each, str) and not (hasattr(each, "score_records") and hasattr(each, "variants")):
+        if not isinstance(each, str | ScoredMap):
             raise ValidationError(
                 f"compare takes names of variants, results, or ids of maps, got {type(each).__name__}."
             )
-    earlier, later = (load_map(each) if isinstance(each, str) else each for each in given)
+    earlier, later = (result.ensemble._load_map(each) if isinstance(each, str) else each for each in given)
     name, other = _name_results([earlier, later])
     pairs = pair_rows(earlier._list_known_rows(), later._list_known_rows())
     before = list_runs(earlier, {name: (0, name) for name in pairs.gone})
@@ -270,43 +384,20 @@ def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType
         spending = result._get_spending(row)
         is_spent = not row.reused or row.spending is not None or bool(spending.cost)  # a map before this one has paid
         is_priced = is_spent and spending.cost is not None and spending.cost_complete
+        is_cut_short = isinstance(row.error, BudgetExceededError)  # of an executor's row, that had not begun yet
+        is_failed = row.status == RunStatus.FAILED.value and not is_cut_short
         made.append(
             ScoredRun(
                 variant=row.variant or "",
                 row=rows.get(row.row, row.row),
                 repeat=row.repeat or 1,
-                ending=_find_ending(row),
+                ending=Ending.DONE if row.is_done else Ending.FAILED if is_failed else Ending.INCOMPLETE,
                 scores=scores.get(row.run_id or "", {}),
                 cost=float(spending.cost) if is_priced else None,
                 active_ms=spending.active_ms if is_spent else None,
             )
         )
     return made
-
-
-def _find_ending(row: Any) -> Ending:
-    if row.is_done:
-        return Ending.DONE
-    if isinstance(row.error, BudgetExceededError):  # of an executor's row, that had not begun yet
-        return Ending.INCOMPLETE
-    return Ending.FAILED if row.status == RunStatus.FAILED.value else Ending.INCOMPLETE
-
-
-def diff_rows(result: ScoredMap, a: Any, b: Any, row: int, repeat: int) -> RunDiff:
-    """As `MapResult.diff`."""
-    later = result if b is None else b
-    if isinstance(a, str) and isinstance(later, str):
-        (first, first_name), (second, second_name) = (_find_run(result, each, row, repeat) for each in (a, later))
-    elif _is_place(a) and _is_place(later):
-        (first, first_name), (second, second_name) = (_get_run(each, result.rows) for each in (a, later))
-    elif hasattr(a, "_list_known_rows") and hasattr(later, "_list_known_rows"):
-        second, second_name = _find_run(later, None, row, repeat)
-        first, first_name = _find_run(a, None, _find_row_in(a, later, row), repeat)
-    else:
-        raise ValidationError(
-            f"diff takes two names of variants, two places in this result, or results, got {a!r} and {b!r}."
-        )
-    return RunDiff(first.trace.fold, second.trace.fold, (first_name, second_name))
 
 
 def _find_run(result: ScoredMap, variant: str | None, row: int, repeat: int) -> tuple[Any, str]:
@@ -333,18 +424,3 @@ def _get_run(row: Any, rows: Sequence[Any]) -> tuple[Any, str]:
 
 def _is_place(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _find_row_in(earlier: ScoredMap, later: ScoredMap, row: int) -> int:
-    """The position of the same row in an earlier result.
-
-    Raises:
-        ValidationError: it has none.
-    """
-    before, now = earlier._list_known_rows(), later._list_known_rows()
-    pairs = pair_rows(before, now)
-    found = pairs.partners.get(now.names[row])
-    if found is None:
-        why = f", since {pairs.reason}" if pairs.reason else ""
-        raise ValidationError(f"The other map has no row that is the same as {now.names[row]}{why}.")
-    return list(before.names).index(found)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
+from ensemble_notebook.ensemble.person import InterruptGuard
 
 
 def test_interrupt_becomes_a_call():

@@ -11,8 +11,7 @@ import pytest
 
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest
 from ensemble_notebook.ensemble import person as review
-from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
-from ensemble_notebook.ensemble.person import Person, read_decision
+from ensemble_notebook.ensemble.person import InterruptGuard, Person, read_decision
 from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold

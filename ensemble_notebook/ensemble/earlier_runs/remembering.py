@@ -11,18 +11,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.definitions.review import Verdict
-from ensemble_notebook.domain.events import (
-    Event,
-    PhaseEnded,
-    PhaseRetried,
-    ReviewAnswered,
-    TaskFailed,
-    TaskStarted,
-    ToolCallCompleted,
-)
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.engine.events.event_stream import Clock, Sink
@@ -169,25 +161,29 @@ class FailedTasks:
         self._of_tools: set[int] = set()  # by identity: the events hold them as long as this
         self._objected: set[str] = set()
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: ev.Event) -> None:
         """Take in the next event."""
         if type(event) not in _OF_TASKS:  # most are not
             return
         match event:
-            case TaskStarted() if event.index is not None:  # what is delegated, reviews or is in a nested run has none
+            case ev.TaskStarted() if (
+                event.index is not None
+            ):  # what is delegated, reviews or is in a nested run has none
                 self._planned.add(event.span_id)
-            case ToolCallCompleted() if event.error is not None:
+            case ev.ToolCallCompleted() if event.error is not None:
                 self._of_tools.add(id(event.error))
-            case TaskFailed() if event.status is SpanStatus.ERROR and event.span_id in self._planned:
+            case ev.TaskFailed() if event.status is SpanStatus.ERROR and event.span_id in self._planned:
                 if event.task is not None and self._of_tools.isdisjoint(map(id, list_causes(event.error))):
                     self._tell(make_task_path(event.task, event.phase))
-            case ReviewAnswered() if event.task is None and event.phase is not None:
+            case ev.ReviewAnswered() if event.task is None and event.phase is not None:
                 if event.decision is None or event.decision.verdict is not Verdict.APPROVE:
                     self._objected.add(event.phase)
-            case PhaseRetried():
+            case ev.PhaseRetried():
                 self._objected.discard(event.phase or "")
-            case PhaseEnded() if event.phase in self._objected and event.phase in self._reviewers:
+            case ev.PhaseEnded() if event.phase in self._objected and event.phase in self._reviewers:
                 self._tell(make_task_path(self._reviewers[event.phase], event.phase))
 
 
-_OF_TASKS: Final = frozenset({TaskStarted, ToolCallCompleted, TaskFailed, ReviewAnswered, PhaseRetried, PhaseEnded})
+_OF_TASKS: Final = frozenset(
+    {ev.TaskStarted, ev.ToolCallCompleted, ev.TaskFailed, ev.ReviewAnswered, ev.PhaseRetried, ev.PhaseEnded}
+)

@@ -8,35 +8,28 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
-from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same, read_reads
-from ensemble_notebook.domain.fingerprints.task_keys import DelegationSettings, TaskKeys
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.kept_tasks import Approval, DoneTask, InputRead, KeptTask, KeptTasks, Reads, TaskKey
-from ensemble_notebook.engine.run_services import ParentRun
 from ensemble_notebook.errors import StoreError, get_message
-from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment
 from ensemble_notebook.trace.folding.prices import TaskSpending
 from ensemble_notebook.trace.store.run_facts import StoredResult
-from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_writer import FinishedTask, RunWriter
 from ensemble_notebook.trace.store.store_reader import ResultReader
 
 ASKED_FOR: Final = "it is the one that was asked for"
 
 
+@dataclass(eq=False)
 class RememberedTasks:
     """The `KeptTasks` of one run.
 
-    Args:
+    Attributes:
         results: of earlier runs.
         writer: of this run.
         spending: of this run; read by the writer thread.
@@ -45,23 +38,16 @@ class RememberedTasks:
         is_map: whether its tasks are rows of a map, which are independent of each other.
     """
 
-    def __init__(
-        self,
-        results: ResultReader,
-        writer: RunWriter,
-        spending: TaskSpending,
-        currency: str,
-        paths: Sequence[str],
-        *,
-        is_map: bool = False,
-    ) -> None:
-        self._results = results
-        self._writer = writer
-        self._spending = spending
-        self._currency = currency
-        self._paths = paths
+    results: ResultReader
+    writer: RunWriter
+    spending: TaskSpending
+    currency: str
+    paths: Sequence[str]
+    is_map: bool = False
+
+    def __post_init__(self) -> None:
+        """Begin without anything taken."""
         self._runs_alike: Sequence[str] | None = None
-        self._is_map = is_map
         self._taken: dict[tuple[str, str], str] = {}
 
     def find(self, path: str, key: TaskKey, *, is_asked_for: bool = False) -> tuple[KeptTask | None, str]:
@@ -84,18 +70,18 @@ class RememberedTasks:
 
     def _look_up(self, path: str, key: str) -> StoredResult | None:
         """The newest result of this key that can serve this task."""
-        if not self._is_map or path.endswith("/"):  # approvals are no samples
-            return self._results.find(key, path)
+        if not self.is_map or path.endswith("/"):  # approvals are no samples
+            return self.results.find(key, path)
 
         def is_of_repeat(found: StoredResult) -> bool:
             # An independent sample of this task of a map (V2): sample k of an earlier map is for repeat k. What this
             # map itself has done, or taken for another task, is not.
-            if found.run_id == self._writer.facts.run_id and found.path != path:
+            if found.run_id == self.writer.facts.run_id and found.path != path:
                 return False
             is_free = self._taken.get(_find_origin(found), path) == path
             return is_free and _read_repeats(found.path) == _read_repeats(path)
 
-        return self._results.find(key, path, is_of_repeat)
+        return self.results.find(key, path, is_of_repeat)
 
     def reserve(self, results: Iterable[StoredResult]) -> None:
         """Keep results for the tasks at their own paths, since this run goes on with the one that has them."""
@@ -107,7 +93,7 @@ class RememberedTasks:
         Code that reads other inputs for other values has done so in several ways, each of which may fit.
         """
         first: tuple[StoredResult | None, Reads] = None, frozenset()
-        ways = [reads for parts in self._results.list_kinds(key.key) if (reads := read_reads(parts)) is not None]
+        ways = [reads for parts in self.results.list_kinds(key.key) if (reads := read_reads(parts)) is not None]
         for is_older, reads in (*((False, each) for each in ways), *((True, each) for each in key.older_reads)):
             whole = key.with_reads(reads)
             wanted = whole.key.rpartition("/")[2] if is_older else whole.key
@@ -120,21 +106,21 @@ class RememberedTasks:
 
     def keep(self, done: DoneTask) -> None:
         """Store a result. One that can't be compared gets a key that no other task has."""
-        self._writer.add_result(partial(self._make_result, done))  # a closure is an object for each variable, too
+        self.writer.add_result(partial(self._make_result, done))  # a closure is an object for each variable, too
 
     def close(self) -> None:
         """The run is over."""
-        self._results.close()
+        self.results.close()
 
     def _make_result(self, done: DoneTask) -> FinishedTask:
         """What the writer thread stores."""
-        made, output, run_id = done.key.get(), done.output, self._writer.facts.run_id
+        made, output, run_id = done.key.get(), done.output, self.writer.facts.run_id
         if (saving := output.saving) is not None:  # what the work took when it was done
             cost, currency, made_in, made_at = saving.cost, saving.currency, saving.run_id, saving.path or done.path
             tokens, duration = saving.tokens, saving.duration
         else:
-            totals = self._spending.sum_task(done.path)
-            cost, currency = None if totals is None else totals.cost, self._currency
+            totals = self.spending.sum_task(done.path)
+            cost, currency = None if totals is None else totals.cost, self.currency
             made_in, made_at = run_id, done.path
             tokens, duration = None if totals is None else totals.total_tokens, output.duration
         return FinishedTask(
@@ -159,12 +145,12 @@ class RememberedTasks:
 
     def _explain(self, path: str, key: TaskKey) -> str:
         """Why no stored result can be reused."""
-        facts = self._writer.facts
+        facts = self.writer.facts
         if self._runs_alike is None:  # this run itself, too, since a task may be done more than once
-            self._runs_alike = [facts.run_id, *self._results.list_runs_alike(facts, self._paths)]
-        last = self._results.find_last(self._runs_alike, path)
+            self._runs_alike = [facts.run_id, *self.results.list_runs_alike(facts, self.paths)]
+        last = self.results.find_last(self._runs_alike, path)
         if last is None:
-            run = self._results.find_last_run(facts.name, facts.run_id)
+            run = self.results.find_last_run(facts.name, facts.run_id)
             if run is not None and not run.keeps_texts:
                 return f"run {run.run_id} kept no text (capture_mode {run.capture_mode.value})"
             return "no remembered run has completed it"
@@ -319,46 +305,3 @@ class ResumedTasks:
     def close(self) -> None:
         """The run is over."""
         self._kept_tasks.close()
-
-
-_MODE: Final = CaptureMode.METADATA.value
-
-
-def keeps_tasks(capture_mode: CaptureMode, parent: ParentRun | None) -> bool:
-    """Whether the outputs of tasks are kept, so that later runs can reuse them."""
-    if capture_mode is CaptureMode.METADATA:
-        return False
-    return RunStore.find() is not None if parent is None else parent.kept_tasks is not None
-
-
-def explain_no_reuse(capture_mode: CaptureMode) -> str:
-    """Say why a run can't reuse anything."""
-    if capture_mode is CaptureMode.METADATA:
-        return (
-            f"reuse takes over outputs of earlier runs, and capture_mode {_MODE} keeps no text. Leave out one of them."
-        )
-    return (
-        "reuse takes over outputs of earlier runs, and no runs are remembered here, since the store is off. Leave out "
-        "reuse, or switch it on: ensemble_notebook.config.store = 'auto', or %config EnsembleMagics.store = 'auto'."
-    )
-
-
-def make_task_keys(
-    ensemble: EnsembleDefinition, graph: Graph, constraints: HierarchicalConstraints | None, deps: object
-) -> TaskKeys:
-    """Make the object that computes the keys of a run's tasks. It reads all code that the ensemble names now.
-
-    Args:
-        ensemble: as declared.
-        graph: of the run, its agents resolved.
-        constraints: of the run, resolved.
-        deps: of the run.
-    """
-    delegation = DelegationSettings(
-        policies=ensemble.delegation_policies,
-        max_depth=ensemble.max_delegation_depth,
-        constraints=constraints,
-        manager_prompt=ensemble.manager_prompt,
-        texts=ensemble.texts,
-    )
-    return TaskKeys(graph, delegation, openai_url=find_base_url_of_environment(), deps=deps)

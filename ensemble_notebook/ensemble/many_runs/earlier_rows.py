@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
@@ -33,44 +33,15 @@ from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 
-class Reader(Protocol):
-    """A variant, as far as rows are read."""
-
-    @property
-    def name(self) -> str | None: ...
-    @property
-    def variables(self) -> Collection[str]:
-        """The names in its texts."""
-
-    @property
-    def has_handlers(self) -> bool:
-        """Whether handlers get all columns."""
-
-    def get_inputs(self, row: Row) -> Mapping[str, Any]:
-        """What distinguishes a run of a row from the others."""
-
-
-class RowRun(Protocol):
-    """A row under one of the variants."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def row(self) -> Row: ...
-    @property
-    def variant(self) -> Reader: ...
-    @property
-    def repeat(self) -> int | None: ...
-
-
 def identify_rows(
-    rows: Rows, readers: Iterable[Reader], *, id_column: str | None, expected: str | None, hides_values: bool
+    rows: Rows, readers: Iterable[Any], *, id_column: str | None, expected: str | None, hides_values: bool
 ) -> RowIdentity:
     """What tells the rows of a map apart.
 
     Args:
         rows: all of them.
-        readers: what runs for them.
+        readers: the variants, each with its `name`, the `variables` of its texts, and whether it `has_handlers`, which
+            are given all columns.
         id_column: that a person has named; None: the usual one.
         expected: the column of what a row should come to; None where there is none.
         hides_values: whether the trace keeps no values of them.
@@ -105,7 +76,7 @@ def list_known_rows(rows: Rows, identity: RowIdentity) -> KnownRows:
 
 
 def find_done(
-    runs: Iterable[RowRun], known: KnownRows, resumed: MapResult, expected: str | None
+    runs: Iterable[Any], known: KnownRows, resumed: MapResult, expected: str | None
 ) -> Iterator[tuple[RowResult, list[ScoreRecord]]]:
     """The rows that an earlier result has done with the same inputs, as rows of this map, each with its scores.
 
@@ -148,7 +119,7 @@ def get_place(row: RowResult | PlannedRow) -> tuple[str | None, str | None, int]
 
 
 def _reads_the_same(
-    reader: Reader, inputs: Mapping[str, Any], earlier: Mapping[str, Any], unread: Collection[str]
+    reader: Any, inputs: Mapping[str, Any], earlier: Mapping[str, Any], unread: Collection[str]
 ) -> bool:
     """Whether a run would read what an earlier one was given."""
     now, before = ({name for name in side if name not in unread} for side in (inputs, earlier))
@@ -244,7 +215,7 @@ class RowBefore:
 
 
 def list_rows_before(
-    runs: Iterable[RowRun], known: KnownRows, earlier: MapResult | ExecutionTrace, currency: str | None
+    runs: Iterable[Any], known: KnownRows, earlier: MapResult | ExecutionTrace, currency: str | None
 ) -> dict[str, RowBefore]:
     """The same rows as far as they ran there, by their names in this map; a cost in another currency is left out.
 

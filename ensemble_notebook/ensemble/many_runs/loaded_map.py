@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final, NoReturn, Self
 
 from ensemble_notebook.domain import events as ev
@@ -18,7 +18,6 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask, make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
-from ensemble_notebook.domain.planning.map_design import EarlierRow
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
@@ -247,7 +246,23 @@ def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: Non
         labels = dict(zip(labels, range(len(labels)) if index is None else index, strict=True))
         return MapResult(
             ensemble=LoadedEnsemble(name=trace.name, cost=trace.cost),
-            rows=[_make_row(each, labels[each.planned.row], outputs.get(each.planned.name)) for each in rows],
+            rows=[
+                RowResult(
+                    index=labels[each.planned.row],
+                    inputs=each.planned.inputs,
+                    output=outputs.get(each.planned.name),
+                    error=each.error,
+                    status=each.status,
+                    reason=each.reason,
+                    name=each.planned.name,
+                    row=each.planned.row,
+                    run_id=each.run_id,
+                    spending=None if each.planned.earlier is None else each.spending,
+                    variant=each.planned.variant,
+                    repeat=each.planned.repeat,
+                )
+                for each in rows
+            ],
             index=index,
             output=_make_output(trace),
             fields={name: schema if isinstance(schema, Mapping) else {} for name, schema in design.fields.items()},
@@ -259,24 +274,6 @@ def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: Non
     except SIGNS_OF_DAMAGE as error:
         reason = f"{type(error).__name__}: {error}"
         raise StoreError(f"Map {trace.run_id} can't be loaded: its rows are damaged ({reason}).") from error
-
-
-def _make_row(row: MapRow, label: Any, output: EnsembleOutput | None) -> RowResult:
-    planned = row.planned
-    return RowResult(
-        index=label,
-        inputs=planned.inputs,
-        output=output,
-        error=row.error,
-        status=row.status,
-        reason=row.reason,
-        name=planned.name,
-        row=planned.row,
-        run_id=row.run_id,
-        spending=None if planned.earlier is None else row.spending,
-        variant=planned.variant,
-        repeat=planned.repeat,
-    )
 
 
 class LoadedEnsemble(RunnableEnsemble):
@@ -371,33 +368,22 @@ def _read_outputs(trace: ExecutionTrace, rows: Sequence[MapRow], find_trace: Fin
     for each in trace.events:
         if each.span_id in runs:
             events.setdefault(runs[each.span_id], []).append(each)
-    earlier, found = _EarlierMaps(find_trace), {}
+
+    @cache
+    def load_outputs(map_run_id: str) -> dict[str | None, EnsembleOutput | None]:
+        """Those of a map that rows were taken over from; none where it is gone."""
+        earlier = find_trace(map_run_id)
+        return {} if earlier is None else {each.run_id: each.output for each in make_map_result(earlier, find_trace)}
+
+    found = {}
     for row in rows:
-        if row.planned.earlier is not None:
-            output = earlier.find_output(row.planned.earlier)
+        if (before := row.planned.earlier) is not None:
+            output = None if before.map_run_id is None else load_outputs(before.map_run_id).get(before.own_run_id)
         else:
             output = _RowOutput(trace, row, events[row.run_id]).make() if row.run_id in events else None
         if output is not None:
             found[row.planned.name] = output
     return found
-
-
-class _EarlierMaps:
-    """The maps that rows were taken over from, each loaded once."""
-
-    def __init__(self, find_trace: FindTrace) -> None:
-        self._find_trace = find_trace
-        self._outputs: dict[str, dict[str | None, EnsembleOutput | None]] = {}
-
-    def find_output(self, row: EarlierRow) -> EnsembleOutput | None:
-        """The output of a row, as the map that ran it has it; None where that is gone."""
-        if row.map_run_id is None:
-            return None
-        if row.map_run_id not in self._outputs:
-            trace = self._find_trace(row.map_run_id)
-            rows = () if trace is None else make_map_result(trace, self._find_trace)
-            self._outputs[row.map_run_id] = {each.run_id: each.output for each in rows}
-        return self._outputs[row.map_run_id].get(row.own_run_id)
 
 
 class _RowOutput:

@@ -24,6 +24,7 @@ from ensemble_notebook.evaluation.scorer import AnyScorers, find_expected_column
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
 _MOST_EXACT: Final = 50
+_COUNTS: Final = ("llm_calls", "input_tokens", "output_tokens")
 
 
 def estimate_runs(
@@ -137,14 +138,10 @@ def _add(rows: Sequence[TaskEstimate]) -> TaskEstimate:
     """The sum of one task over all rows, or variants."""
     total = rows[0]
     for each in rows[1:]:
-        total = replace(
-            total,
-            llm_calls=total.llm_calls + each.llm_calls,
-            input_tokens=total.input_tokens + each.input_tokens,
-            output_tokens=total.output_tokens + each.output_tokens,
-            cost=None if total.cost is None or each.cost is None else total.cost + each.cost,
-            tasks=tuple(map(_add, zip(total.tasks, each.tasks, strict=True))),
-        )
+        cost = None if total.cost is None or each.cost is None else total.cost + each.cost
+        tasks = tuple(map(_add, zip(total.tasks, each.tasks, strict=True)))
+        counts: dict[str, Any] = {name: getattr(total, name) + getattr(each, name) for name in _COUNTS}
+        total = replace(total, **counts, cost=cost, tasks=tasks)
     return total
 
 
@@ -156,11 +153,10 @@ def _spread(low: TaskEstimate, high: TaskEstimate, count: int, share: Fraction) 
         likely = first.likely * count + type(way)(way * share.numerator / share.denominator)
         return Range(first.low * count, last.high * count, likely)
 
+    counts: dict[str, Any] = {name: spread(getattr(low, name), getattr(high, name)) for name in _COUNTS}
     return replace(
         high,
-        llm_calls=spread(low.llm_calls, high.llm_calls),
-        input_tokens=spread(low.input_tokens, high.input_tokens),
-        output_tokens=spread(low.output_tokens, high.output_tokens),
+        **counts,
         cost=None if low.cost is None or high.cost is None else spread(low.cost, high.cost),
         tasks=tuple(_spread(*pair, count, share) for pair in zip(low.tasks, high.tasks, strict=True)),
     )

@@ -119,17 +119,7 @@ def _to_json(value: Any) -> str:
 
 
 def _write_inspect_log(result: Any, path: Path, _: Formulas) -> Path:
-    from inspect_ai.log import (
-        EvalConfig,
-        EvalDataset,
-        EvalLog,
-        EvalMetric,
-        EvalResults,
-        EvalScore,
-        EvalSpec,
-        EvalStats,
-        write_eval_log,
-    )
+    from inspect_ai import log as inspect
 
     output = result._last_output
     assert output is not None
@@ -144,34 +134,34 @@ def _write_inspect_log(result: Any, path: Path, _: Formulas) -> Path:
     means = []  # of each score over runs, as the viewer shows it; a label has none
     for name in dict.fromkeys(each.name for each in result.score_records):
         values = [each.value for each in result.score_records if each.name == name and each.value is not None]
-        metrics = {"mean": EvalMetric(name="mean", value=math.fsum(values) / len(values))} if values else {}
-        means.append(EvalScore(name=name, scorer=name, scored_samples=len(values), metrics=metrics))
+        metrics = {"mean": inspect.EvalMetric(name="mean", value=math.fsum(values) / len(values))} if values else {}
+        means.append(inspect.EvalScore(name=name, scorer=name, scored_samples=len(values), metrics=metrics))
     started, ended = _find_times(output)
-    log = EvalLog(
+    log = inspect.EvalLog(
         status=_STATUSES.get(result.status, "success"),
-        eval=EvalSpec(
+        eval=inspect.EvalSpec(
             created=started,
             task=mask(getattr(result.ensemble, "name", None) or "ensemble"),
             run_id=output.run_id,
-            dataset=EvalDataset(
+            dataset=inspect.EvalDataset(
                 name="rows",
                 samples=len({each.id for each in samples}),
                 sample_ids=list(dict.fromkeys(each.id for each in samples)),
                 shuffled=False,
             ),
             model=next(iter(usage), _NO_MODEL),
-            config=EvalConfig(epochs=max((each.epoch for each in samples), default=1)),
+            config=inspect.EvalConfig(epochs=max((each.epoch for each in samples), default=1)),
             metadata={"map_run_id": output.run_id},
         ),
-        results=EvalResults(
+        results=inspect.EvalResults(
             total_samples=len(samples),
             completed_samples=sum(each.error is None and each.output.completion != "" for each in samples),
             scores=means,
         ),
-        stats=EvalStats(started_at=started, completed_at=ended, model_usage=usage),
+        stats=inspect.EvalStats(started_at=started, completed_at=ended, model_usage=usage),
         samples=samples,
     )
-    return write_whole(path, lambda draft: write_eval_log(log, draft, format="eval"))
+    return write_whole(path, lambda draft: inspect.write_eval_log(log, draft, format="eval"))
 
 
 def _make_eval_row(result: Any, row: Any, scores: list[ScoreRecord]) -> EvalSample:

@@ -11,7 +11,15 @@ from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 from ensemble_notebook.ensemble.run_handle import RunHandle
-from ensemble_notebook.errors import EnsembleError, RunInterrupted, TaskExecutionError, add_origin, summarize_error
+from ensemble_notebook.errors import (
+    EnsembleError,
+    RunInterrupted,
+    ScoringError,
+    TaskExecutionError,
+    add_origin,
+    summarize_error,
+)
+from ensemble_notebook.evaluation.scoring import find_useless
 
 MakeResult = Callable[[EnsembleOutput | None], MapResult]
 
@@ -137,8 +145,17 @@ class MapHandle:
         """
         result = self.output
         assert result is not None
-        result._check_scores()
-        return result
+        useless = find_useless(result.score_records)
+        if useless is None:
+            return result
+        name, reason, count = useless
+        runs = "the only run" if count == 1 else f"each of {count:,} runs"
+        raise ScoringError(
+            f"The scorer {name} failed for {runs}: {reason.removesuffix('.')}. The runs are done and kept, in `result` "
+            f"of this error. Mend it, and score them without running them again: "
+            f"ERROR.result.score({name}, replace=True).",
+            result=result,
+        ) from (vars(result).get("_score_fault") if result._shows_texts else None)
 
     def _explain(self, error: EnsembleError | RunInterrupted) -> EnsembleError | RunInterrupted:
         """The error in terms of rows, with the result as its ``output``."""
@@ -150,21 +167,15 @@ class MapHandle:
         if isinstance(error, RunInterrupted) and self.is_done:
             made = RunInterrupted(f"{done} of {len(result)} {'runs' if result.variants else 'rows'} are done and kept.")
         elif isinstance(error, TaskExecutionError) and result.failures:
-            made = _name_row(error, result)
+            first = result.failures[0]
+            cause = first.error
+            assert cause is not None
+            made = TaskExecutionError(
+                f"Row {first.name!r} failed: {add_origin(summarize_error(cause), cause)}",
+                task_description=getattr(cause, "task_description", error.task_description),
+                agent_role=getattr(cause, "agent_role", error.agent_role),
+                completed_task_outputs=error.completed_task_outputs,
+            )
+            made.__cause__ = cause
         made.output = result
         return made
-
-
-def _name_row(error: TaskExecutionError, result: MapResult) -> TaskExecutionError:
-    """The map's error for the first row that failed."""
-    first = result.failures[0]
-    cause = first.error
-    assert cause is not None
-    made = TaskExecutionError(
-        f"Row {first.name!r} failed: {add_origin(summarize_error(cause), cause)}",
-        task_description=getattr(cause, "task_description", error.task_description),
-        agent_role=getattr(cause, "agent_role", error.agent_role),
-        completed_task_outputs=error.completed_task_outputs,
-    )
-    made.__cause__ = cause
-    return made

@@ -22,7 +22,6 @@ from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.errors import (
     Pickled,
-    ScoringError,
     TaskExecutionError,
     ValidationError,
     add_origin,
@@ -30,7 +29,8 @@ from ensemble_notebook.errors import (
     find_http_status,
     summarize_error,
 )
-from ensemble_notebook.evaluation.scoring import find_useless, list_score_warnings
+from ensemble_notebook.evaluation.scoring import list_score_warnings
+from ensemble_notebook.evaluation.verdicts import ScoredMap, find_variant
 from ensemble_notebook.trace.analysis.row_table import (
     NO_FIELDS,
     NOTHING_SPENT,
@@ -44,12 +44,7 @@ from ensemble_notebook.trace.row_files import Formulas
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 
 if TYPE_CHECKING:
-    from ensemble_notebook.evaluation.agreement import Agreement
-    from ensemble_notebook.evaluation.comparison import Comparison
-    from ensemble_notebook.evaluation.gate import Gate
-    from ensemble_notebook.evaluation.scored_runs import Failed
     from ensemble_notebook.trace.analysis.row_table import RowFrame
-    from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.frames import Frames
 
@@ -112,7 +107,7 @@ class RowResult(Record):
         return self.output.raw if self.output is not None and self.is_done else None
 
 
-class MapResult(Scorable, Pickled):
+class MapResult(ScoredMap, Scorable, Pickled):
     """The result of a map, complete or partial. Every given row is in it, whether it ran or not.
 
     ``result[0]`` or ``result["row 0"]`` is a `RowResult`; iterating gives all of them.
@@ -312,8 +307,6 @@ class MapResult(Scorable, Pickled):
         if not found:
             near = did_you_mean(row, (*names, *(each.name for each in self.rows))) if isinstance(row, str) else ""
             raise ValidationError(f"There is no row {row!r}: there are {pluralize(len(names), 'row')}.{near}")
-        from ensemble_notebook.evaluation.verdicts import find_variant
-
         variant = None if variant is None else find_variant(self, variant)
         found = [each for each in found if variant in (None, each.variant) and repeat in (None, each.repeat)]
         if not found:
@@ -447,131 +440,6 @@ class MapResult(Scorable, Pickled):
         variants = f" under {pluralize(len(self.variants), 'variant')}" if self.variants else ""
         return f"{count} repeats{rows}{variants} never differed."
 
-    def diff(
-        self, a: str | int | MapResult, b: str | int | MapResult | None = None, row: int = 0, repeat: int = 1
-    ) -> RunDiff:
-        """Compare two runs of this map, or one with that of the same row in another map, as `EnsembleOutput.diff` does.
-
-        ::
-
-            result.diff("short", "local", row=3)
-            result.diff(0, 1)
-            new.diff(old, row=3)
-
-        Args:
-            a: a variant's name, the place of a run in this result, or a result.
-            b: likewise; without it, this result.
-            row: position of the row, from 0, in b where that is a result. After `Variants.run` there is only one.
-            repeat: number of the repeat, from 1, where there are several.
-
-        Raises:
-            ValidationError: there is no such variant, row or repeat, that row has not run, or the other map has none
-                that is the same.
-        """
-        from ensemble_notebook.evaluation.verdicts import diff_rows
-
-        return diff_rows(self, a, b, row, repeat)
-
-    def summary(self, k: int | None = None, *, failed: Failed = None) -> RowFrame:
-        """Sum up each variant under each score.
-
-        A row that failed counts as not passed. One that never ran, or was cut short, is left out and counted, and so is
-        one without a score. Rows are the sample: repeats are averaged inside a row.
-
-        Args:
-            k: with repeats, adds ``pass@k``, the chance that one of k repeats passes, and ``pass^k``, that all do.
-            failed: what a row that failed counts as where the score is a number, or ``"leave out"``.
-
-        Returns:
-            A row for each variant and score, a label's words one by one. Columns: variant, score, rows, repeats,
-            failed, incomplete, unscored, mean, low, high (95%: Wilson's interval of what passes, Student's t of
-            numbers), cost and active_ms of a run. Without scores a row for each variant: variant, rows, repeats,
-            failed, incomplete, cost and active_ms.
-
-        Raises:
-            ValidationError: `k` is no number of repeats; rows failed under a number, and `failed` is not said; a score
-                is of several kinds.
-        """
-        from ensemble_notebook.evaluation.verdicts import summarize_result
-
-        return summarize_result(self, k, failed)
-
-    def compare(
-        self,
-        a: str | MapResult | None = None,
-        b: str | MapResult | None = None,
-        *,
-        score: str | None = None,
-        baseline: str | None = None,
-        is_: str | None = None,
-        failed: Failed = None,
-        detect: float | None = None,
-    ) -> Comparison:
-        """Say what b changes from a, in one sentence; without them, what each variant changes from the first.
-
-        Rows are paired: within a map by place; across maps by their `id`, else by what the runs of both read.
-
-        Args:
-            a: a variant's name, a result, or the id of a stored map.
-            b: likewise; without it, this result.
-            score: name of the score; it may be left out where there is one.
-            baseline: the variant that the others are compared with; None: the first.
-            is_: the label that counts, of a score that gives labels.
-            failed: what a row that failed counts as where the score is a number, or ``"leave out"``.
-            detect: the difference that is to be settled; of a score that passes or fails, 0.05 unless given.
-
-        Raises:
-            ValidationError: there is no such variant, map or score; a score is of several kinds; rows failed under a
-                number, and `failed` is not said.
-        """
-        from ensemble_notebook.evaluation.verdicts import compare_results
-
-        return compare_results(
-            self,
-            a,
-            b,
-            score,
-            baseline=baseline,
-            is_=is_,
-            failed=failed,
-            detect=detect,
-            load_map=self.ensemble._load_map,
-        )
-
-    def passes(
-        self, score: str, at_least: float, *, variant: str | None = None, is_: str | None = None, failed: Failed = None
-    ) -> Gate:
-        """Whether the mean of a score is shown to be at least so much; true only where all its interval is.
-
-        Args:
-            score: its name.
-            at_least: the mark; of a score that passes or fails, a share of one.
-            variant: of which variant.
-            is_: the label that counts, of a score that gives labels.
-            failed: what a row that failed counts as where the score is a number, or ``"leave out"``.
-
-        Raises:
-            ValidationError: there is no such variant or score, or the mark is none.
-        """
-        from ensemble_notebook.evaluation.verdicts import measure_mark
-
-        return measure_mark(self, score, at_least, variant, is_, failed)
-
-    def agreement(self, first: str, second: str, *, levels: Sequence[int] | None = None) -> Agreement:
-        """How far two scores of the same runs agree, as a judge's and a person's.
-
-        Args:
-            first: name of a score.
-            second: name of another one of the same kind.
-            levels: the whole numbers that both give, in order, so that near misses count less.
-
-        Raises:
-            ValidationError: there is no such score, no run has both, or they are of different kinds.
-        """
-        from ensemble_notebook.evaluation.verdicts import measure_scores
-
-        return measure_scores(self, first, second, levels)
-
     def export(self, path: str | os.PathLike[str], *, formulas: Formulas = "text") -> Path:
         """Write the map as the end of the name says: ``.csv``, ``.jsonl`` and ``.parquet`` have `frames.rows`.
 
@@ -595,24 +463,6 @@ class MapResult(Scorable, Pickled):
         from ensemble_notebook.ensemble.many_runs.map_files import export_map
 
         return export_map(self, Path(path), formulas)
-
-    def _check_scores(self) -> None:
-        """See whether each scorer could say anything at all.
-
-        Raises:
-            ScoringError: one of them failed for each run that it was to score.
-        """
-        useless = find_useless(self.score_records)
-        if useless is None:
-            return
-        name, reason, count = useless
-        reason = reason.removesuffix(".")
-        runs = "the only run" if count == 1 else f"each of {count:,} runs"
-        raise ScoringError(
-            f"The scorer {name} failed for {runs}: {reason}. The runs are done and kept, in `result` of this error. "
-            f"Mend it, and score them without running them again: ERROR.result.score({name}, replace=True).",
-            result=self,
-        ) from (vars(self).get("_score_fault") if self._shows_texts else None)
 
     def _get_spending(self, row: RowResult) -> RowSpending:
         """The tokens, cost and time of a row, in this map or in the one that `resume` took it from.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, TaskNoun
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, TaskNoun
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE, ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
@@ -28,6 +28,7 @@ from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.review_queue import SharedReviewer
+from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.earlier_rows import (
@@ -59,7 +60,7 @@ from ensemble_notebook.ensemble.run_checks import find_judge_price_problems
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, ask_person_here, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
-from ensemble_notebook.ensemble.scoring import CheckedScorers, KeptScores, RowCalls, Scored, end_unpaid, score_apart
+from ensemble_notebook.ensemble.scoring import CheckedScorers, KeptScores, RowCalls, RunToScore, score_apart
 from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.evaluation.scorer import Scorer
 from ensemble_notebook.evaluation.scoring import Scoring, keep_scores, list_score_warnings
@@ -389,11 +390,13 @@ class _MapRun:
         if output is None or not scorers:
             return
         scoring, inputs = Scoring(records=outcome.scores), {**run.variant.common, **run.row.values}
-        at = Scored(output, inputs, place, replaces=run.name in self._kept, keeps_texts=not self._hides_rows)
-        await self._scorers.score(scorers, at, self._calls, scoring)
+        place["replaces"] = run.name in self._kept
+        scored = RunToScore(name=run.name, run=output, inputs=inputs, place=place, keeps_texts=not self._hides_rows)
+        await self._scorers.score(scorers, scored, self._calls, scoring)
         self._score_fault = self._score_fault or next(iter(scoring.faults.values()), None)
-        if scoring.is_unpaid:
-            end_unpaid()
+        parent = find_parent_run()
+        if scoring.is_unpaid and parent is not None and parent.exit_early is not None:
+            parent.exit_early(ExitReason.BUDGET_EXCEEDED, "the budget is used up")  # the row is done, its score missing
 
     def _make_place(self, run: _RowRun, run_id: str) -> dict[str, Any]:
         """Where the scores of a row belong, as `MapResult._describe_place` says it."""

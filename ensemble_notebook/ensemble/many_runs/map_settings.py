@@ -6,7 +6,7 @@ Light to import, since `Ensemble` shows these arguments as its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.limits import AnyBudget
@@ -130,37 +130,18 @@ def read_map(
     Raises:
         ValidationError: an argument has a wrong value.
     """
+    given = dict(locals())  # its parameters are fields of the settings, under the same names
+    del given["rows"]
+
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 
-    again: dict[str, Any] = {"redo": redo, "anyway": anyway}
-    earlier = resume if isinstance(resume, MapResult) else None
-    if earlier is not None:
-        RunSettings(resume=earlier.run_id or "", **again)  # checks them
-    map_settings = MapSettings(
-        repeat=repeat,
-        on_error=on_error,
-        concurrency=concurrency,
-        resume=earlier,
-        score=score,
-        expected=expected,
-        id=id,
-        executor=executor,
-        budget=budget,
-        **(again if earlier is not None else {}),
-    )
-    settings = RunSettings(
-        timeout=timeout,
-        record=record,
-        replay=replay,
-        replay_tools=replay_tools,
-        pace=pace,
-        reuse=reuse,
-        only=only,
-        deps=deps,
-        listeners=listeners,
-        review_handler=review_handler,
-        **({"resume": resume, **again} if earlier is None else {}),
-    )
+    of_map = {each.name for each in fields(MapSettings) if each.init}
+    if isinstance(resume, MapResult):
+        RunSettings(resume=resume.run_id or "", redo=redo, anyway=anyway)  # checks them
+    else:
+        of_map -= {"resume", "redo", "anyway"}
+    map_settings = MapSettings(**{name: each for name, each in given.items() if name in of_map})
+    settings = RunSettings(**{name: each for name, each in given.items() if name not in of_map})
     return MapArguments(rows, settings, map_settings)
 
 

@@ -28,7 +28,7 @@ from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
-from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
+from ensemble_notebook.ensemble.person import InterruptGuard
 from ensemble_notebook.ensemble.run_handle import SLICE_S, RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings

@@ -381,7 +381,7 @@ class EnsembleMagics(Magics):
         An interrupt at any moment stops the run, and what was done by then is bound. Where the run could not
         be stopped in time, its handle is bound, which has the output later.
         """
-        from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
+        from ensemble_notebook.ensemble.person import InterruptGuard
 
         with InterruptGuard() as guard:
             handle = start()

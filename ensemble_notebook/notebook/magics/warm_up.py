@@ -39,7 +39,6 @@ _MODULES: Final = (
     "ensemble_notebook.ensemble.person",
     "ensemble_notebook.notebook.live.run_display",
     "ensemble_notebook.notebook.picture.answer_html",
-    "ensemble_notebook.ensemble.interrupt_guard",
     "ipywidgets",
     "ensemble_notebook.notebook.live.timeline_widget",
     "ensemble_notebook.trace.execution_trace",
