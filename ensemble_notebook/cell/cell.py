@@ -16,9 +16,9 @@ from ensemble_notebook.cell.text.mistakes import MistakeReport, Notice
 from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.planning.ensemble_rules import list_known_items
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlanPreview, list_tools, make_plan
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.planning.known_items import list_known_items
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.binding.scorer_binder import CellScorers

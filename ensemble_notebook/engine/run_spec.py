@@ -20,9 +20,8 @@ from ensemble_notebook.domain.definitions.templates import PlacedText
 from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
 from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, KnownItems, PlannedAgent
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode
-from ensemble_notebook.domain.planning.known_items import KnownItems
 from ensemble_notebook.domain.planning.only_selection import GraphPart
 from ensemble_notebook.domain.planning.versions import Versions
 from ensemble_notebook.domain.text_filter import TextFilter

@@ -27,10 +27,10 @@ from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
 from ensemble_notebook.domain.definitions.templates import ITEM, PlacedText, get_prompt_places
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
-from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.planning.delegation import AgentResolver
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, list_known_items
+from ensemble_notebook.domain.planning.execution_plan import NONE_KNOWN, KnownItems
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, get_llm_key
-from ensemble_notebook.domain.planning.known_items import NONE_KNOWN, KnownItems, list_known_items
-from ensemble_notebook.domain.planning.team import AgentResolver
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
 from ensemble_notebook.engine.agent.prompts import write_own_prompt, write_system_prompt, write_user_prompt

@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from ensemble_notebook.domain.definitions.enums import TaskNoun
 from ensemble_notebook.domain.definitions.templates import find_first_texts
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, check_inner_variables
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, check_inner_variables, list_known_items
 from ensemble_notebook.domain.planning.ensemble_texts import find_lacking, list_texts
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlanPreview, list_tools, make_plan
+from ensemble_notebook.domain.planning.execution_plan import (
+    ExecutionPlan,
+    KnownItems,
+    PlanPreview,
+    list_tools,
+    make_plan,
+)
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.planning.known_items import KnownItems, list_known_items
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.events.event_stream import SystemClock

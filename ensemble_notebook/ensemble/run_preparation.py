@@ -20,7 +20,14 @@ from ensemble_notebook.domain.definitions.templates import check_variables, find
 from ensemble_notebook.domain.definitions.tool import human_input, list_told_names
 from ensemble_notebook.domain.fingerprints.task_keys import DelegationSettings, TaskKeys
 from ensemble_notebook.domain.outputs.secrets import protect_named
-from ensemble_notebook.domain.planning.ensemble_rules import check_inner_variables, find_taken_inputs
+from ensemble_notebook.domain.planning.delegation import (
+    AgentResolver,
+    find_resolved_role_problems,
+    find_resolved_role_warnings,
+    list_agent_texts,
+    resolve_constraints,
+)
+from ensemble_notebook.domain.planning.ensemble_rules import check_inner_variables, find_taken_inputs, list_known_items
 from ensemble_notebook.domain.planning.ensemble_texts import (
     describe_too_deep,
     has_handlers,
@@ -31,10 +38,7 @@ from ensemble_notebook.domain.planning.ensemble_texts import (
 )
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, fill_plan, make_plan
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
-from ensemble_notebook.domain.planning.hierarchy_rules import find_resolved_role_problems, find_resolved_role_warnings
-from ensemble_notebook.domain.planning.known_items import list_known_items
 from ensemble_notebook.domain.planning.only_selection import find_part
-from ensemble_notebook.domain.planning.team import AgentResolver, list_agent_texts, resolve_constraints
 from ensemble_notebook.domain.planning.versions import Versions, make_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.text_filter import TextFilter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ensemble_notebook.domain.planning.row_pairs import RowPairs
+from ensemble_notebook.domain.planning.map_design import RowPairs
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import format_money, format_percent, pluralize
 from ensemble_notebook.errors import Pickled, ValidationError, make_readable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, find_name, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowPairs, pair_rows
+from ensemble_notebook.domain.planning.map_design import KnownRows, RowPairs, pair_rows
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.scored_runs import (

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as some
 
-from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowIdentity, digest_id, pair_rows
+from ensemble_notebook.domain.planning.map_design import KnownRows, RowIdentity, digest_id, pair_rows
 
 Rows = Sequence[Mapping[str, str | None]]
 

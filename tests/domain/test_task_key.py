@@ -17,8 +17,8 @@ from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, read_reads
 from ensemble_notebook.domain.fingerprints.task_keys import DelegationSettings, TaskKeys, TaskStart
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.delegation import add_team
 from ensemble_notebook.domain.planning.graph import build_graph
-from ensemble_notebook.domain.planning.team import add_team
 from ensemble_notebook.domain.seams.kept_tasks import EVERY_INPUT, InputRead, TaskKey
 
 NOW = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
-from ensemble_notebook.domain.planning.hierarchy_rules import find_impossible_constraints
+from ensemble_notebook.domain.planning.delegation import find_impossible_constraints
 from ensemble_notebook.engine.manager import ConstraintTracker
 
 WORKERS = ("A", "B", "C")

@@ -38,9 +38,9 @@ from ensemble_notebook.cell.language import vocabulary
 from ensemble_notebook.cell.language.vocabulary import Key, ValueKind
 from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.definitions.templates import find_input_name
+from ensemble_notebook.domain.planning.delegation import list_agents
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.graph import build_graph
-from ensemble_notebook.domain.planning.team import list_agents
 
 
 class Prompts:

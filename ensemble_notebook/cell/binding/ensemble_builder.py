@@ -25,11 +25,10 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
 from ensemble_notebook.domain.definitions.templates import TextOfPrompt, find_input_name
-from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, find_taken_inputs
+from ensemble_notebook.domain.planning.delegation import find_resolved_role_problems
+from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, find_taken_inputs, list_known_items
 from ensemble_notebook.domain.planning.ensemble_texts import find_lacking_inside
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.planning.hierarchy_rules import find_resolved_role_problems
-from ensemble_notebook.domain.planning.known_items import list_known_items
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.model_kinds import calls_no_tools
 

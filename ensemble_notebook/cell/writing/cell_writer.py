@@ -27,10 +27,10 @@ from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import find_input_name, find_variables
 from ensemble_notebook.domain.outputs.secrets import has_secret
+from ensemble_notebook.domain.planning.delegation import list_agents
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.ensemble_texts import find_texts_by_variable
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph, make_role_slug
-from ensemble_notebook.domain.planning.team import list_agents
 from ensemble_notebook.errors import Problem, ValidationError
 
 _FIRST: Final = ("name", "llm", "workflow")

@@ -30,10 +30,10 @@ from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
 from ensemble_notebook.domain.outputs.secrets import has_secret
+from ensemble_notebook.domain.planning.delegation import list_agents
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.execution_plan import list_task_predecessors, sort_topologically
 from ensemble_notebook.domain.planning.graph import build_graph, make_role_slug
-from ensemble_notebook.domain.planning.team import list_agents
 from ensemble_notebook.errors import Problem, ValidationError
 
 _PACKAGE: Final = "ensemble_notebook"

@@ -2,7 +2,7 @@
 
 And the hierarchical workflow, in which a manager delegates all work: its constraints, and the strategy for its prompts
 (E22, E25). What the fields must be by themselves is checked here; what they must be for an ensemble, in
-`hierarchy_rules`.
+`planning.delegation`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -12,16 +12,28 @@ from ensemble_notebook.domain.definitions.agent import Agent, check_tools
 from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
-from ensemble_notebook.domain.definitions.item_list import Items
+from ensemble_notebook.domain.definitions.item_list import Items, NoListError, describe_count, list_items
 from ensemble_notebook.domain.definitions.nested_ensemble import describe_ensemble
-from ensemble_notebook.domain.definitions.output_type import find_field_fault, find_field_values, find_list_fields
+from ensemble_notebook.domain.definitions.output_type import (
+    find_field_fault,
+    find_field_values,
+    find_list_fields,
+    find_part,
+)
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import (
     CONTEXT,
     PROMPT_PLACES,
+    find_input_name,
     find_item_paths,
     find_places,
     find_variables,
+)
+from ensemble_notebook.domain.planning.delegation import (
+    add_team,
+    find_delegators,
+    find_hierarchy_problems,
+    find_hierarchy_warnings,
 )
 from ensemble_notebook.domain.planning.ensemble_texts import (
     describe_too_deep,
@@ -33,11 +45,13 @@ from ensemble_notebook.domain.planning.ensemble_texts import (
     find_typed_task,
     has_handlers,
 )
-from ensemble_notebook.domain.planning.execution_plan import find_cycle, list_phase_predecessors, sort_topologically
+from ensemble_notebook.domain.planning.execution_plan import (
+    KnownItems,
+    find_cycle,
+    list_phase_predecessors,
+    sort_topologically,
+)
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
-from ensemble_notebook.domain.planning.hierarchy_rules import find_hierarchy_problems, find_hierarchy_warnings
-from ensemble_notebook.domain.planning.known_items import find_item_problems, list_item_fields
-from ensemble_notebook.domain.planning.team import add_team, find_delegators
 from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.errors import (
     CircularDependencyError,
@@ -285,6 +299,66 @@ def _find_clashing_tools(graph: Graph) -> Iterator[Problem]:
                 check_tools(node.task, (*node.agent.tools, *node.task.tools))
             except ValidationError as error:
                 yield Problem(f"Task {node.name!r} with agent {node.role!r}: {error}", node.task, "tools")
+
+
+def list_known_items(graph: Graph, values: Mapping[str, Any]) -> KnownItems:
+    """List the items of the tasks whose source is no task; an input without a value is left out.
+
+    Raises:
+        ValidationError: inputs that are no lists, have too many items, or items without the fields that texts use.
+    """
+    found: dict[int, Items] = {}
+    problems: list[Problem] = []
+    for node in graph.tasks:
+        source = node.task.for_each
+        name = find_input_name(source) if isinstance(source, str) else None
+        if isinstance(source, Items):
+            found[node.index] = source
+        elif name is not None and name in values:
+            try:
+                items = list_items(values[name])
+            except NoListError as error:
+                message = f"Task {node.name!r} runs for each item of the input {name!r}, which {error}."
+                problems.append(Problem(message, node.task, "for_each"))
+                continue
+            found[node.index] = items
+            problems += find_item_problems(node, items)
+    if problems:
+        raise ValidationError(problems)
+    return found
+
+
+def find_item_problems(node: TaskNode, items: Items) -> Iterator[Problem]:
+    """Find what is wrong with the items of a task that are known: too many, or a field that none of them has."""
+    if (fault := find_excess(node, items)) is not None:
+        yield Problem(f"{fault} Raise it, or give fewer.", node.task, "for_each")
+    for field in list_item_fields(node.task):
+        for path in dict.fromkeys(find_item_paths(getattr(node.task, field))):
+            faults = [_find_field_fault(each, path) for each in items] if path else []
+            if faults and all(faults):
+                message = f"Task {node.name!r} says {{item.{path}}}, and none of its items has that: {faults[0]}"
+                yield Problem(message, node.task, field)
+
+
+def list_item_fields(task: Task) -> tuple[str, ...]:
+    """List the texts of a task that may speak of its item."""
+    return ("description", "expected_output") if task.prompt is None else ("prompt", "description", "expected_output")
+
+
+def find_excess(node: TaskNode, items: Items) -> str | None:
+    """A sentence that says that a task has too many items; None if it has not."""
+    limit = node.task.max_items
+    if len(items) <= limit:
+        return None
+    return f"Task {node.name!r} would run for {describe_count(len(items))}, and its max_items is {limit:,}."
+
+
+def _find_field_fault(item: Any, path: str) -> str | None:
+    try:
+        find_part(item, path)
+    except LookupError as error:
+        return str(error)
+    return None
 
 
 def find_for_each_problems(graph: Graph) -> Iterator[Problem]:

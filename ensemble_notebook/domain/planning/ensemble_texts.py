@@ -21,9 +21,9 @@ from ensemble_notebook.domain.definitions.templates import (
     hide_places,
     list_told_texts,
 )
+from ensemble_notebook.domain.planning.delegation import list_agent_texts
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode
-from ensemble_notebook.domain.planning.team import list_agent_texts
 
 
 def list_tasks(ensemble: EnsembleDefinition) -> Sequence[Task]:

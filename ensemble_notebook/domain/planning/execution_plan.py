@@ -23,14 +23,17 @@ from ensemble_notebook.domain.definitions.templates import (
 )
 from ensemble_notebook.domain.definitions.tool import list_told_names
 from ensemble_notebook.domain.outputs.secrets import Record, mask_values
+from ensemble_notebook.domain.planning.delegation import add_team
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
-from ensemble_notebook.domain.planning.known_items import NONE_KNOWN, KnownItems
 from ensemble_notebook.domain.planning.map_design import MapDesign
-from ensemble_notebook.domain.planning.team import add_team
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
+
+KnownItems = Mapping[int, Items]
+"""The items that are known before a run, those of given lists and tables, and of inputs (E53): by index of the task."""
+NONE_KNOWN: Final[KnownItems] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -18,8 +18,8 @@ from ensemble_notebook.domain.definitions.item_list import Items, NoListError, d
 from ensemble_notebook.domain.definitions.templates import ItemTemplate
 from ensemble_notebook.domain.events import ItemsListed, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
+from ensemble_notebook.domain.planning.ensemble_rules import find_excess
 from ensemble_notebook.domain.planning.graph import TaskNode
-from ensemble_notebook.domain.planning.known_items import find_excess
 from ensemble_notebook.domain.seams.kept_tasks import Approval
 from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY

@@ -11,12 +11,14 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
-from ensemble_notebook.domain.planning.map_design import EarlierRow, PlannedRow, SpentBefore
-from ensemble_notebook.domain.planning.row_pairs import (
+from ensemble_notebook.domain.planning.map_design import (
     NOT_READ,
+    EarlierRow,
     KnownRows,
+    PlannedRow,
     RowIdentity,
     RowPairs,
+    SpentBefore,
     digest_id,
     pair_rows,
     write_value,

@@ -23,8 +23,8 @@ from typing import Any, Final, Protocol, TypeVar
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
+from ensemble_notebook.domain.planning.ensemble_rules import list_known_items
 from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
-from ensemble_notebook.domain.planning.known_items import list_known_items
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
 from ensemble_notebook.engine.limits.budget_ledger import Reservation, ReservationState

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.outputs.secrets import mask_named
 from ensemble_notebook.domain.planning.ensemble_rules import make_visible
-from ensemble_notebook.domain.planning.map_design import IndexLevel
-from ensemble_notebook.domain.planning.row_pairs import ID_COLUMN, ONLY_ROW, write_value
+from ensemble_notebook.domain.planning.map_design import ID_COLUMN, ONLY_ROW, IndexLevel, write_value
 from ensemble_notebook.domain.value_text import is_missing, is_table, mend_text
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.earlier_runs.reuse import name_repeat

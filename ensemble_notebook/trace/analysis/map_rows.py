@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus, SpanStatus
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.planning.map_design import MapDesign, PlannedRow
-from ensemble_notebook.domain.planning.row_pairs import KnownRows, RowIdentity, make_row_keys, write_value
+from ensemble_notebook.domain.planning.map_design import (
+    KnownRows,
+    MapDesign,
+    PlannedRow,
+    RowIdentity,
+    make_row_keys,
+    write_value,
+)
 from ensemble_notebook.errors import (
     BudgetExceededError,
     TaskExecutionError,
