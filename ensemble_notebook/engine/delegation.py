@@ -46,7 +46,7 @@ from ensemble_notebook.engine.agent.agent_loop import AgentLoop
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
-from ensemble_notebook.engine.agent.structured_output import OutputFormat, get_output_format
+from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import EngineTool
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.function_caller import FunctionCaller
@@ -399,7 +399,11 @@ class DelegationCall:
         began_s = span.stream.offset_s()
         system_prompt = write_system_prompt(agent)
         # A schema in words is the expected output; one in JSON is held to as an output type.
-        output_format = _read_schema(request.expected_output_schema)
+        output_format = None
+        with suppress(ValueError):
+            kind: Any = read_json(request.expected_output_schema or "")
+            if isinstance(kind, dict) and find_output_type_fault(kind) is None:
+                output_format = get_output_format(kind)
         expected_output = request.expected_output_schema if output_format is None else None
         given = {name: write_value(value, config.max_table_chars) for name, value in request.scope.items()}
         for name, written in given.items():
@@ -440,15 +444,6 @@ class DelegationCall:
             ask_again=tools.gates.make_repeat_gate(node, agent),
             mends_calls=tools.gates.may_mend_calls(node),
         )
-
-
-def _read_schema(schema: str | None) -> OutputFormat | None:
-    """The format of an answer whose schema is written in JSON; None for one that is described in words."""
-    try:
-        kind: Any = read_json(schema or "")
-    except ValueError:
-        return None
-    return get_output_format(kind) if isinstance(kind, dict) and find_output_type_fault(kind) is None else None
 
 
 class DelegationRefused(Exception):  # noqa: N818 - no error

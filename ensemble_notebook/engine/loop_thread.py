@@ -116,28 +116,32 @@ def call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object
 
 
 class CrossThreadEvent:
-    """Await it on the loop that it was made on, in one task; set it from anywhere, once."""
+    """Await it on the loop that it was made on, in one task; set it from anywhere, once.
+
+    Attributes:
+        future: that is done once it is set.
+    """
 
     def __init__(self) -> None:
-        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def __await__(self) -> Generator[Any, None, Any]:
-        return self._future.__await__()
+        return self.future.__await__()
 
     @property
     def is_cancelled(self) -> bool:
         """Whether whoever waited was cancelled before the word came."""
-        return self._future.cancelled()
+        return self.future.cancelled()
 
     def set(self) -> bool:
         """Let it go on. False when its loop is closed and nobody will."""
+
+        def set_result() -> None:
+            if not self.future.done():
+                self.future.set_result(None)
+
         try:
-            self._future.get_loop().call_soon_threadsafe(_set, self._future)
+            self.future.get_loop().call_soon_threadsafe(set_result)
         except RuntimeError:
             return False
         return True
-
-
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

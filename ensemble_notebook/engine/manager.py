@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
@@ -205,7 +205,18 @@ class DefaultManagerPrompt:
     """
 
     def __init__(self, constraints: HierarchicalConstraints) -> None:
-        self._rules = tuple(_write_rules(constraints))
+        self._rules: list[str] = []  # in words, so that a manager does not have to learn them from refusals
+        if constraints.allowed_workers:
+            self._rules.append(f"Delegate only to: {quote_roles(constraints.allowed_workers)}.")
+        if constraints.required_workers:
+            self._rules.append(f"Delegate at least once to each of: {quote_roles(constraints.required_workers)}.")
+        if constraints.global_max_delegations:
+            self._rules.append(f"Delegations in total: at most {constraints.global_max_delegations}.")
+        for role, cap in constraints.max_calls_per_worker.items():
+            self._rules.append(f"Delegations to {role!r}: at most {cap}.")
+        for number, stage in enumerate(constraints.required_stages, start=1):
+            before = "" if number == 1 else f", after everybody of stage {number - 1} is done"
+            self._rules.append(f"Stage {number}: {quote_roles(stage)}{before}.")
 
     async def system(self, workers: Sequence[Agent]) -> str:
         sections = [write_system_prompt(Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL)), _HOW_TO]
@@ -229,18 +240,3 @@ class DefaultManagerPrompt:
                 lines.append(f"Suggested worker: {task.suggested_worker}")
             sections.append("\n".join(lines))
         return "\n\n".join(sections)
-
-
-def _write_rules(constraints: HierarchicalConstraints) -> Iterable[str]:
-    """The constraints in words, so that a manager does not have to learn them from refusals."""
-    if constraints.allowed_workers:
-        yield f"Delegate only to: {quote_roles(constraints.allowed_workers)}."
-    if constraints.required_workers:
-        yield f"Delegate at least once to each of: {quote_roles(constraints.required_workers)}."
-    if constraints.global_max_delegations:
-        yield f"Delegations in total: at most {constraints.global_max_delegations}."
-    for role, cap in constraints.max_calls_per_worker.items():
-        yield f"Delegations to {role!r}: at most {cap}."
-    for number, stage in enumerate(constraints.required_stages, start=1):
-        before = "" if number == 1 else f", after everybody of stage {number - 1} is done"
-        yield f"Stage {number}: {quote_roles(stage)}{before}."

@@ -7,8 +7,8 @@ import dataclasses
 import functools
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, OnTimeout, SpanStatus
@@ -108,7 +108,8 @@ class ReviewQueue:
             if self.left is not None and reviewer is not None:  # one who has left is not asked again
                 return ReviewAnswer(ReviewDecision.exit_early())
             request = dataclasses.replace(request, row=self._row)
-            async with _take_turn(reviewer):
+            # One who is asked by other runs, too, is waited for.
+            async with reviewer.turn() if isinstance(reviewer, SharedReviewer) else nullcontext():
                 ask = functools.partial(self._get_answer, request, reviewer)
                 asking = functools.partial(self._source.review, request, ask)
                 answer = await self._ask(request, around.child(), asking)
@@ -196,16 +197,6 @@ class ReviewQueue:
         return ReviewAnswer(made, by)
 
 
-@asynccontextmanager
-async def _take_turn(reviewer: ReviewHandler | None) -> AsyncIterator[None]:
-    """Wait for one who is asked by other runs, too."""
-    if isinstance(reviewer, SharedReviewer):
-        async with reviewer.turn():
-            yield
-    else:
-        yield
-
-
 def _describe(request: ReviewRequest) -> str:
     """What is reviewed, in a word."""
     return f"{request.task or request.phase}"
@@ -213,20 +204,15 @@ def _describe(request: ReviewRequest) -> str:
 
 def _check_decision(request: ReviewRequest, answer: Any) -> ReviewDecision:
     """A decision that can be carried out; silence is none."""
-    if isinstance(answer, ReviewDecision):
-        _check_addresses(request, [name for name, _ in answer.addressed])
-        return answer
-    raise EnsembleError(
-        f"A review handler must return a ReviewDecision, such as ReviewDecision.approve(); this one returned "
-        f"{type(answer).__name__}."
-    )
-
-
-def _check_addresses(request: ReviewRequest, names: Sequence[str]) -> None:
-    """Feedback must be for tasks that are looked at."""
-    unknown = next((name for name in names if name not in request.tasks), None)
+    if not isinstance(answer, ReviewDecision):
+        raise EnsembleError(
+            f"A review handler must return a ReviewDecision, such as ReviewDecision.approve(); this one returned "
+            f"{type(answer).__name__}."
+        )
+    # Feedback must be for tasks that are looked at.
+    unknown = next((name for name, _ in answer.addressed if name not in request.tasks), None)
     if unknown is None:
-        return
+        return answer
     if not request.tasks:
         raise EnsembleError(
             f"The retry addresses {unknown!r}, but only the review of a phase may address tasks: "

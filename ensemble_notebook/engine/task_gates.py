@@ -36,7 +36,6 @@ _BEFORE: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.REJECT, Verdict.EXIT_EA
 _AFTER: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.RETRY, Verdict.REJECT, Verdict.EXIT_EARLY)
 _AGAIN: Final = (Verdict.APPROVE, Verdict.REJECT, Verdict.EXIT_EARLY)
 _QUESTION: Final = (Verdict.EDIT, Verdict.EXIT_EARLY)
-_TIMINGS: Final = {"task": ReviewTiming.BEFORE, "output": ReviewTiming.AFTER}
 _HUMAN_INPUT: Final = ToolSpec(
     name="human_input",
     description="Ask the person who runs this for something that only a person knows, and wait for the answer.",
@@ -85,7 +84,10 @@ class TaskGates:
         if review is None:
             return resolved
         asked = resolved.description if resolved.prompt is None else resolved.prompt.text
-        decision = await self._ask("task", asked, node, node.role, review, _BEFORE, task)
+        answer = await self._ask("task", asked, node.name, node.role, review, _BEFORE, task)
+        if answer.is_decided:
+            self._note_passed(node, ReviewTiming.BEFORE, answer, self.reviewer)
+        decision = answer.decision
         match decision.verdict:
             case Verdict.EXIT_EARLY:
                 raise self._abandon(has_worked=False)
@@ -110,7 +112,10 @@ class TaskGates:
         review = self._find_gate(resolved, ReviewTiming.AFTER)
         if review is None:
             return output, None
-        decision = await self._ask("output", output.raw, node, output.agent_role, review, _AFTER, task)
+        answer = await self._ask("output", output.raw, node.name, output.agent_role, review, _AFTER, task)
+        if answer.is_decided:
+            self._note_passed(node, ReviewTiming.AFTER, answer, self.reviewer)
+        decision = answer.decision
         match decision.verdict:
             case Verdict.EDIT:
                 return dataclasses.replace(output, raw=decision.text), None
@@ -140,7 +145,8 @@ class TaskGates:
             if call.name == _HUMAN_INPUT.name:  # asks a person anyway
                 return call
             text = json.dumps(call.arguments, ensure_ascii=False, default=str)
-            decision = await self._ask("tool", text, node, agent.role, gate, _BEFORE, span, tool=call.name)
+            answer = await self._ask("tool", text, node.name, agent.role, gate, _BEFORE, span, tool=call.name)
+            decision = answer.decision
             match decision.verdict:
                 case Verdict.EXIT_EARLY:
                     raise self._abandon()
@@ -161,7 +167,8 @@ class TaskGates:
             text = f"{arguments}\n\nThis call was begun in run {begun_in}, and its end is not known. Make it again?"
             # Not made again where nobody answers. The run in the text has it asked anew in each run that goes on.
             gate = Review(timing=ReviewTiming.DURING, on_timeout=OnTimeout.FAIL)
-            decision = await self._ask("tool", text, node, agent.role, gate, _AGAIN, span, tool=call.name)
+            answer = await self._ask("tool", text, node.name, agent.role, gate, _AGAIN, span, tool=call.name)
+            decision = answer.decision
             match decision.verdict:
                 case Verdict.APPROVE:
                     return None
@@ -187,7 +194,8 @@ class TaskGates:
                 return ToolAnswer("Error: there is nobody here to ask. Go on without.", ToolOutcome.FAILURE)
             text = str(arguments["question"])
             name = _HUMAN_INPUT.name
-            decision = await self._ask("question", text, node, agent.role, Review(), _QUESTION, span, tool=name)
+            asked = await self._ask("question", text, node.name, agent.role, Review(), _QUESTION, span, tool=name)
+            decision = asked.decision
             if decision.verdict is Verdict.EXIT_EARLY:
                 raise self._abandon()
             return ToolAnswer(decision.text or "(no answer)", ToolOutcome.SUCCESS)
@@ -203,18 +211,7 @@ class TaskGates:
         if not self._review_queue.has_handler:
             self._review_queue.warn_of_question(f"{role} of task {span.task!r}")
             return None
-        request = ReviewRequest(
-            subject="question",
-            text=question,
-            task=span.task or "",
-            phase=span.phase,
-            agent=role,
-            tool=tool,
-            verdicts=_QUESTION,
-            timeout=Review().timeout,
-            on_timeout=Review().on_timeout,
-        )
-        answer = await self._review_queue.ask(request, span)
+        answer = await self._ask("question", question, span.task or "", role, Review(), _QUESTION, span, tool=tool)
         if answer.decision.verdict is Verdict.EXIT_EARLY:
             raise self._abandon()
         return answer.decision.text or None
@@ -238,17 +235,17 @@ class TaskGates:
         self,
         subject: ReviewSubject,
         text: str,
-        node: TaskNode,
+        task: str,
         role: str,
         review: Review,
         verdicts: tuple[Verdict, ...],
         around: SpanEmitter,
         tool: str | None = None,
-    ) -> ReviewDecision:
+    ) -> ReviewAnswer:
         request = ReviewRequest(
             subject=subject,
             text=text,
-            task=node.name,
+            task=task,
             phase=around.phase,
             agent=role,
             tool=tool,
@@ -256,10 +253,7 @@ class TaskGates:
             timeout=review.timeout,
             on_timeout=review.on_timeout,
         )
-        answer = await self._review_queue.ask(request, around)
-        if answer.is_decided and subject in _TIMINGS:
-            self._note_passed(node, _TIMINGS[subject], answer, self.reviewer)
-        return answer.decision
+        return await self._review_queue.ask(request, around)
 
 
 def _find_review(node: TaskNode, timing: ReviewTiming) -> Review | None:

@@ -165,9 +165,6 @@ def _end_unplanned_task(span: SpanEmitter, agent: str, ending: TaskEnding) -> No
     emit_task_ended(span, agent, ending)
 
 
-# --- How a task ends that is not to go on: not with an output, and not as a failure either ----------------------------
-
-
 class TaskAbandoned(Exception):  # noqa: N818 - no error
     """Ends a running task that is not to go on, because a person chose to leave the run. It is never a failure.
 

@@ -70,7 +70,8 @@ class Messages:
                 try:
                     return self._session_message(self._adapter.validate_json(line, by_name=False))
                 except ValueError:
-                    self._note_printed(line)
+                    self.printed = self.printed or quote_line(line)
+                    self.printed_count += 1
             chunk = await self._output.read(_CHUNK)
             if not chunk:
                 raise StopAsyncIteration
@@ -81,10 +82,6 @@ class Messages:
                 self._begun = [each]
 
     receive = __anext__
-
-    def _note_printed(self, line: str) -> None:
-        self.printed = self.printed or quote_line(line)
-        self.printed_count += 1
 
     def __aiter__(self) -> Self:
         """Itself."""

@@ -6,6 +6,7 @@ By the official `mcp` package, which is imported when a session is opened.
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import json
 import logging
@@ -353,19 +354,16 @@ class McpSession:
                 twice = repr(each.name) if by_name[name] == each.name else f"{by_name[name]!r} and {each.name!r}"
                 raise EnsembleError(f"{self._name()} offers two tools that are called alike: {twice}.")
             by_name[name] = each.name
-        return tuple(self._make_tool(each) for each in listed)
-
-    def _make_tool(self, listed: Any) -> SourcedTool:
-        async def call(arguments: dict[str, Any], ask: Ask) -> ToolResult:
-            return await self._call(listed.name, arguments, ask)
-
-        return SourcedTool(
-            name=_to_tool_name(listed.name),
-            source_name=listed.name,
-            description=listed.description or listed.title or "",
-            parameters=listed.input_schema or {"type": "object", "properties": {}},
-            call=call,
-            fault=_TASK_ONLY if listed.execution and listed.execution.task_support == "required" else "",
+        return tuple(
+            SourcedTool(
+                name=_to_tool_name(each.name),
+                source_name=each.name,
+                description=each.description or each.title or "",
+                parameters=each.input_schema or {"type": "object", "properties": {}},
+                call=functools.partial(self._call, each.name),
+                fault=_TASK_ONLY if each.execution and each.execution.task_support == "required" else "",
+            )
+            for each in listed
         )
 
     async def _call(self, name: str, arguments: dict[str, Any], ask: Ask) -> ToolResult:
@@ -396,7 +394,10 @@ class McpSession:
             return ElicitResult(action="accept" if _is_yes(answer) else "decline")
         content: dict[str, Any] = {}
         for name, schema in params.requested_schema.get("properties", {}).items():
-            answer = await ask(f"{start}\n{_describe_field(name, schema)}")
+            words = schema.get("description") or schema.get("title") or name
+            choices = schema.get("enum") or ("yes, no" if schema.get("type") == "boolean" else "")
+            told = ", ".join(map(str, choices)) if isinstance(choices, list) else choices
+            answer = await ask(f"{start}\n{words} ({told})" if told else f"{start}\n{words}")
             value = None if answer is None else _read_field(answer, schema)
             if value is None:
                 return ElicitResult(action="decline")
@@ -515,7 +516,19 @@ def _to_tool_name(name: str) -> str:
 
 def _write_content(content: Sequence[Any], structured: Any) -> str:
     """What a model should read of a result: text is text, other parts are named; without parts, the value as JSON."""
-    text = "\n".join(_write_part(each) for each in content)
+    parts: list[str] = []
+    for part in content:
+        if part.type == "text":
+            parts.append(str(part.text))
+        elif part.type == "resource":
+            resource = part.resource
+            named = f"[{resource.mime_type or 'data'} at {resource.uri}]"
+            parts.append(str(getattr(resource, "text", None) or named))
+        elif part.type == "resource_link":
+            parts.append(f"[{part.name}: {part.uri}]")
+        else:
+            parts.append(f"[{part.mime_type}, {len(getattr(part, 'data', '')) * 3 // 4:,} bytes, not shown]")
+    text = "\n".join(parts)
     if not text and structured is not None:
         text = json.dumps(structured, ensure_ascii=False)
     return _cut(text)
@@ -527,26 +540,6 @@ def _cut(text: str) -> str:
         return text
     left = f"\n... ({len(text):,} characters in all; the rest is left out. Ask for less at a time.)"
     return text[:LONGEST_RESULT] + left
-
-
-def _write_part(part: Any) -> str:
-    if part.type == "text":
-        return str(part.text)
-    if part.type == "resource":
-        resource = part.resource
-        return str(getattr(resource, "text", None) or f"[{resource.mime_type or 'data'} at {resource.uri}]")
-    if part.type == "resource_link":
-        return f"[{part.name}: {part.uri}]"
-    size = len(getattr(part, "data", "")) * 3 // 4
-    return f"[{part.mime_type}, {size:,} bytes, not shown]"
-
-
-def _describe_field(name: str, schema: Mapping[str, Any]) -> str:
-    """One field of a form, as a person is asked for it."""
-    words = schema.get("description") or schema.get("title") or name
-    choices = schema.get("enum") or ("yes, no" if schema.get("type") == "boolean" else "")
-    told = ", ".join(map(str, choices)) if isinstance(choices, list) else choices
-    return f"{words} ({told})" if told else str(words)
 
 
 def _is_yes(answer: str | None) -> bool:

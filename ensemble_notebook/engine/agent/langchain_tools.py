@@ -58,6 +58,18 @@ class Tool:
     own_names: Mapping[str, str] = field(default_factory=dict)
 
 
+def adapt(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function that is given what `change` makes of its argument; async where it is."""
+
+    def call_sync(given: Any) -> Any:
+        return function(change(given))
+
+    async def call_async(given: Any) -> Any:
+        return await call_sync(given)
+
+    return call_async if is_async(function) else call_sync
+
+
 def make_tools(entry: Any) -> Iterable[Tool]:
     """The tools of one entry of a user's list; none for a source, whose tools are opened one by one."""
     if isinstance(entry, ToolSource):
@@ -168,13 +180,10 @@ def _give_own_names(tool: Tool, other_names: Mapping[str, str]) -> Tool:
         parameters["required"] = [own_names.get(name, name) for name in parameters["required"]]
     description = reduce(lambda text, name: text.replace(name, own_names[name]), own_names, spec.description)
 
-    def call_sync(arguments: dict[str, Any]) -> Any:
-        return tool.function({other_names.get(name, name): each for name, each in arguments.items()})
+    def rename(arguments: dict[str, Any]) -> dict[str, Any]:
+        return {other_names.get(name, name): each for name, each in arguments.items()}
 
-    async def call_async(arguments: dict[str, Any]) -> Any:
-        return await call_sync(arguments)
-
-    function = call_async if is_async(tool.function) else call_sync
+    function = adapt(tool.function, rename)
     named = replace(spec, description=description, parameters=parameters)
     return replace(tool, spec=named, function=function, own_names=own_names)
 
@@ -194,14 +203,7 @@ def _from_agent_tool(tool: AgentTool | RetrieverTool) -> Tool:
     spec = ToolSpec(name=tool.name, description=tool.description, parameters=parameters)
     execute = give_context(tool.execute)
 
-    async def call_async(arguments: dict[str, Any]) -> Any:
-        result: Any = execute(to_text(arguments[name]))
-        return await result
-
-    def call_sync(arguments: dict[str, Any]) -> Any:
-        return execute(to_text(arguments[name]))
-
-    return Tool(spec, call_async if is_async(execute) else call_sync)
+    return Tool(spec, adapt(execute, lambda arguments: to_text(arguments[name])))
 
 
 def to_text(result: Any) -> str:

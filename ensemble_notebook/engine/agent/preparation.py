@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.enums import SpanStatus
@@ -22,7 +22,48 @@ from ensemble_notebook.errors import AgentExecutionError, EnsembleError, summari
 CLOSING_LIMIT_S: Final = 5.0
 
 
-class PreparedModels:
+T = TypeVar("T")
+
+
+class _Preparations:
+    """What is made ready once, each under its key, however many agents wait for it.
+
+    Args:
+        run: the span of the run, in which preparations are noted.
+    """
+
+    def __init__(self, run: SpanEmitter) -> None:
+        self._run = run
+        self._begun: dict[object, asyncio.Task[Any]] = {}
+        self._startups: list[StartupSpan] = []
+
+    async def _get(self, key: object, make: Callable[[StartupSpan], Awaitable[T]], task: SpanEmitter) -> T:
+        """What `make` gives, now or when it was asked for first; until then the time of `task` stands still."""
+        begun: asyncio.Task[T] | None = self._begun.get(key)
+        if begun is None:
+            begun = self._begun[key] = asyncio.ensure_future(call_safely(self._make, make))
+        if begun.done():
+            return begun.result()
+        # Shielded, since others wait for the same: a task that is cancelled must not end it for them.
+        with task.timer.starting_up():
+            return await asyncio.shield(begun)
+
+    async def _make(self, make: Callable[[StartupSpan], Awaitable[T]]) -> T:
+        leave_context()
+        startup = StartupSpan(self._run)
+        self._startups.append(startup)
+        with startup:
+            return await make(startup)
+
+    def stop(self) -> None:
+        """The run is over: nobody waits for anything any more."""
+        for begun in self._begun.values():
+            call_on_loop(begun.get_loop(), begun.cancel)
+        for startup in self._startups:  # what is cancelled gets to its own end only when the run is told as ended
+            startup.cancel()
+
+
+class PreparedModels(_Preparations):
     """Models by spec text or object.
 
     Args:
@@ -31,36 +72,18 @@ class PreparedModels:
     """
 
     def __init__(self, source: ChatSource, run: SpanEmitter) -> None:
+        super().__init__(run)
         self._source = source
-        self._run = run
-        self._preparations: dict[object, asyncio.Task[ChatPort]] = {}
-        self._startups: list[StartupSpan] = []
-
-    def close(self) -> None:
-        """Stop preparing: nobody waits for a model any more."""
-        for preparation in self._preparations.values():
-            call_on_loop(preparation.get_loop(), preparation.cancel)
-        for startup in self._startups:  # what is cancelled gets to its own end only when the run is told as ended
-            startup.cancel()
 
     async def get(self, llm: Any, agent: Agent, description: str, task: SpanEmitter) -> ChatPort:
         """The port of a model, for an agent that works on the task of this description.
-
-        Until there is one, the time of `task` stands still: a model is made ready once for all.
 
         Raises:
             AgentExecutionError: the model can't be had.
         """
         key = get_llm_key(llm)
-        preparation = self._preparations.get(key)
-        if preparation is None:
-            preparation = self._preparations[key] = asyncio.ensure_future(call_safely(self._prepare, llm))
         try:
-            if preparation.done():
-                return preparation.result()
-            # Shielded, since others wait for the same model: a task that is cancelled must not end it for them.
-            with task.timer.starting_up():
-                return await asyncio.shield(preparation)
+            port = await self._get(key, lambda startup: self._source.prepare(llm, startup.note), task)
         except EnsembleError:
             raise
         except Exception as error:
@@ -69,15 +92,8 @@ class PreparedModels:
                 agent_role=agent.role,
                 task_description=description,
             ) from error
-
-    async def _prepare(self, llm: Any) -> ChatPort:
-        leave_context()
-        startup = StartupSpan(self._run)
-        self._startups.append(startup)
-        with startup:
-            port = await self._source.prepare(llm, startup.note)
         if port.warning:
-            self._run.emit(Warned, message=port.warning)
+            self._run.emit_once(("model", key), Warned, message=port.warning)
         return port
 
 
@@ -122,7 +138,7 @@ class StartupSpan:
             span.emit(WaitEnded, cause=STARTUP, waited_s=waited_s, status=status, error=error)
 
 
-class PreparedTools:
+class PreparedTools(_Preparations):
     """Sessions by their connections. The runs inside a run share those of the outermost one.
 
     Args:
@@ -130,10 +146,8 @@ class PreparedTools:
     """
 
     def __init__(self, run: SpanEmitter) -> None:
-        self._run = run
-        self._opening: dict[tuple[int, int], asyncio.Task[tuple[SourcedTool, ...]]] = {}
+        super().__init__(run)
         self._sessions: list[tuple[asyncio.AbstractEventLoop, ToolSession]] = []
-        self._startups: list[StartupSpan] = []
 
     async def open(self, entries: Sequence[Any], agent: Agent, description: str, task: SpanEmitter) -> tuple[Any, ...]:
         """The tools of an agent, those of sources one by one; the time of `task` stands still while one is opened.
@@ -146,11 +160,7 @@ class PreparedTools:
         opened: list[Any] = []
         for each in entries:
             try:
-                opened += (
-                    self._leave_out_faulty(await self._open(each, task), each)
-                    if isinstance(each, ToolSource)
-                    else [each]
-                )
+                opened += await self._open(each, task) if isinstance(each, ToolSource) else [each]
             except Exception as error:
                 raise _make_error(agent, description, summarize_error(error)) from error
         seen: set[str] = set()
@@ -163,41 +173,26 @@ class PreparedTools:
                 seen.add(name)
         return tuple(opened)
 
-    async def _open(self, source: ToolSource, task: SpanEmitter) -> tuple[SourcedTool, ...]:
+    async def _open(self, source: ToolSource, task: SpanEmitter) -> list[SourcedTool]:
+        """The tools of a source that can be called; of each other one the run warns once."""
         loop = asyncio.get_running_loop()
-        key = (id(source.connection), id(loop))
-        opening = self._opening.get(key)
-        if opening is None:
+
+        async def start(startup: StartupSpan) -> tuple[SourcedTool, ...]:
             session = source.make_session()
             self._sessions.append((loop, session))
-            opening = self._opening[key] = asyncio.ensure_future(call_safely(self._start, session))
-        if opening.done():
-            return source.select(opening.result())
-        with task.timer.starting_up():
-            return source.select(await asyncio.shield(opening))  # others wait for the same one
-
-    def _leave_out_faulty(self, tools: Sequence[SourcedTool], source: ToolSource) -> list[SourcedTool]:
-        """Those that can be called; of each other one the run warns once."""
-        for each in tools:
-            message = f"The tool {each.source_name!r} of {source.label} {each.fault}, so it is not offered."
-            if each.fault:
-                self._run.emit_once(message, Warned, message=message)
-        return [each for each in tools if not each.fault]
-
-    async def _start(self, session: ToolSession) -> tuple[SourcedTool, ...]:
-        leave_context()
-        startup = StartupSpan(self._run)
-        self._startups.append(startup)
-        with startup:
             startup.note(session.notice)
             return await session.open()
 
+        tools = source.select(await self._get((id(source.connection), id(loop)), start, task))
+        for each in tools:
+            if each.fault:
+                message = f"The tool {each.source_name!r} of {source.label} {each.fault}, so it is not offered."
+                self._run.emit_once(message, Warned, message=message)
+        return [each for each in tools if not each.fault]
+
     def stop_opening(self) -> None:
         """The run is over: nobody waits for a tool any more."""
-        for opening in self._opening.values():
-            call_on_loop(opening.get_loop(), opening.cancel)
-        for startup in self._startups:
-            startup.cancel()
+        self.stop()
         for message in (each for _, session in self._sessions for each in session.warnings):
             self._run.emit(Warned, message=message)
 

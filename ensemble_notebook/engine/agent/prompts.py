@@ -133,25 +133,21 @@ def write_own_prompt(
     }
 
     def write(name: str, path: str) -> str:
-        return _write_read(context, missing, path, is_judge=is_judge) if name == CONTEXT else parts[name]
+        if name != CONTEXT:
+            return parts[name]
+        # A single text as it is, several under the names of their tasks; or one of them.
+        mark = mark_text if is_judge else str
+        read = [(each.name, mark(write_output(each).text)) for each in context]
+        read += [(each.name, _write_missing(each)) for each in missing]
+        if path:  # and items that failed
+            read = [each for each in read if each[0] == path or each[0].startswith(f"{path}[")]
+        return read[0][1] if len(read) == 1 else "\n\n".join(f"### {each}\n\n{text}" for each, text in read)
 
     text = prompt.write(write)
     sections = [parts[name] for name in ("memory", "revision") if parts[name] and not prompt.has(name)]
     if output_format and not prompt.has("output_format"):
         sections.append(_write_format(output_format))
     return "\n\n".join([text.rstrip(), *sections]) if sections else text
-
-
-def _write_read(context: Sequence[TaskOutput], missing: Sequence[MissingOutput], name: str, *, is_judge: bool) -> str:
-    """What stands in ``{context}``: a single text as it is, several under the names of their tasks; or one of them."""
-    write = mark_text if is_judge else str
-    read = [(each.name, write(write_output(each).text)) for each in context]
-    read += [(each.name, _write_missing(each)) for each in missing]
-    if name:
-        read = [each for each in read if each[0] == name or each[0].startswith(f"{name}[")]  # and items that failed
-    if len(read) == 1:
-        return read[0][1]
-    return "\n\n".join(f"### {each}\n\n{text}" for each, text in read)
 
 
 def _write_missing(missing: MissingOutput) -> str:

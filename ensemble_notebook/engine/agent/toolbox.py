@@ -24,11 +24,11 @@ from ensemble_notebook.domain.definitions.tool import (
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolLeftRunning, ToolNeverBegun, ToolSpec
 from ensemble_notebook.domain.value_text import UnwritableValueError, describe_limited_table, is_record, write_value
-from ensemble_notebook.engine.agent.langchain_tools import Tool, body_of_call, make_tools
+from ensemble_notebook.engine.agent.langchain_tools import Tool, adapt, body_of_call, make_tools
 from ensemble_notebook.engine.agent.tool_arguments import fit_arguments, fit_text
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
-from ensemble_notebook.engine.function_caller import FunctionCaller, ThreadCall, is_async, is_unfinished
+from ensemble_notebook.engine.function_caller import FunctionCaller, ThreadCall, is_unfinished
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.errors import (
     BudgetExceededError,
@@ -193,13 +193,7 @@ def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
             raise ToolExecutionError(message, tool_name=tool.spec.name, tool_input=text)
         return fitted
 
-    async def call_async(task: TaskInput) -> Any:
-        return await tool.function(arguments(task))
-
-    def call_sync(task: TaskInput) -> Any:
-        return tool.function(arguments(task))
-
-    return call_async if is_async(tool.function) else call_sync
+    return adapt(tool.function, arguments)
 
 
 def _to_answer(tool: str, result: Any) -> ToolAnswer:

@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.engine.loop_thread import CrossThreadEvent
 
 DRAIN_LIMIT_S: Final = 5.0
 
@@ -64,8 +65,7 @@ class _Mailbox:
         self._rest_s: float | None = getattr(listener, "rest_s", None)
         self._is_closing = threading.Event()
         self._call: Callable[[Event], Any] = getattr(listener, "on_event", None) or listener
-        self._loop = asyncio.get_running_loop()
-        self._end: asyncio.Future[None] = self._loop.create_future()
+        self._end = CrossThreadEvent()
         context = contextvars.copy_context()
         threading.Thread(target=context.run, args=(self._work,), name=f"ensemble-{self.label}", daemon=True).start()
 
@@ -73,7 +73,7 @@ class _Mailbox:
         """Ask for the end of the queue; the future is done when it is reached."""
         self.queue.put(None)
         self._is_closing.set()
-        return self._end
+        return self._end.future
 
     def _work(self) -> None:
         while (event := self.queue.get()) is not None:
@@ -85,11 +85,4 @@ class _Mailbox:
                 logger.exception("Listener %s failed on %s.", self.label, type(event).__name__)
             if self._rest_s is not None and self.queue.empty():
                 self._is_closing.wait(self._rest_s)
-        try:
-            self._loop.call_soon_threadsafe(self._settle)
-        except RuntimeError:
-            return  # The loop is closed: nobody waits for this listener any more.
-
-    def _settle(self) -> None:
-        if not self._end.done():
-            self._end.set_result(None)
+        self._end.set()

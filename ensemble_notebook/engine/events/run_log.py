@@ -237,33 +237,29 @@ def append(text: str | None) -> str:
     return f": {text}" if text else ""
 
 
-def _describe_task_completion(event: events.TaskCompleted) -> Line:
-    output = event.output
-    who = f" by fallback {output.agent_role}" if output.from_fallback else ""
-    took, calls = output.duration.total_seconds(), pluralize(output.tool_call_count, "tool call")
-    return logging.INFO, "Task %s completed%s in %.2f s with %s", event.task, who, took, calls
-
-
-def _describe_task_reuse(event: events.TaskReused) -> Line:
-    tokens = None if event.saved_tokens is None else f"{format_count(event.saved_tokens)} tokens"
-    cost = format_money(event.saved_cost, event.currency) if event.saved_cost else None
-    saved = ", ".join(filter(None, [cost, tokens, format_duration(event.saved_ms)]))
-    return logging.INFO, "Task %s reused (%s): %s", event.task, saved, event.reason
-
-
-def _describe_task_failure(event: events.TaskFailed) -> Line:
-    if event.status is SpanStatus.CANCELLED:
-        return logging.INFO, "Task %s was cancelled", event.task
-    return logging.WARNING, "Task %s failed: %s", event.task, add_origin(summarize_error(event.error), event.error)
-
-
-def _describe_task_retry(event: events.TaskRetried) -> Line:
-    if event.error is not None:
-        why = add_origin(summarize_error(event.error), event.error)
-        text = "Task %s failed (%s), attempt %d in %.1f s"
-        return logging.WARNING, text, event.task, why, event.attempt, event.delay_s
-    by = "its review" if event.cause == "review" else f"its {event.cause}"
-    return logging.INFO, "Task %s sent back by %s, attempt %d%s", event.task, by, event.attempt, append(event.feedback)
+def _describe_task(event: events.Event) -> Line:
+    match event:
+        case events.TaskCompleted(output=output):
+            who = f" by fallback {output.agent_role}" if output.from_fallback else ""
+            took, calls = output.duration.total_seconds(), pluralize(output.tool_call_count, "tool call")
+            return logging.INFO, "Task %s completed%s in %.2f s with %s", event.task, who, took, calls
+        case events.TaskReused():
+            tokens = None if event.saved_tokens is None else f"{format_count(event.saved_tokens)} tokens"
+            cost = format_money(event.saved_cost, event.currency) if event.saved_cost else None
+            saved = ", ".join(filter(None, [cost, tokens, format_duration(event.saved_ms)]))
+            return logging.INFO, "Task %s reused (%s): %s", event.task, saved, event.reason
+        case events.TaskFailed() if event.status is SpanStatus.CANCELLED:
+            return logging.INFO, "Task %s was cancelled", event.task
+        case events.TaskFailed(error=error):
+            return logging.WARNING, "Task %s failed: %s", event.task, add_origin(summarize_error(error), error)
+        case events.TaskRetried(error=None):
+            by = "its review" if event.cause == "review" else f"its {event.cause}"
+            text, why = "Task %s sent back by %s, attempt %d%s", append(event.feedback)
+            return logging.INFO, text, event.task, by, event.attempt, why
+        case events.TaskRetried(error=BaseException() as error):
+            why, text = add_origin(summarize_error(error), error), "Task %s failed (%s), attempt %d in %.1f s"
+            return logging.WARNING, text, event.task, why, event.attempt, event.delay_s
+    raise AssertionError("the table below has no other events")
 
 
 def _describe_phase_end(event: events.PhaseEnded) -> Line:
@@ -296,16 +292,13 @@ LINES: Final[dict[type[events.Event], Callable[[Any], Line]]] = {
         e.task,
         "\n\n".join(filter(None, [e.reasoning, e.text])),
     ),
-    events.TaskRetried: _describe_task_retry,
     events.TaskFellBack: lambda e: (
         *(logging.WARNING, "Task %s: fallback %s takes over%s: %s", e.task, e.agent),
         f" for {e.replaced}" if e.replaced else "",
         add_origin(summarize_error(e.error), e.error),
     ),
-    events.TaskCompleted: _describe_task_completion,
-    events.TaskReused: _describe_task_reuse,
     events.TaskNotReused: lambda e: (logging.INFO, "Task %s is not reused: %s", e.task, e.reason),
-    events.TaskFailed: _describe_task_failure,
+    **dict.fromkeys((events.TaskCompleted, events.TaskReused, events.TaskFailed, events.TaskRetried), _describe_task),
     events.TaskSkipped: lambda e: (logging.INFO, "Task %s skipped: %s", e.task, e.reason),
     events.LlmCallRetried: lambda e: (
         *(logging.WARNING, "Model request %d of %s failed (%s), again in %.1f s: %s"),

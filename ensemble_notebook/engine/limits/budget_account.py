@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -230,7 +231,11 @@ class BudgetAdmission(Admission):
         self._port = port
         self._at = at
         input_tokens = conversation.input_bound()
-        price = self._find_worst_price(input_tokens)
+        # The price of the input at its dearest, since writing a cache costs more with some, and of a sample of output.
+        sample = TokenUsage(input_tokens=input_tokens, output_tokens=_SAMPLE_TOKENS)
+        used = (sample, replace(sample, cache_write_tokens=input_tokens))
+        prices = [price for each in used if (price := self._find_price(each, port.name)) is not None]
+        price = Price(max(each.input for each in prices), max(each.output for each in prices)) if prices[1:] else None
         if price is None:
             if budget.max_cost is not None and not budget.allow_unknown_cost:
                 raise BudgetExceededError(
@@ -310,17 +315,6 @@ class BudgetAdmission(Admission):
             rates=self._rates,
             currency=self._account.currency,
         )
-
-    def _find_worst_price(self, input_tokens: int) -> Price | None:
-        """Of the input at its dearest, since writing a cache costs more with some, and of a sample of output."""
-        prices = []
-        for written in (None, input_tokens):
-            usage = TokenUsage(input_tokens=input_tokens, output_tokens=_SAMPLE_TOKENS, cache_write_tokens=written)
-            price = self._find_price(usage, self._port.name)
-            if price is None:
-                return None
-            prices.append(price)
-        return Price(max(price.input for price in prices), max(price.output for price in prices))
 
 
 def describe_unknown_price(model: str, provider: str | None) -> str:

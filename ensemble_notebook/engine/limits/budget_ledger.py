@@ -140,9 +140,16 @@ class BudgetLedger:
 
     def _hold_if_it_fits(self, reservation: Reservation) -> bool:
         """Whether it fits beside all that is held; then it is held, too."""
-        reservation.max_tokens = (
-            self._compute_output_share(reservation) if self._is_output_shared(reservation) else None
-        )
+        reservation.max_tokens = None
+        if self._is_output_shared(reservation):  # its part of the output that is still free
+            free = []
+            if "max_tokens" in self._limits:
+                free.append(self.get_remaining("max_tokens") - self.held.tokens - reservation.input_tokens)
+            if "max_cost" in self._limits and reservation.output_rate > 0:
+                left = self.get_remaining("max_cost") - self.held.cost - reservation.input_cost
+                free.append(left / reservation.output_rate)
+            share = min(int(min(free)) // OUTPUT_SHARE_DIVISOR, MAX_OUTPUT_TOKENS)
+            reservation.max_tokens = max(MIN_OUTPUT_TOKENS, share)
         worst_case = reservation.worst_case(reservation.max_tokens or reservation.output_tokens or 0)
         used = self.booked + self.held + worst_case
         if any(used.get_amount(name) > limit for name, limit in self._limits.items()):
@@ -159,14 +166,3 @@ class BudgetLedger:
         """Whether the budget must limit its output, because nothing else does and it counts."""
         has_price = "max_cost" in self._limits and reservation.output_rate > 0
         return reservation.output_tokens is None and (has_price or "max_tokens" in self._limits)
-
-    def _compute_output_share(self, reservation: Reservation) -> int:
-        """Its part of the output that is still free."""
-        free = []
-        if "max_tokens" in self._limits:
-            free.append(self.get_remaining("max_tokens") - self.held.tokens - reservation.input_tokens)
-        if "max_cost" in self._limits and reservation.output_rate > 0:
-            free.append(
-                (self.get_remaining("max_cost") - self.held.cost - reservation.input_cost) / reservation.output_rate
-            )
-        return max(MIN_OUTPUT_TOKENS, min(int(min(free)) // OUTPUT_SHARE_DIVISOR, MAX_OUTPUT_TOKENS))

@@ -83,10 +83,6 @@ class CommandExecutor:
         # Kept until `release`: as new objects for each task, these would be two more for the garbage collector.
         self._work_on_task, self._settle_task = self._do_task, self._end_task
 
-    @functools.cached_property
-    def _reviewer(self) -> PhaseReviewer:
-        return PhaseReviewer(self._runner, self._resolver)
-
     def execute(self, command: messages.NodeCommand) -> None:
         """Do what the scheduler wants done with a task or a phase."""
         match command:
@@ -127,8 +123,9 @@ class CommandExecutor:
                 self._queued_at[phase] = self._stream.offset_s()
             case messages.ReviewPhase():
                 names, queued_s = [self._graph.tasks[index].name for index in phase.tasks], self._take_queued_s(phase)
+                reviewer = PhaseReviewer(self._runner, self._resolver)
                 self._node_tasks.start(
-                    phase, lambda phase: self._reviewer.review(phase, names, queued_s, span), self._end_review
+                    phase, lambda phase: reviewer.review(phase, names, queued_s, span), self._end_review
                 )
             case messages.CancelReview():
                 self._node_tasks.cancel(phase)

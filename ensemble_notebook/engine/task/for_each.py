@@ -194,13 +194,16 @@ class ForEachRunner:
             raise ItemsFailedError(message, failures=failures, item_outputs=output.item_outputs) from first
         return output
 
-    async def run_item(
-        self, resolved: ResolvedTask, work: TaskWork, queued_s: float, fault: Exception | None
-    ) -> TaskOutput:
+    async def run_item(self, job: _ItemWork, number: int, queued_s: float) -> TaskOutput:
         """One item, as a task in a span of its own, kept for later runs once it is done."""
-        node = resolved.node
+        resolved, fault = job.resolve(number)
+        node, work = resolved.node, job.work
+
+        async def fail() -> TaskOutput:
+            raise fault or AssertionError
+
         span = work.span.task_child(node.name, work.span.phase)
-        doing = self._run_task(resolved, span) if fault is None else _fail(fault)
+        doing = self._run_task(resolved, span) if fault is None else fail()
         output = await run_unplanned_task(
             span,
             doing,
@@ -228,12 +231,13 @@ class _ItemWork:
     """Makes the work of each item at an attempt of its task.
 
     Attributes:
+        work: the task.
         descriptions: what the items that began are asked for, by number; without those that could not be filled in.
     """
 
     def __init__(self, runner: ForEachRunner, work: TaskWork, items: Items, templates: Templates) -> None:
         self._runner = runner
-        self._work = work
+        self.work = work
         self._items = items
         self._description, self._expected_output = templates
         self._ready_at_s = work.span.stream.offset_s()
@@ -241,19 +245,15 @@ class _ItemWork:
 
     def name_item(self, number: int) -> str:
         """The name of an item, by which traces, outputs and failures know it."""
-        return f"{self._work.node.name}[{number}]"
+        return f"{self.work.node.name}[{number}]"
 
     def begin(self, number: int) -> Coroutine[Any, Any, TaskOutput]:
         """The work of an item that has its place now."""
-        return self._run(number, queued_s=self._work.span.stream.offset_s() - self._ready_at_s)
-
-    async def _run(self, number: int, queued_s: float) -> TaskOutput:
-        resolved, fault = self.resolve(number)
-        return await self._runner.run_item(resolved, self._work, queued_s, fault)
+        return self._runner.run_item(self, number, self.work.span.stream.offset_s() - self._ready_at_s)
 
     def resolve(self, number: int) -> tuple[ResolvedTask, Exception | None]:
         """The start of an item; and why its texts can't be filled in, where they can't."""
-        work, item = self._work, self._items[number]
+        work, item = self.work, self._items[number]
         node = replace(work.node, name=self.name_item(number))
         description, expected_output, fault = work.resolved.description, work.resolved.expected_output, None
         prompt = work.resolved.prompt
@@ -264,26 +264,22 @@ class _ItemWork:
         except Exception as error:  # noqa: BLE001 - the item is anybody's, and so is how it is written
             why = str(error) if isinstance(error, LookupError) else summarize_error(error)
             fault = EnsembleError(f"The texts of {node.name!r} can't be filled in: {why}")
+        revision = work.revision
+        if revision.attempt > 1:  # with the feedback that the whole was given, and what the item itself put out last
+            before = self._runner.find_previous(work.node, node.name)
+            is_same = before is not None and before.task_description == description
+            revision = replace(revision, previous=before.raw if before is not None and is_same else None)
         resolved = replace(
             work.resolved,
             node=node,
             description=description,
             expected_output=expected_output,
             prompt=prompt,
-            revision=self._revise(node, description),
+            revision=revision,
             is_item=True,
             item=item,
         )
         return resolved, fault
-
-    def _revise(self, node: TaskNode, description: str) -> Revision:
-        """Where the item stands: with the feedback that the whole was given, and what the item itself put out last."""
-        revision = self._work.revision
-        if revision.attempt == 1:
-            return revision
-        previous = self._runner.find_previous(self._work.node, node.name)
-        is_same = previous is not None and previous.task_description == description
-        return replace(revision, previous=previous.raw if previous is not None and is_same else None)
 
 
 def _join(
@@ -315,11 +311,6 @@ def _label(item: Any) -> str:
     """What tells a reader which item a heading is about, where it is short enough to say."""
     text = str(item) if isinstance(item, str | int | float) and not isinstance(item, bool) else ""
     return f": {text}" if text.strip() and "\n" not in text and len(text) <= _LONGEST_LABEL else ""
-
-
-async def _fail(error: Exception) -> TaskOutput:
-    """In place of the work of an item that can't be begun."""
-    raise error
 
 
 # --- The items of one task at work, side by side, each in a place of its own ------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
@@ -16,7 +14,6 @@ from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.preparation import PreparedModels, PreparedTools
 from ensemble_notebook.engine.agent.prompts import (
     MemoryEntries,
-    Texts,
     frame_prompt,
     warn_of_long_context,
     write_own_prompt,
@@ -66,7 +63,7 @@ class TaskAgents:
 
     def close(self) -> None:
         """Release what is still being made ready: the run is over."""
-        self._models.close()
+        self._models.stop()
 
     async def run(self, work: TaskWork, agent: Agent, llm: Any, *, is_fallback: bool) -> WorkResult:
         """Have an agent do a task, in the time that this has.
@@ -114,18 +111,31 @@ class TaskAgents:
             engine_tools += self._delegation_tools.make_tools(node, agent, node.name)
             if self.manager is not None:
                 engine_tools.append(self._delegation_tools.make_tool(self.manager, node))
+
+        def write_user_prompt(output_format: str, sent: ShortenedHistory) -> str:
+            """The whole user prompt; emits the event of all prompts, of which `taken_s` went into the other parts."""
+            began_s = work.span.stream.offset_s()
+            around = {"memory": work.memory, "revision": work.revision, "output_format": output_format}
+            text = _frame(resolved, sections, **around, texts=self._spec.texts)
+            work.span.emit(
+                TaskInputPrepared,
+                system_prompt="" if is_going_on else system_prompt,
+                user_prompt=text,
+                context=tuple(each.name for each in resolved.context),
+                build_s=taken_s + work.span.stream.offset_s() - began_s,
+                earlier=sent.sent,
+                left_out=sent.left_out,
+            )
+            return text
+
+        # As a LangChain model counts them by its `custom_get_token_ids`, else four characters each. Its
+        # `get_num_tokens` is not asked: it fetches a tokenizer from the network.
+        count = getattr(llm, "custom_get_token_ids", None)
         return AgentRequest(
             agent=agent,
             description=resolved.description,
             system_prompt=system_prompt,
-            write_user_prompt=functools.partial(
-                _write_user_prompt,
-                work,
-                "" if is_going_on else system_prompt,
-                sections,
-                self._spec.texts,
-                taken_s,
-            ),
+            write_user_prompt=write_user_prompt,
             tools=tools,
             engine_tools=tuple(engine_tools),
             output_format=None if task.output_type is None else get_output_format(task.output_type),
@@ -140,7 +150,7 @@ class TaskAgents:
             is_fallback=is_fallback,
             earlier=self._spec.conversations.get(node.name, ()),
             history=None if history is None else read_history(history),
-            count_tokens=_find_token_counter(llm),
+            count_tokens=(lambda text: len(count(text))) if callable(count) else guess_tokens,
             rates=node.fallback_rates if is_fallback else node.rates,
         )
 
@@ -155,46 +165,9 @@ class TaskAgents:
         return make_conversation(write_system_prompt(agent), earlier, prompt, reply)
 
 
-def _find_token_counter(llm: Any) -> Callable[[str], int]:
-    """How tokens are counted: as a LangChain model says by its `custom_get_token_ids`, else four characters each.
-
-    Its `get_num_tokens` is not asked: it fetches a tokenizer from the network.
-    """
-    count = getattr(llm, "custom_get_token_ids", None)
-    return guess_tokens if not callable(count) else lambda text: len(count(text))
-
-
 def _frame(resolved: ResolvedTask, sections: str, **around: Any) -> str:
     """The user prompt of a task: its own, or its `sections` in our frame; `around` is as of `frame_prompt`."""
     around |= {"missing": resolved.missing, "is_judge": resolved.is_judge}
     if resolved.prompt is not None:
         return write_own_prompt(resolved.prompt, resolved.context, **around)
     return frame_prompt(sections, resolved.context, **around)
-
-
-def _write_user_prompt(
-    work: TaskWork,
-    system_prompt: str,
-    sections: str,
-    texts: Texts,
-    taken_s: float,
-    output_format: str,
-    history: ShortenedHistory,
-) -> str:
-    """The whole user prompt; emits the event of all prompts, of which `taken_s` was spent on the other parts."""
-    resolved, began_s = work.resolved, work.span.stream.offset_s()
-    text = _frame(
-        resolved, sections, memory=work.memory, revision=work.revision, output_format=output_format, texts=texts
-    )
-    names = tuple(each.name for each in resolved.context)
-    build_s = taken_s + work.span.stream.offset_s() - began_s
-    work.span.emit(
-        TaskInputPrepared,
-        system_prompt=system_prompt,
-        user_prompt=text,
-        context=names,
-        build_s=build_s,
-        earlier=history.sent,
-        left_out=history.left_out,
-    )
-    return text

@@ -20,15 +20,7 @@ from ensemble_notebook.domain.outputs.task_output import Saving, TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import find_typed_task, has_gates_inside, is_never_reused
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.seams.chat_port import make_task_path
-from ensemble_notebook.domain.seams.kept_tasks import (
-    Approval,
-    DoneTask,
-    InputRead,
-    KeptTask,
-    KeptTasks,
-    PendingKey,
-    Reads,
-)
+from ensemble_notebook.domain.seams.kept_tasks import Approval, DoneTask, InputRead, KeptTask, KeptTasks, PendingKey
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
@@ -286,12 +278,13 @@ class TaskReuse:
         if self._kept_tasks is not None:
             if (remembered_at := self._remembered_at.get(node)) is not None:
                 output = replace(output, completed_at=remembered_at)
+            reads = frozenset(self._reads.get(node, ()))  # what its code has read of the inputs
             obstacles = (_find_obstacle(each, node) for each in (output, *delegated))
             obstacle = next((each for each in obstacles if each is not None), None)
             revision = self._revisions.get(node, FIRST_ATTEMPT)
             done = DoneTask(
                 path=self._make_path(node),
-                key=_complete(key, frozenset(self._reads.get(node, ()))),
+                key=PendingKey(lambda: key.get().with_reads(reads)),
                 output=output,
                 delegated=tuple(delegated),  # a manager's workers grow
                 obstacle=obstacle,
@@ -305,11 +298,6 @@ class TaskReuse:
 def _select(approvals: Sequence[Approval], timing: ReviewTiming) -> tuple[Approval, ...]:
     """Those of the gate before a task, or of that behind it."""
     return tuple([each for each in approvals if each.gate == timing.value])
-
-
-def _complete(key: PendingKey, reads: Reads) -> PendingKey:
-    """The key of a task that is done, whose code has read this of the inputs."""
-    return PendingKey(lambda: key.get().with_reads(reads))
 
 
 def _respect_mode(node: TaskNode, key: PendingKey) -> PendingKey:
