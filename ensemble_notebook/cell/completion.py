@@ -339,22 +339,18 @@ def _find_next(place: Place, part: str | int) -> Place:
     if place is CELL and isinstance(part, int):
         return TASK  # a cell that is a list of tasks
     if isinstance(place, Key):
-        return _find_in_value(place, part)
+        if (member := _MEMBERS.get(place.kind)) is not None:
+            return place if place.kind is ValueKind.WHEN and isinstance(part, int) else member
+        if isinstance(part, int):
+            return place  # a list of what could stand there alone
+        section = SECTIONS.get(place.kind)
+        return None if section is None else find_key(section, part)
     if place is None or isinstance(part, int):
         return TASK if place is PHASE else None  # a phase that is a list of tasks
     if (key_group := place.key_groups.get(part)) is not None:
         return key_group.schema
     key = find_key(place, part)
     return TASK if key is None and place is PHASE else key
-
-
-def _find_in_value(key: Key, part: str | int) -> Place:
-    if (member := _MEMBERS.get(key.kind)) is not None:
-        return key if key.kind is ValueKind.WHEN and isinstance(part, int) else member
-    if isinstance(part, int):
-        return key  # a list of what could stand there alone
-    section = SECTIONS.get(key.kind)
-    return None if section is None else find_key(section, part)
 
 
 # --- What may stand at the caret of a cell's first line, and which inputs it gives ------------------------------------

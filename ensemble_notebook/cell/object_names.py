@@ -64,10 +64,25 @@ class ObjectNames:
             ValidationError: it has none; says where it stands and what to do.
         """
         if isinstance(found, RetrieverTool):
-            return self._find_retriever(found, label, owner, field)
+            # the model knows it by its variable's name, so no other will do
+            if self.get_value(found.name) is found.retriever or self._namespace is None:
+                return found.name
+            dotted = (each for each in list_imported() if each.rpartition(".")[2] == found.name)
+            if name := next((each for each in dotted if self._follow(each) is found.retriever), None):
+                return name
+            message = (
+                f"The {label} is a retriever that models know as {found.name!r}, and no variable of this name holds it."
+            )
+            raise ValidationError(Problem(f"{message} Bind it to {found.name!r}.", owner, field))
         name = self.look_up(found) or self._find_own_name(found)
         if name is None:
-            raise self._refuse(found, label, owner, field)
+            kind = "a lambda" if getattr(found, "__name__", "") == "<lambda>" else _describe(found)
+            how = (
+                "Bind it to a variable, and give the namespace that has it: ensemble.to_yaml(namespace=globals())."
+                if self._namespace is None
+                else "Bind it to a variable of this notebook, and use that."
+            )
+            raise ValidationError(Problem(f"The {label} is {kind}, which has no name here. {how}", owner, field))
         if self._taken.setdefault(name, found) is not found and not _is_same(self._taken[name], found):
             message = f"The {label} is another {name!r} than the one before it. Give them two names."
             raise ValidationError(Problem(message, owner, field))
@@ -130,32 +145,11 @@ class ObjectNames:
         module = split_module(path)
         return None if module is None else _follow_parts(sys.modules[module], path[len(module) + 1 :])
 
-    def _find_retriever(self, tool: RetrieverTool, label: str, owner: Any, field: str | None) -> str:
-        """Find the variable of a retriever; the model knows it by this name, so no other will do."""
-        if self.get_value(tool.name) is tool.retriever or self._namespace is None:
-            return tool.name
-        dotted = (each for each in list_imported() if each.rpartition(".")[2] == tool.name)
-        if name := next((each for each in dotted if self._follow(each) is tool.retriever), None):
-            return name
-        message = (
-            f"The {label} is a retriever that models know as {tool.name!r}, and no variable of this name holds it."
-        )
-        raise ValidationError(Problem(f"{message} Bind it to {tool.name!r}.", owner, field))
-
     def _find_own_name(self, found: Any) -> str | None:
         """Find the name that a function or class has by itself, where the variables are not known."""
         name = getattr(found, "__name__", None) if _is_named(found) else None
         is_usable = isinstance(name, str) and _is_variable(name) and self._namespace is None
         return name if is_usable else None
-
-    def _refuse(self, found: Any, label: str, owner: Any, field: str | None) -> ValidationError:
-        kind = "a lambda" if getattr(found, "__name__", "") == "<lambda>" else _describe(found)
-        how = (
-            "Bind it to a variable, and give the namespace that has it: ensemble.to_yaml(namespace=globals())."
-            if self._namespace is None
-            else "Bind it to a variable of this notebook, and use that."
-        )
-        return ValidationError(Problem(f"The {label} is {kind}, which has no name here. {how}", owner, field))
 
 
 def _describe(found: Any) -> str:

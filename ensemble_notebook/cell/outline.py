@@ -138,7 +138,8 @@ class Outline:
         """Read what begins in a column: items, and in the last one a key or a value."""
         while len(self._around) < DEEPEST and (dash := _DASH.match(line, column)):
             self._close(column, keeps_key=True)
-            self._around.append((column, self._add_item(self._innermost)))
+            self._counts[self._innermost] += 1
+            self._around.append((column, (*self._innermost, self._counts[self._innermost] - 1)))
             column = dash.end()
         rest = line[column:]
         if match := _KEY.match(rest):
@@ -189,35 +190,33 @@ class Outline:
         if path:  # the cell itself is no entry
             self.entries.append(Entry(path, value))
 
-    def _add_item(self, path: Path) -> Path:
-        self._counts[path] += 1
-        return (*path, self._counts[path] - 1)
-
     def _read_brackets(self, text: str, path: Path = ()) -> None:
         """Read on in brackets, up to the last that is closed."""
         for place, char in enumerate(text):
             inside = self._brackets[-1] if self._brackets else None
             if inside is None and char not in "{[":
                 break
-            if inside is not None and (self._quote or char not in self._marks):
-                self._read_char(char, inside)
+            if inside is not None and (
+                self._quote or char not in ("{[}],:" if len(self._brackets) < DEEPEST else "}],:")
+            ):
+                if self._quote:
+                    self._quote = "" if char == self._quote else self._quote
+                elif char in "\"'" and not inside.begun.strip():
+                    self._quote = char
+                inside.begun += char
             elif char in "{[":
                 self._open(path if inside is None else inside.place, inside, is_list=char == "[")
             elif inside is not None:
                 self._read_mark(char, inside, is_last=text[place + 1 : place + 2] in ("", " "))
-        self._set_caret_in_brackets()
-
-    @property
-    def _marks(self) -> str:
-        """What is no part of a word; brackets that are too deep for a cell are."""
-        return "{[}],:" if len(self._brackets) < DEEPEST else "}],:"
-
-    def _read_char(self, char: str, inside: _Bracket) -> None:
+        if not self._brackets:
+            self.caret = Caret((), Slot.TEXT, "")
+            return
+        inside = self._brackets[-1]
+        slot = Slot.START if inside.is_list else Slot.KEY if inside.key is None else Slot.VALUE
+        word = inside.begun.lstrip()
         if self._quote:
-            self._quote = "" if char == self._quote else self._quote
-        elif char in "\"'" and not inside.begun.strip():
-            self._quote = char
-        inside.begun += char
+            slot = Slot.TEXT
+        self.caret = Caret(inside.place, _judge(word, slot), word)
 
     def _open(self, path: Path, inside: _Bracket | None, *, is_list: bool) -> None:
         if inside is not None:
@@ -233,28 +232,14 @@ class Outline:
             else:
                 inside.key, inside.begun = _unquote(inside.begun.strip()), ""
             return
-        self._end_value(inside)
-        if char == ",":
-            inside.count, inside.key = inside.count + 1, None
-        else:
-            self._brackets.pop()
-
-    def _end_value(self, inside: _Bracket) -> None:
         value = inside.begun.strip()
         if (inside.is_list and value) or (inside.key is not None and value):
             self._add(inside.place, _unquote(value))
         inside.begun = ""
-
-    def _set_caret_in_brackets(self) -> None:
-        if not self._brackets:
-            self.caret = Caret((), Slot.TEXT, "")
-            return
-        inside = self._brackets[-1]
-        slot = Slot.START if inside.is_list else Slot.KEY if inside.key is None else Slot.VALUE
-        word = inside.begun.lstrip()
-        if self._quote:
-            slot = Slot.TEXT
-        self.caret = Caret(inside.place, _judge(word, slot), word)
+        if char == ",":
+            inside.count, inside.key = inside.count + 1, None
+        else:
+            self._brackets.pop()
 
 
 def _judge(word: str, slot: Slot) -> Slot:

@@ -93,7 +93,13 @@ class EnsembleBuilder:
         top = self._top
         self._agents = {id(section): self._make_agent(section) for section in self._agent_sections}
         fields = self._value_binder.bind_fields(top) | {"agents": tuple(self._agents.values())}
-        self._check_currency(top)
+        budget, cost = top.values.get("budget"), top.values.get("cost")
+        paid = cost.values.get("currency", DOLLARS) if isinstance(cost, Section) else DOLLARS
+        given = budget.values.get(CURRENCY, paid) if isinstance(budget, Section) else paid
+        try:
+            check_currency(given, paid)
+        except AmountError as error:
+            self._report.add_mistake(top.key_values["budget"].value.place, str(error), error.hint)
         group = top.values.get("tasks")
         if isinstance(group, TaskGroup):
             order = self._find_order(group, top)
@@ -233,16 +239,6 @@ class EnsembleBuilder:
 
     # rules
 
-    def _check_currency(self, top: Section) -> None:
-        """Report a budget whose currency is not that of the prices."""
-        budget, cost = top.values.get("budget"), top.values.get("cost")
-        paid = cost.values.get("currency", DOLLARS) if isinstance(cost, Section) else DOLLARS
-        given = budget.values.get(CURRENCY, paid) if isinstance(budget, Section) else paid
-        try:
-            check_currency(given, paid)
-        except AmountError as error:
-            self._report.add_mistake(top.key_values["budget"].value.place, str(error), error.hint)
-
     def _check_rules(self, ensemble: EnsembleDefinition) -> Graph | None:
         try:
             graph, self.warnings = check_ensemble(ensemble)
@@ -254,7 +250,17 @@ class EnsembleBuilder:
                 self._definition_builder.report_problem(problem)
             return None
         self._report_lacking(ensemble)
-        self._warn_of_tools(graph)
+        # tools, delegation among them, where the model is of a kind that calls none
+        for llm, owners in (
+            *((node.llm, (node.task, node.agent)) for node in graph.all_tasks),
+            *((member.llm, (member.agent,)) for member in graph.team),
+        ):
+            if calls_no_tools(llm):
+                for owner in owners:
+                    self._warn_owner(owner, llm)
+        if graph.managed and calls_no_tools(llm := graph.tasks[0].llm):
+            message = f"the manager delegates by calling a tool, and its model {llm!r} does not call tools."
+            self._report.add_notice(self._top.find_place("workflow"), message, is_warning=True)
         agents = [*self._agents.values(), *(node.agent for node in graph.all_tasks if node.agent is not None)]
         for problem in find_resolved_role_problems(list(dict.fromkeys(agents)), graph, self._inputs):
             self._definition_builder.report_problem(problem)
@@ -269,19 +275,6 @@ class EnsembleBuilder:
             example = ", ".join(f"{each}: ..." for each in lacking)
             message = f"the ensemble of {section.label} has no value for {names}."
             self._report.add_mistake(section.find_place(name), message, f"Give it one: `inputs: {{{example}}}`.")
-
-    def _warn_of_tools(self, graph: Graph) -> None:
-        """Warn of tools, delegation among them, where the model is of a kind that calls none."""
-        for llm, owners in (
-            *((node.llm, (node.task, node.agent)) for node in graph.all_tasks),
-            *((member.llm, (member.agent,)) for member in graph.team),
-        ):
-            if calls_no_tools(llm):
-                for owner in owners:
-                    self._warn_owner(owner, llm)
-        if graph.managed and calls_no_tools(llm := graph.tasks[0].llm):
-            message = f"the manager delegates by calling a tool, and its model {llm!r} does not call tools."
-            self._report.add_notice(self._top.find_place("workflow"), message, is_warning=True)
 
     def _warn_owner(self, owner: Task | Agent | None, llm: str) -> None:
         section = self._definition_builder.find_section(owner)

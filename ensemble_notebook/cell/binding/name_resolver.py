@@ -143,7 +143,13 @@ class NameResolver:
             return human_input
         if self._is_trusting:
             return kind.make_placeholder(name)
-        raise self._explain_missing(node, what, kind)
+        names = list(self._find_names(kind.fits))
+        message = f"there is no {quote(node.text)} in this notebook.{suggest_name(node.text, names)}"
+        there = (
+            f"{kind.plural} here: {join_names(names)}." if names else f"This notebook has no {kind.plural.lower()} yet."
+        )
+        hint = f"Define or import {what} of this name in a cell above. {there} {kind.alternative}".rstrip()
+        raise MisreadError(node.place, message, hint)
 
     def has(self, name: str) -> bool:
         """Whether the notebook has a value of this name, no function, class or module."""
@@ -218,7 +224,12 @@ class NameResolver:
         if has_secret(name):
             raise MisreadError(node.place)
         if ":" in name or name.strip() in list_bare_words():
-            return _check_spec(name, node)
+            try:
+                parse_spec(name)
+            except ValidationError as error:
+                hint = f"Models are {list_forms()}, or variables that hold a chat model."
+                raise MisreadError(node.place, error.problems[0].message, hint) from None
+            return name
         self.was_asked = True
         if name in self._namespace:
             found = self._namespace[name]
@@ -271,15 +282,6 @@ class NameResolver:
         forms = list_short_forms().replace("NAME", sample)
         return f"Write {forms}, or the name of a variable that holds a chat model.{own}"
 
-    def _explain_missing(self, node: ScalarNode, what: str, kind: ObjectKind) -> MisreadError:
-        names = list(self._find_names(kind.fits))
-        message = f"there is no {quote(node.text)} in this notebook.{suggest_name(node.text, names)}"
-        there = (
-            f"{kind.plural} here: {join_names(names)}." if names else f"This notebook has no {kind.plural.lower()} yet."
-        )
-        hint = f"Define or import {what} of this name in a cell above. {there} {kind.alternative}".rstrip()
-        return MisreadError(node.place, message, hint)
-
     def _find_names(self, fits: Callable[[Any], bool]) -> Iterator[str]:
         for name, found in list(self._namespace.items()):
             if not name.startswith("_") and name not in _OF_IPYTHON and fits(found):
@@ -322,15 +324,6 @@ def _open_path(kind: Callable[[str], Any], path: ScalarNode) -> Any:
     except ValidationError as error:
         hint = "A path is relative to the working folder of the notebook."
         raise MisreadError(path.place, error.problems[0].message, hint) from error
-
-
-def _check_spec(text: str, node: ScalarNode) -> str:
-    try:
-        parse_spec(text)
-    except ValidationError as error:
-        hint = f"Models are {list_forms()}, or variables that hold a chat model."
-        raise MisreadError(node.place, error.problems[0].message, hint) from None
-    return text
 
 
 def _is_model(found: Any) -> bool:

@@ -134,7 +134,12 @@ def _read_call(text: str, names: Mapping[str, Any]) -> Any:
     if word == _JUDGED:
         raise ScorerMistake("--score: a judge is named by its variable.", "Write `--score JUDGE`.", word)
     hint = _suggest_quotes(ast.unparse(_TextMaker().visit(ast.parse(text, mode="eval"))))
-    return _make(word, [_read_value(each, hint) for each in call.args], _read_keywords(call, hint))
+    values: dict[str, Any] = {}
+    for each in call.keywords:
+        if each.arg is None:
+            raise ScorerMistake("--score: the values of a scorer are written one by one, without **.", _EXAMPLE)
+        values[each.arg] = _read_value(each.value, hint)
+    return _make(word, [_read_value(each, hint) for each in call.args], values)
 
 
 class _TextMaker(ast.NodeTransformer):
@@ -165,15 +170,6 @@ def _read_name(call: ast.AST) -> tuple[str | None, bool]:
     if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == _MODULE:
         return function.attr, True
     return None, False
-
-
-def _read_keywords(call: ast.Call, hint: str) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for each in call.keywords:
-        if each.arg is None:
-            raise ScorerMistake("--score: the values of a scorer are written one by one, without **.", _EXAMPLE)
-        values[each.arg] = _read_value(each.value, hint)
-    return values
 
 
 def _read_value(node: ast.expr, hint: str) -> Any:

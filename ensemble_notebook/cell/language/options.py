@@ -163,14 +163,12 @@ def check_definition(options: Options) -> Options:
         ValidationError: the cell is to be defined, and not run.
     """
     names = ("map", "vary", "repeat", "score", "expected", "id", *options.run_settings, "continue_from")
-    given = next((_name_option(name) for name in names if getattr(options, name)), None)
+    given = next(
+        (f"--{name.removesuffix('_from').replace('_', '-')}" for name in names if getattr(options, name)), None
+    )
     if options.is_definition and given is not None:
         raise ValidationError(f"{MAGIC}: --define runs nothing: leave out {given} or --define.")
     return options
-
-
-def _name_option(field: str) -> str:
-    return f"--{field.removesuffix('_from').replace('_', '-')}"
 
 
 def check_together(options: Options) -> Options:

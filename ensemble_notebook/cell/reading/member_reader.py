@@ -140,7 +140,13 @@ class _CellReader(PartReader):
                 self.report.add_mistake(name.place, message, _NAMED_TASK.format(name=name.text))
                 return self._read_task(name, node.pairs[0][1], number)
             self.read_fields(node, section)
-            self._name_task(section, key)
+            name = section.values.pop("name", None)
+            if key is None and name is not None:
+                section.name = name.strip()
+                section.label = f"task {quote(section.name)}"
+            elif key is not None and name is not None and name != key.text:
+                message = f"{section.label} is named by its key already, and here again {quote(name)}."
+                self.report.add_mistake(section.find_place("name"), message, _KEY_NAMES_IT)
         elif isinstance(node, ScalarNode) and not node.is_empty:
             section.key_values["description"] = KeyValue(section.place, node)
             try:
@@ -162,15 +168,6 @@ class _CellReader(PartReader):
         is_told = {"description", "ensemble"} & {read_spelling(vocabulary.TASK, key.text).name for key, _ in node.pairs}
         is_name = isinstance(text, ScalarNode | MappingNode) and " " not in first.text.strip()
         return first if is_name and not is_told and self.is_unlike_any_key(vocabulary.TASK, first.text) else None
-
-    def _name_task(self, section: Section, key: ScalarNode | None) -> None:
-        name = section.values.pop("name", None)
-        if key is None and name is not None:
-            section.name = name.strip()
-            section.label = f"task {quote(section.name)}"
-        elif key is not None and name is not None and name != key.text:
-            message = f"{section.label} is named by its key already, and here again {quote(name)}."
-            self.report.add_mistake(section.find_place("name"), message, _KEY_NAMES_IT)
 
     # phases
 
@@ -234,7 +231,7 @@ class _CellReader(PartReader):
         group = top.values.get("tasks")
         if not self.has_familiar_key or not isinstance(group, TaskGroup) or group.is_list or len(group.sections) < 2:
             return
-        if any(_is_linked(section) for section in group.sections):
+        if any("context" in section.key_values for section in group.sections):
             return
         here = "here a mapping of tasks is a graph: these run at the same time, and none reads another"
         if "workflow" in top.key_values:
@@ -286,10 +283,6 @@ def _refuse_glued_key(node: ScalarNode) -> None:
         raise MisreadError(
             place, "a space is missing after ':'.", f"Write `{word}: ...`; put a text that starts so in quotes."
         )
-
-
-def _is_linked(section: Section) -> bool:
-    return "context" in section.key_values
 
 
 def _find_first_place(node: Node) -> Place:

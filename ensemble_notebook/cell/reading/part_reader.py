@@ -96,7 +96,12 @@ class FieldReader:
         """Read every pair of a mapping into a section, and report what is required and missing."""
         for key, each in node.pairs:
             try:
-                spelling = self._read_key(key, each, section)
+                spelling = read_spelling(section.schema, key.text)
+                if spelling.name not in section.schema.known and spelling.name != ASYNC_EXECUTION:
+                    raise self._explain_unknown_key(key, each, section)
+                if spelling.is_familiar:
+                    self.has_familiar_key = self.has_familiar_key or key.text in list_familiar_words(section.schema)
+                    self.report.add_notice(key.place, f"{key.text!r} of {section.label} is read as {spelling.shown!r}.")
                 if key_group := section.schema.key_groups.get(spelling.name):
                     self._read_key_group(section, key_group, KeyValue(key.place, each))
                 else:
@@ -169,16 +174,6 @@ class FieldReader:
             _claim(section, name, f"{word!r} of {label}", each)
             if word in inner.values:
                 section.values[name] = inner.values[word]
-
-    def _read_key(self, key: ScalarNode, node: Node, section: Section) -> Spelling:
-        """Find the field that a key names, and report every spelling that is not the language's own."""
-        spelling = read_spelling(section.schema, key.text)
-        if spelling.name not in section.schema.known and spelling.name != ASYNC_EXECUTION:
-            raise self._explain_unknown_key(key, node, section)
-        if spelling.is_familiar:
-            self.has_familiar_key = self.has_familiar_key or key.text in list_familiar_words(section.schema)
-            self.report.add_notice(key.place, f"{key.text!r} of {section.label} is read as {spelling.shown!r}.")
-        return spelling
 
     def _explain_unknown_key(self, key: ScalarNode, node: Node, section: Section) -> MisreadError:
         schema, word = section.schema, key.text
@@ -339,7 +334,13 @@ class PartReader(FieldReader):
         section = Section(vocabulary.CONDITION, f"the condition on {quote(source.text)}", source.place)
         if isinstance(test, MappingNode):
             self.read_fields(test, section)
-            self._expect_one_test(section)
+            tests = [(name, each) for name, each in section.key_values.items() if name != "field"]
+            if len(tests) > 1:
+                message = f"{section.label} has {len(tests)} tests: {join_names(name for name, _ in tests)}."
+                hint = "A condition has one. Of a list of conditions, any may hold."
+                raise MisreadError(tests[1][1].key, message, hint)
+            if (not tests and not section.has_unknown) or section.values.get("default") is False:
+                raise MisreadError(section.place, f"{section.label} has no test.", _WHEN)
             if "field" not in section.key_values and not isinstance(section.values.get("equals", ""), str):
                 read_text(section.key_values["equals"].value, f"'equals' of {section.label}", report=self.report)
         else:
@@ -349,15 +350,6 @@ class PartReader(FieldReader):
         section.values["source"] = source
         section.key_values["source"] = KeyValue(source.place, source)
         return section
-
-    def _expect_one_test(self, condition: Section) -> None:
-        tests = [(name, each) for name, each in condition.key_values.items() if name != "field"]
-        if len(tests) > 1:
-            message = f"{condition.label} has {len(tests)} tests: {join_names(name for name, _ in tests)}."
-            hint = "A condition has one. Of a list of conditions, any may hold."
-            raise MisreadError(tests[1][1].key, message, hint)
-        if (not tests and not condition.has_unknown) or condition.values.get("default") is False:
-            raise MisreadError(condition.place, f"{condition.label} has no test.", _WHEN)
 
     def _read_scalar(self, node: Node, label: str) -> Any:
         value = to_plain_value(expect_scalar(node, label, ValueKind.SCALAR.value))

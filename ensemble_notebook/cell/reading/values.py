@@ -62,7 +62,11 @@ def read_text(node: Node, label: str, *, report: MistakeReport, wanted: str = "a
         raise MisreadError(found.place, f"{label} takes {wanted}, and this is {describe_node(found)}.", hint)
     if found.is_plain:
         _refuse_hidden_items(found, report.source)
-        _notice_comment(found, report)
+        match = _SWALLOWED.match(report.source.text, found.end)
+        if match is not None:
+            place = report.source.locate(match.end() - len(match[0].lstrip()), match.end())
+            message = f"{quote(match[0].strip())} is a comment for YAML. Put the text in quotes if it belongs to it."
+            report.add_notice(place, message, is_warning=True)
     return value.rstrip() if found.is_block else value
 
 
@@ -74,14 +78,6 @@ def _refuse_hidden_items(node: ScalarNode, source: SourceText) -> None:
                 "Move '- ' to the column of the other items; for a text with dashes use `|` and start it on a new line."
             )
             raise MisreadError(source.locate_line(line), "for YAML this line belongs to the text above it.", hint)
-
-
-def _notice_comment(node: ScalarNode, report: MistakeReport) -> None:
-    match = _SWALLOWED.match(report.source.text, node.end)
-    if match is not None:
-        place = report.source.locate(match.end() - len(match[0].lstrip()), match.end())
-        message = f"{quote(match[0].strip())} is a comment for YAML. Put the text in quotes if it belongs to it."
-        report.add_notice(place, message, is_warning=True)
 
 
 def is_name(text: str) -> bool:
@@ -120,7 +116,14 @@ def read_names(node: Node, label: str, *, wanted: str, report: MistakeReport) ->
     """Read a single name, or a list of names, each once; report an item that is no name, and leave it out."""
     expect_value(node, label)
     if isinstance(node, ScalarNode):
-        return [_read_single_name(node, label, wanted=wanted, report=report)]
+        # several names in one text are a list without its brackets
+        value = to_plain_value(node)
+        if value is None or isinstance(value, bool) or "," in node.text:
+            hint = f"Write [{node.text if ',' in node.text and len(node.text) <= 40 else 'first, second'}]."
+            raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", hint)
+        if isinstance(value, str):
+            read_text(node, label, report=report)
+        return [node]
     if not isinstance(node, ListNode):
         raise MisreadError(
             node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", "Write [first, second]."
@@ -137,17 +140,6 @@ def read_names(node: Node, label: str, *, wanted: str, report: MistakeReport) ->
             message = f"{quote(each.text)} stands twice in {label}; the first one is in line {first.place.line}."
             report.add_mistake(each.place, message, "Remove one of them.")
     return list(found.values())
-
-
-def _read_single_name(node: ScalarNode, label: str, *, wanted: str, report: MistakeReport) -> ScalarNode:
-    """Read a name that stands alone where a list may stand; several in one text are a list without its brackets."""
-    value = to_plain_value(node)
-    if value is None or isinstance(value, bool) or "," in node.text:
-        hint = f"Write [{node.text if ',' in node.text and len(node.text) <= 40 else 'first, second'}]."
-        raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", hint)
-    if isinstance(value, str):
-        read_text(node, label, report=report)
-    return node
 
 
 def read_data(node: Node, label: str) -> Any:

@@ -98,10 +98,18 @@ class NodeComposer:
             ruamel.yaml.error.YAMLError: (or worse) the text is no YAML.
         """
         if not self._broken and (items := find_plain_items(self._text)) is not None:
-            self._add_plain_list(items)
+            locate, text = self._source.locate, self._text
+            node = ListNode(0, 0, locate(0, 0))
+            self._open.append(_OpenCollection(node))
+            for start, end in items:
+                self._add(ScalarNode(start, end, locate(start, end), text[start:end], is_plain=True))
+            self._finish(len(text))
             return self.root
         documents = 0
-        for event in self._parse_events():
+        from ruamel.yaml import YAML
+
+        events: Iterator[Event] = YAML(typ="safe", pure=True).parse(self._text)
+        for event in events:
             name = type(event).__name__
             if name == "DocumentStartEvent":
                 documents += 1
@@ -114,21 +122,6 @@ class NodeComposer:
             elif name in ("ScalarEvent", "AliasEvent"):
                 self._add(self._make_scalar(event) if name == "ScalarEvent" else self._refuse_alias(event))
         return self.root
-
-    def _add_plain_list(self, items: list[tuple[int, int]]) -> None:
-        """Compose what the parser would have found."""
-        locate, text = self._source.locate, self._text
-        node = ListNode(0, 0, locate(0, 0))
-        self._open.append(_OpenCollection(node))
-        for start, end in items:
-            self._add(ScalarNode(start, end, locate(start, end), text[start:end], is_plain=True))
-        self._finish(len(text))
-
-    def _parse_events(self) -> Iterator[Event]:
-        from ruamel.yaml import YAML
-
-        events: Iterator[Event] = YAML(typ="safe", pure=True).parse(self._text)
-        return events
 
     @property
     def open_flow(self) -> int | None:

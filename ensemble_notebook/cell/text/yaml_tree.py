@@ -87,7 +87,20 @@ class _TreeReader:
             return self._untab(pitfall.tab)
         if pitfall.entry is None or not pitfall.entry.value or pitfall.entry.value_start in self._broken:
             return False
-        self._break(pitfall.entry)
+        # its value, and the lines that go on with it, become a text of the same length, so that places stay
+        start, end = pitfall.entry.value_start, self._source.line_end(pitfall.entry.line)
+        if start > self._source.line_start(pitfall.entry.line):
+            self._text[start - 1] = " "
+        width = end - start
+        self._text[start:end] = "x" * width if width < 3 else '"' + "x" * (width - 2) + '"'
+        self._broken.add(start)
+        for number in range(pitfall.entry.line + 1, self._source.line_count + 1):
+            text = self._source.line(number)
+            indent = len(text) - len(text.lstrip())
+            if text.strip() and indent <= pitfall.entry.indent and not text.lstrip().startswith(("]", "}")):
+                break
+            first = self._source.line_start(number)
+            self._text[first : first + len(text)] = " " * len(text)
         return True
 
     def _untab(self, offset: int) -> bool:
@@ -108,22 +121,6 @@ class _TreeReader:
             if tabs and text.strip():
                 self._report.add_misread(describe_tab_indent(self._source, number))
         return True
-
-    def _break(self, entry: LineParts) -> None:
-        """Overwrite the value of an entry, and the lines that go on with it, with a text of the same length."""
-        start, end = entry.value_start, self._source.line_end(entry.line)
-        if start > self._source.line_start(entry.line):
-            self._text[start - 1] = " "
-        width = end - start
-        self._text[start:end] = "x" * width if width < 3 else '"' + "x" * (width - 2) + '"'
-        self._broken.add(start)
-        for number in range(entry.line + 1, self._source.line_count + 1):
-            text = self._source.line(number)
-            indent = len(text) - len(text.lstrip())
-            if text.strip() and indent <= entry.indent and not text.lstrip().startswith(("]", "}")):
-                break
-            first = self._source.line_start(number)
-            self._text[first : first + len(text)] = " " * len(text)
 
 
 # --- The layout of the lines of a cell --------------------------------------------------------------------------------
@@ -228,7 +225,14 @@ def _explain_problem(error: Exception, source: SourceText, last: Node | None) ->
     problem, context = str(getattr(error, "problem", "") or ""), str(getattr(error, "context", "") or "")
     at = _get_offset(getattr(error, "problem_mark", None), source)
     if at is None:
-        return _explain_unknown(error, source, last)
+        line = source.line_number(last.end if last is not None else 0)
+        # the parser itself gave up, e.g. on a character number that does not exist
+        message = f"YAML can't be read from here on ({type(error).__name__})."
+        return Pitfall(
+            MisreadError(
+                source.locate_line(line), message, "Look for odd escapes such as \\U00110000 and for stray signs."
+            )
+        )
     if directive := _explain_directive(source):
         return directive
     opened = _get_offset(getattr(error, "context_mark", None), source)
@@ -391,7 +395,21 @@ def _explain_block(source: SourceText, at: int, last: Node | None, problem: str)
     if last is not None and _is_long_quote(source, last, line):
         return _explain_unclosed_quote(source, last.start)
     if entry.value_start < at:
-        return _explain_after_value(source, at, entry)
+        start, rest = entry.value[:1], source.locate(at, source.line_end(entry.line))
+        if start == "{":
+            return _explain_value(source, entry, *describe_brace_pitfall(entry.value))
+        if start == "*":
+            return _explain_value(
+                source, entry, "a value that starts with '*' is an alias for YAML, and cells have none."
+            )
+        if start in ("'", '"'):
+            other = (
+                "Inside '...' an apostrophe is written twice: ''." if start == "'" else 'Inside "..." write \\" for ".'
+            )
+            return Pitfall(MisreadError(rest, f"there is more text after the closing {start}.", other), entry)
+        if start == "[":
+            return Pitfall(MisreadError(rest, "there is more text after the closing ].", _QUOTE), entry)
+        return Pitfall(MisreadError(rest, "YAML can't read this part of the line.", _QUOTE), entry)
     if isinstance(last, ScalarNode) and last.is_block and "scalar" in problem:
         hint = "Indent every line of the text at least as deep as its first one."
         return Pitfall(
@@ -409,21 +427,6 @@ def _is_long_quote(source: SourceText, node: Node, line: int) -> bool:
     """A quoted text that began above this line and ended in it: most likely its own last quote is gone."""
     is_quoted = isinstance(node, ScalarNode | BrokenNode) and source.text[node.start : node.start + 1] in ("'", '"')
     return is_quoted and source.line_number(node.start) < line <= source.line_number(node.end)
-
-
-def _explain_after_value(source: SourceText, at: int, entry: LineParts) -> Pitfall:
-    """Text behind a value that had ended."""
-    start, rest = entry.value[:1], source.locate(at, source.line_end(entry.line))
-    if start == "{":
-        return _explain_value(source, entry, *describe_brace_pitfall(entry.value))
-    if start == "*":
-        return _explain_value(source, entry, "a value that starts with '*' is an alias for YAML, and cells have none.")
-    if start in ("'", '"'):
-        other = "Inside '...' an apostrophe is written twice: ''." if start == "'" else 'Inside "..." write \\" for ".'
-        return Pitfall(MisreadError(rest, f"there is more text after the closing {start}.", other), entry)
-    if start == "[":
-        return Pitfall(MisreadError(rest, "there is more text after the closing ].", _QUOTE), entry)
-    return Pitfall(MisreadError(rest, "YAML can't read this part of the line.", _QUOTE), entry)
 
 
 def _explain_directive(source: SourceText) -> Pitfall | None:
@@ -464,12 +467,3 @@ def _explain_other(source: SourceText, at: int, start: int, problem: str) -> Pit
     if "node content" in problem:
         return _explain_value(source, entry, f"a value can't start with {source.text[at : at + 1]!r} in YAML.")
     return Pitfall(MisreadError(source.locate(at), f"this is no YAML: {quote(problem, 100)}", _QUOTE), entry)
-
-
-def _explain_unknown(error: Exception, source: SourceText, last: Node | None) -> Pitfall:
-    """Explain that the parser itself gave up, e.g. on a character number that does not exist."""
-    line = source.line_number(last.end if last is not None else 0)
-    message = f"YAML can't be read from here on ({type(error).__name__})."
-    return Pitfall(
-        MisreadError(source.locate_line(line), message, "Look for odd escapes such as \\U00110000 and for stray signs.")
-    )

@@ -98,7 +98,7 @@ def make_editor_schema() -> dict[str, Any]:
     """Make the schema of a whole cell, draft 2020-12, of plain values."""
     groups = {_get_group_name(group): group.schema for group in vocabulary.CELL.key_groups.values()}
     grouped = [id(schema) for schema in groups.values()]
-    own = {_get_name(schema): schema for schema in vocabulary.SCHEMAS if id(schema) not in grouped}
+    own = {schema.name.replace(" ", "_"): schema for schema in vocabulary.SCHEMAS if id(schema) not in grouped}
     return {
         "$schema": DIALECT,
         "title": _TITLE,
@@ -111,7 +111,7 @@ def make_editor_schema() -> dict[str, Any]:
             "text_or_task": _any_of(_TEXT, _refer("task")),
             "phase_or_tasks": _make_phase_form(),
             "conditions": _make_conditions_form(),
-            "gate": _make_gate_form(),
+            "gate": _any_of({"const": True}, _make_value_form(vocabulary.REVIEW.keys["timing"]), _refer("review")),
             "phase_review_or_reviewer": _make_phase_review_form(),
             **make_type_forms(),
         },
@@ -121,10 +121,6 @@ def make_editor_schema() -> dict[str, Any]:
 def write_editor_schema() -> str:
     """Write it as the text of its file."""
     return json.dumps(make_editor_schema(), indent=2) + "\n"
-
-
-def _get_name(schema: SectionSchema) -> str:
-    return schema.name.replace(" ", "_")
 
 
 def _get_group_name(group: KeyGroup) -> str:
@@ -278,11 +274,6 @@ def _make_conditions_form() -> Form:
     test = _any_of(_TEXT, _refer("condition"))
     tests = _any_of(*test["anyOf"], {"type": "array", "minItems": 1, "items": test})
     return {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": tests}
-
-
-def _make_gate_form() -> Form:
-    """`review` of a task: true is its default, false is no word, since without the key there is none."""
-    return _any_of({"const": True}, _make_value_form(vocabulary.REVIEW.keys["timing"]), _refer("review"))
 
 
 def _make_phase_review_form() -> Form:

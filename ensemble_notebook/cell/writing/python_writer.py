@@ -89,7 +89,14 @@ class _PythonWriter:
 
     def write(self) -> str:
         """The whole source."""
-        self._define_members()
+        nodes = self._graph.tasks
+        for agent in list_agents(self._ensemble, self._graph):
+            self._refer(agent)
+        # in the order of the ensemble, where none refers to a later one
+        edges = [list_task_predecessors(node) for node in nodes]
+        has_order = all(other < index for index, others in enumerate(edges) for other in others)
+        for index in range(len(nodes)) if has_order else sort_topologically(edges):
+            self._refer(nodes[index].task)
         made = self._write_definition(self._ensemble, "the ensemble")
         self._statements.append(write_statement(self._name, made))
         head = [*self._write_imports(), write_import(_PACKAGE, sorted(self._classes))]
@@ -104,16 +111,6 @@ class _PythonWriter:
                 yield ""
 
     # members, each in a variable
-
-    def _define_members(self) -> None:
-        """Define agents, then tasks: in the order of the ensemble, where none refers to a later one."""
-        nodes = self._graph.tasks
-        for agent in list_agents(self._ensemble, self._graph):
-            self._refer(agent)
-        edges = [list_task_predecessors(node) for node in nodes]
-        has_order = all(other < index for index, others in enumerate(edges) for other in others)
-        for index in range(len(nodes)) if has_order else sort_topologically(edges):
-            self._refer(nodes[index].task)
 
     def _refer(self, member: Agent | Task | Phase) -> Code:
         """Refer to a member by its variable, which is defined before it is used."""
@@ -163,7 +160,10 @@ class _PythonWriter:
         if isinstance(definition, Agent):
             fields = {"role": definition.role, "goal": definition.goal, **fields}
         if isinstance(definition, Task):
-            return self._write_task(definition, fields)
+            if definition.expected_output == STOCK_EXPECTED_OUTPUT and "description" in fields:
+                description = fields.pop("description")
+                return Call("Task.of", (description,), fields)
+            return Call("Task", (), fields)
         if isinstance(definition, Condition):
             return Call(word, (self._refer(self._find_task(definition.source)),), fields)
         if isinstance(definition, RateLimit):
@@ -173,12 +173,6 @@ class _PythonWriter:
             raise ValidationError(Problem(message, definition, "is_shared"))
         placed = tuple(fields.pop(name) for name in _PLACED.get(kind, ()) if name in fields)
         return Call(word, placed, fields)
-
-    def _write_task(self, task: Task, fields: dict[str, Any]) -> Call:
-        if task.expected_output == STOCK_EXPECTED_OUTPUT and "description" in fields:
-            description = fields.pop("description")
-            return Call("Task.of", (description,), fields)
-        return Call("Task", (), fields)
 
     def _find_task(self, reference: Any) -> Task:
         return reference if isinstance(reference, Task) else self._tasks[reference]
@@ -199,7 +193,13 @@ class _PythonWriter:
         if isinstance(value, str | int | float | type(None) | Decimal | Enum | re.Pattern):
             return _write_scalar(value)
         if field == "tools":
-            return self._write_tools(value, owner, label)
+            found: list[Any] = []
+            left = list(value)
+            while left:
+                bundle = None if self._names.look_up(left[0]) is not None else self._names.find_list(left)
+                found.append(Code(f"*{bundle[0]}") if bundle else self._write_object(left[0], owner, "tools", label))
+                del left[: bundle[1] if bundle else 1]
+            return found
         if type(value) in (list, tuple) or (isinstance(value, Mapping) and self._names.look_up(value) is None):
             return self._write_items(value, owner, field, label)
         return self._write_object(value, owner, field, label)
@@ -225,15 +225,6 @@ class _PythonWriter:
                 yield self._find_task(each)
             else:
                 yield phases[each] if isinstance(each, str) else each
-
-    def _write_tools(self, tools: Sequence[Any], owner: Definition, label: str) -> list[Any]:
-        found: list[Any] = []
-        left = list(tools)
-        while left:
-            bundle = None if self._names.look_up(left[0]) is not None else self._names.find_list(left)
-            found.append(Code(f"*{bundle[0]}") if bundle else self._write_object(left[0], owner, "tools", label))
-            del left[: bundle[1] if bundle else 1]
-        return found
 
     def _write_object(self, value: Any, owner: Definition, field: str, label: str) -> Any:
         """Write the name of an object; one of our own stores and exporters without a name is made anew."""
@@ -372,7 +363,16 @@ def _split(value: Any) -> tuple[str, list[tuple[str, Any]], str, bool] | None:
     if isinstance(value, list | tuple):
         return ("[", [("", each) for each in value], "]", True) if value else None
     if isinstance(value, str):
-        pieces = _split_text(value)
+        pieces = []
+        for line in value.splitlines(keepends=True):
+            body = line.rstrip("\n")
+            wrapped = [""]
+            for word in textwrap.TextWrapper(break_long_words=False, break_on_hyphens=False)._split(body):
+                if wrapped[-1] and len(wrapped[-1]) + len(word) > WIDTH - 3 * len(_INDENT):
+                    wrapped.append("")
+                wrapped[-1] += word
+            wrapped[-1] += line[len(body) :]
+            pieces += wrapped
         return ("(", [("", piece) for piece in pieces], ")", False) if len(pieces) > 1 else None
     return None
 
@@ -410,24 +410,3 @@ def _escape(character: str, mark: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
     return character if character.isprintable() else repr(character)[1:-1]
-
-
-def _split_text(text: str) -> list[str]:
-    """Split a text into pieces: behind the ends of its lines, and where a line is too long."""
-    pieces = []
-    for line in text.splitlines(keepends=True):
-        body = line.rstrip("\n")
-        wrapped = _wrap(body)
-        wrapped[-1] += line[len(body) :]
-        pieces += wrapped
-    return pieces
-
-
-def _wrap(line: str) -> list[str]:
-    """Split a line before words, so that each piece has about the width of a line; spaces stay where they are."""
-    pieces = [""]
-    for word in textwrap.TextWrapper(break_long_words=False, break_on_hyphens=False)._split(line):
-        if pieces[-1] and len(pieces[-1]) + len(word) > WIDTH - 3 * len(_INDENT):
-            pieces.append("")
-        pieces[-1] += word
-    return pieces

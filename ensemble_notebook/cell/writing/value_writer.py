@@ -173,21 +173,18 @@ class SectionWriter:
             core = get_core_llm(value)
             if core is not value and self.names.look_up(core) is None and (name := self.names.look_up(value)):
                 return name
-            return self._write_model_mapping(value, spot)
+            keys = vocabulary.MODEL.keys
+            if unknown := [name for name in value if name not in keys]:
+                raise spot.refuse(f"The {spot.shown} has {unknown[0]!r}, which a model in a cell has not.")
+            written = {name: self.write_data(each, spot) for name, each in value.items() if name not in ("model", COST)}
+            model, rates = value["model"], find_rates(value, None)
+            priced = {} if rates is None else {COST: self._write_part(rates, spot)}
+            return {"model": self._write_model(model, spot), **written, **priced}
         name = self._name(value, spot)
         if name in list_bare_words():
             message = f"The {spot.shown} is in a variable {name!r}, and in a cell that word is a model of its own."
             raise spot.refuse(f"{message} Bind it to another name.")
         return name
-
-    def _write_model_mapping(self, value: Mapping[str, Any], spot: Spot) -> dict[str, Any]:
-        keys = vocabulary.MODEL.keys
-        if unknown := [name for name in value if name not in keys]:
-            raise spot.refuse(f"The {spot.shown} has {unknown[0]!r}, which a model in a cell has not.")
-        written = {name: self.write_data(each, spot) for name, each in value.items() if name not in ("model", COST)}
-        model, rates = value["model"], find_rates(value, None)
-        priced = {} if rates is None else {COST: self._write_part(rates, spot)}
-        return {"model": self._write_model(model, spot), **written, **priced}
 
     def _write_output_type(self, value: Any, spot: Spot) -> Any:
         if not isinstance(value, Mapping):
@@ -273,7 +270,9 @@ class SectionWriter:
 
         if self.names.look_up(value) is None and getattr(value, "retention", None) == Retention():
             if type(value) is SqliteMemory:
-                return _write_path(value.path, STORE_ENDINGS)
+                here = Path.cwd()
+                text = (value.path.relative_to(here) if value.path.is_relative_to(here) else value.path).as_posix()
+                return text if "/" in text or text.endswith(STORE_ENDINGS) else f"./{text}"
             if type(value) is InMemoryStore:
                 return True
         return self._name(value, spot)
@@ -309,13 +308,6 @@ def _check_text(text: str, spot: Spot) -> None:
         raise spot.refuse(f"{message} Put it into an environment variable.")
     if any("\ud800" <= each <= "\udfff" for each in text):
         raise spot.refuse(f"The {spot.shown} holds half of a character (a lone surrogate), which no cell can hold.")
-
-
-def _write_path(path: Path, endings: tuple[str, ...]) -> str:
-    """Write the path of a file: below the working folder, relative to it."""
-    here = Path.cwd()
-    text = (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
-    return text if "/" in text or text.endswith(endings) else f"./{text}"
 
 
 def _write_seconds(value: float, _: Spot) -> float:

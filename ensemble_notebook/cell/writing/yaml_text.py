@@ -67,7 +67,8 @@ def _write_block(data: Any, indent: str) -> Iterator[str]:
     if isinstance(data, Mapping):
         for key, value in data.items():
             if isinstance(value, Comment):
-                yield from _write_comment(value, indent)
+                for line in value.text.splitlines():
+                    yield from (f"{indent}# {each}" for each in textwrap.wrap(line, WIDTH - len(indent) - 2) or [""])
             else:
                 yield from _write_entry(f"{indent}{_write_key(key)}:", value, indent)
         return
@@ -90,11 +91,6 @@ def _write_entry(start: str, value: Any, indent: str) -> Iterator[str]:
     else:
         yield start
         yield from _write_block(value, f"{indent}{_INDENT}")
-
-
-def _write_comment(comment: Comment, indent: str) -> Iterator[str]:
-    for line in comment.text.splitlines():
-        yield from (f"{indent}# {each}" for each in textwrap.wrap(line, WIDTH - len(indent) - 2) or [""])
 
 
 def _fits(value: Any, start: str) -> bool:
@@ -128,10 +124,6 @@ def write_flow(value: Any, *, is_inside: bool = True) -> str:
         return _write_text(value, is_inside=is_inside)
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return _write_number(value)
-
-
-def _write_number(value: float) -> str:
     text = repr(value)
     if text.lstrip("-") in ("inf", "nan"):
         return f"{'-' if text.startswith('-') else ''}.{text.lstrip('-')}"

@@ -38,7 +38,8 @@ class Answer:
         start = mask_start(text, LONGEST_ANSWER)
         self._left_out = max(0, len(text) - LONGEST_ANSWER)
         if self._left_out:
-            end = _find_last_end(start)
+            near = len(start) - _LONGEST_REST
+            end = next((end for mark in ("\n", " ") if (end := start.rfind(mark, max(0, near))) > 0), len(start))
             self._left_out += len(start) - end
             start = start[:end]
         self._start = start
@@ -61,12 +62,6 @@ class Answer:
     def _tell_rest(self, words: str, expression: str) -> str:
         said = f"{self._left_out:,} more characters are left out here"
         return words.format(said, expression) if self._left_out else ""
-
-
-def _find_last_end(text: str) -> int:
-    """Where its last line that is whole ends, or its last word, if that is near the end of the text."""
-    near = len(text) - _LONGEST_REST
-    return next((end for mark in ("\n", " ") if (end := text.rfind(mark, max(0, near))) > 0), len(text))
 
 
 def find_many(output: EnsembleOutput) -> TaskOutput | None:

@@ -248,33 +248,27 @@ class PageChannel:
     def _receive(self, message: dict[str, Any]) -> None:
         """Answer the page."""
         try:
-            self._answer(message["content"]["data"])
+            data = message["content"]["data"]
+            kind = data.get("kind") if isinstance(data, dict) else None
+            feed = find_feed(str(data.get("feed_id"))) if kind in ("feed", "kept") else None
+            if kind == "list" or (kind == "feed" and feed is None):
+                self.tell_feeds()
+            elif kind == "feed" and feed is not None:
+                subscriber = self._subscribers.get(feed)
+                if subscriber is None:
+                    subscriber = self._subscribers[feed] = _FeedSubscriber(self, feed.feed_id)
+                    feed.subscribe(subscriber)
+                feed.receive(subscriber, data.get("content"))
+            elif kind == "kept":
+                with _unkept_lock:
+                    if feed is not None:
+                        _unkept.pop(feed, None)
+            else:
+                logger.warning("A page has sent what is no message of ours: %.200r", data)
         except Exception:
             logger.exception("A message of a page can't be answered.")
         finally:
             self._channels.busy_status.renew()
-
-    def _answer(self, data: Any) -> None:
-        kind = data.get("kind") if isinstance(data, dict) else None
-        feed = find_feed(str(data.get("feed_id"))) if kind in ("feed", "kept") else None
-        if kind == "list" or (kind == "feed" and feed is None):
-            self.tell_feeds()
-        elif kind == "feed" and feed is not None:
-            feed.receive(self._subscribe(feed), data.get("content"))
-        elif kind == "kept":
-            with _unkept_lock:
-                if feed is not None:
-                    _unkept.pop(feed, None)
-        else:
-            logger.warning("A page has sent what is no message of ours: %.200r", data)
-
-    def _subscribe(self, feed: Feed) -> _FeedSubscriber:
-        """The subscriber that carries the messages of a feed to this page."""
-        subscriber = self._subscribers.get(feed)
-        if subscriber is None:
-            subscriber = self._subscribers[feed] = _FeedSubscriber(self, feed.feed_id)
-            feed.subscribe(subscriber)
-        return subscriber
 
     def _unsubscribe(self) -> None:
         for feed, subscriber in list(self._subscribers.items()):

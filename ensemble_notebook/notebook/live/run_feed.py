@@ -181,7 +181,13 @@ class RunFeed:
     def paint(self, is_last: bool, /) -> None:
         """Tell all subscribers what has changed since the last time, each by one message."""
         with self._lock:
-            due = self._list_due(is_last)
+            # those that get a snapshot now, since no view has said hello through them
+            now = time.monotonic()
+            due = [
+                each
+                for each, repeat in self._subscribers.items()
+                if repeat is not None and (is_last or now >= repeat.at)
+            ]
             if self.messages.count != self._sent:
                 delta, buffers = self.messages.pack_delta(self._sent)
                 self._sent = delta["n"]
@@ -189,7 +195,13 @@ class RunFeed:
                 for subscriber in [each for each in self._subscribers if each not in due]:  # a snapshot has it all
                     self._send(subscriber, delta, buffers)
             if due:
-                self._send_snapshot(due)
+                snapshot, buffers = self.messages.pack_snapshot()
+                self._mark_answerable(snapshot)
+                for subscriber in due:
+                    self._send(subscriber, snapshot, buffers)
+                    repeat = self._subscribers.get(subscriber)
+                    if repeat is not None:
+                        repeat.postpone()
             if is_last:
                 # Nothing is left to stop or to answer, and the run's handle would keep its output alive.
                 self._stop = self._reviewer = None
@@ -210,40 +222,44 @@ class RunFeed:
         elif kind == "stop" and stop is not None:
             stop()
         elif kind == "selection":
-            self._take_selection(subscriber, content)
+            try:
+                self.selection.take(content)
+            finally:  # an observer may fail; the view waits for the answer all the same
+                with self._lock:
+                    self._send(subscriber, {**self.selection.to_message(), "nonce": content.get("nonce")})
         elif kind == "search":
             self._send_found(subscriber, content.get("words"))
         elif kind == "graph":
-            self._send_graph(subscriber)
+            # outside of the lock: it is not paint's turn to wait meanwhile
+            graph = self.messages.make_graph()
+            with self._lock:
+                self._send(subscriber, graph)
 
     def _answer_at_once(self, subscriber: Subscriber, kind: Any, content: Any) -> None:
         """Answer what is about the run as it stands; the lock is held."""
         if kind == "hello":
-            self._send_state(subscriber, content.get("have"))
+            have = content.get("have")
+            if subscriber in self._subscribers:
+                self._subscribers[subscriber] = None
+            # a view gets what it lacks, which may be nothing; one that knows nothing, or another run, gets a snapshot
+            is_known = isinstance(have, int) and 0 <= have <= self.messages.count
+            message, buffers = self.messages.pack_delta(have) if is_known else self.messages.pack_snapshot()
+            self._send(subscriber, self._mark_answerable(message), buffers)
+            if self._has_selection:
+                self._send(subscriber, self.selection.to_message())
         elif kind == "ping":
             self._send(subscriber, {"kind": "pong", "nonce": content.get("nonce")})
         elif kind == "details":
-            self._send(subscriber, self._make_details(str(content.get("span_id"))))
+            span_id = str(content.get("span_id"))
+            details = self.messages.make_details(span_id)
+            # all of the text of a question, since a person may want to edit it
+            text = None if self._reviewer is None else self._reviewer.text_of(span_id)
+            self._send(subscriber, details if text is None else {**details, "input": text})
         elif kind == "piece":
-            self._send_piece(subscriber, content)
-
-    def _send_state(self, subscriber: Subscriber, have: Any) -> None:
-        """Send what a view lacks, which may be nothing; one that knows nothing, or something else, gets a snapshot."""
-        if subscriber in self._subscribers:
-            self._subscribers[subscriber] = None
-        is_known = isinstance(have, int) and 0 <= have <= self.messages.count
-        message, buffers = self.messages.pack_delta(have) if is_known else self.messages.pack_snapshot()
-        self._send(subscriber, self._mark_answerable(message), buffers)
-        if self._has_selection:
-            self._send(subscriber, self.selection.to_message())
-
-    def _take_selection(self, subscriber: Subscriber, content: dict[str, Any]) -> None:
-        """Select what a view says, and tell it by its number that this is what holds now."""
-        try:
-            self.selection.take(content)
-        finally:  # an observer may fail; the view waits for the answer all the same
-            with self._lock:
-                self._send(subscriber, {**self.selection.to_message(), "nonce": content.get("nonce")})
+            start = content.get("from")
+            if isinstance(start, int) and start >= 0:
+                piece = self.messages.make_piece(str(content.get("span_id")), str(content.get("field")), start)
+                self._send(subscriber, piece)
 
     def _tell_selection(self) -> None:
         """Tell all views what is selected."""
@@ -252,13 +268,6 @@ class RunFeed:
             for subscriber in list(self._subscribers):
                 self._send(subscriber, self.selection.to_message())
 
-    def _send_piece(self, subscriber: Subscriber, content: dict[str, Any]) -> None:
-        """Send more of a text."""
-        start = content.get("from")
-        if isinstance(start, int) and start >= 0:
-            piece = self.messages.make_piece(str(content.get("span_id")), str(content.get("field")), start)
-            self._send(subscriber, piece)
-
     def _send_found(self, subscriber: Subscriber, words: Any) -> None:
         """Send where words stand in the texts of the run. It is not paint's turn to wait meanwhile."""
         if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
@@ -266,34 +275,6 @@ class RunFeed:
         found = self.messages.search_texts(words)
         with self._lock:
             self._send(subscriber, found)
-
-    def _send_graph(self, subscriber: Subscriber) -> None:
-        """Send the run as a graph. It is not paint's turn to wait meanwhile."""
-        graph = self.messages.make_graph()
-        with self._lock:
-            self._send(subscriber, graph)
-
-    def _list_due(self, is_last: bool) -> list[Subscriber]:
-        """List those that get a snapshot now, since no view has said hello through them."""
-        now = time.monotonic()
-        return [
-            each for each, repeat in self._subscribers.items() if repeat is not None and (is_last or now >= repeat.at)
-        ]
-
-    def _send_snapshot(self, due: Sequence[Subscriber]) -> None:
-        snapshot, buffers = self.messages.pack_snapshot()
-        self._mark_answerable(snapshot)
-        for subscriber in due:
-            self._send(subscriber, snapshot, buffers)
-            repeat = self._subscribers.get(subscriber)
-            if repeat is not None:
-                repeat.postpone()
-
-    def _make_details(self, span_id: str) -> dict[str, Any]:
-        """The details of a span; of a question all of its text, since a person may want to edit it."""
-        details = self.messages.make_details(span_id)
-        text = None if self._reviewer is None else self._reviewer.text_of(span_id)
-        return details if text is None else {**details, "input": text}
 
     def _mark_answerable(self, message: dict[str, Any]) -> dict[str, Any]:
         """The message, asking a person nothing where somebody else is asked."""

@@ -363,7 +363,15 @@ class EnsembleMagics(Magics):
             handle = start()
             self._names[options.out] = handle
             _follow(run_display, handle, reviewer)
-            _start_waiting(handle, run_display)
+
+            def wait() -> None:
+                with suppress(BaseException):  # whoever asks the handle gets what it raises; here only the end matters
+                    handle.result()
+                _close(run_display, handle)
+
+            # the display closes in the context of the cell that started the run
+            work = contextvars.copy_context().run
+            threading.Thread(target=work, args=(wait,), name="ensemble-background", daemon=True).start()
         else:
             scorers = read.scorers if many is None else None
             self._run_here(start, options.out, run_display, reviewer, scorers)
@@ -398,24 +406,16 @@ class EnsembleMagics(Magics):
                 with guard.blocking():  # nothing is left to stop but this, which takes its time for 20 MB of text
                     _close(run_display, handle)
         if scorers is not None:
-            self._score(out, scorers)
+            from ensemble_notebook.evaluation.scoring import describe_score
 
-    def _score(self, out: str, scorers: CellScorers) -> None:
-        """Score the run that a name has, bind it with its scores, and say what they are.
-
-        Raises:
-            ScoringError: a scorer failed; the run is bound all the same.
-        """
-        from ensemble_notebook.evaluation.scoring import describe_score
-
-        output: EnsembleOutput = self._names[out]
-        try:
-            scored = self._names[out] = output.score(scorers.score, expected=scorers.expected)
-        except (ScoringError, RunInterrupted) as error:
-            self._names[out] = output if error.output is None else error.output
-            raise
-        told = "; ".join(f"{each.name}: {describe_score(each)}" for each in scored.score_records)
-        _write(f"{told}\n")
+            output: EnsembleOutput = self._names[out]
+            try:
+                scored = self._names[out] = output.score(scorers.score, expected=scorers.expected)
+            except (ScoringError, RunInterrupted) as error:
+                self._names[out] = output if error.output is None else error.output
+                raise
+            told = "; ".join(f"{each.name}: {describe_score(each)}" for each in scored.score_records)
+            _write(f"{told}\n")
 
 
 def _follow(run_display: RunDisplay, handle: RunHandle | MapHandle, reviewer: Person) -> None:
@@ -451,18 +451,6 @@ def _open_file(options: Options) -> tuple[Options, CellFile | None]:
 
     file = read_cell_file(options.file)
     return add_options(options, file.options), file
-
-
-def _start_waiting(handle: RunHandle | MapHandle, run_display: RunDisplay) -> None:
-    """Close the display when a run in the background has ended, in the context of the cell that started it."""
-
-    def wait() -> None:
-        with suppress(BaseException):  # whoever asks the handle gets what it raises; here only the end matters
-            handle.result()
-        _close(run_display, handle)
-
-    work = contextvars.copy_context().run
-    threading.Thread(target=work, args=(wait,), name="ensemble-background", daemon=True).start()
 
 
 def _write(text: str) -> None:

@@ -53,17 +53,13 @@ def find_rows(names: Mapping[str, Any], place: str) -> Any:
             return read_row_file(Path(place).expanduser())
         except ValidationError as error:
             raise ValidationError(f"--map {place}: {error}") from None
-    return _find_variable(names, place)
-
-
-def _find_variable(names: Mapping[str, Any], variable: str) -> Any:
-    if variable not in names:
-        near = find_nearest(variable, [name for name in names if not name.startswith("_")])
+    if place not in names:
+        near = find_nearest(place, [name for name in names if not name.startswith("_")])
         hint = f" Did you mean {near!r}?" if near else " Set it in a cell above."
-        raise ValidationError(f"--map {variable}: the notebook has no variable of this name.{hint}")
-    given = names[variable]
+        raise ValidationError(f"--map {place}: the notebook has no variable of this name.{hint}")
+    given = names[place]
     if hasattr(given, "__next__"):  # it would be used up by the first look
-        raise ValidationError(f"--map {variable}: it can be read only once. Make a list of it: {variable} = list(...).")
+        raise ValidationError(f"--map {place}: it can be read only once. Make a list of it: {place} = list(...).")
     return given
 
 
