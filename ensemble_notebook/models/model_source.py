@@ -12,6 +12,7 @@ import functools
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
@@ -27,7 +28,7 @@ from ensemble_notebook.models.langchain.langchain_model import (
     protect_secrets,
     replace_core_model,
 )
-from ensemble_notebook.models.langchain.langchain_port import LangChainPort
+from ensemble_notebook.models.langchain.langchain_port import LangChainPort, has_listeners_here, keeps_replies
 from ensemble_notebook.models.langchain.provider_clients import ProviderClients, has_known_clients
 from ensemble_notebook.models.model_kinds import parse_spec
 from ensemble_notebook.models.model_spec import ModelParameters, Notice, ServedModel, read_parameters
@@ -92,26 +93,41 @@ class ModelSource:
         """Close the connections that are still open on loops that nobody runs any more."""
         self._connections.close()
 
-    async def open_served(self, model: ServedModel, parameters: ModelParameters, notice: Notice) -> LangChainPort:
+    async def open_served(self, model: ServedModel, parameters: ModelParameters, notice: Notice) -> ChatPort:
         """Make the port of a model behind the OpenAI protocol."""
+        from ensemble_notebook.models import chat_completions
         from ensemble_notebook.models.openai import chat_openai
 
         endpoint = model.endpoint
-        if not chat_openai.is_client_loaded():
-            notice(f"Loading the client of {endpoint.name} ...")
-            await asyncio.to_thread(chat_openai.load_client)
-        handle = await self._connections.get(endpoint, model.make_connections)
         settings = {**model.settings, **parameters.settings}
-        chat_model = chat_openai.make_chat_model(endpoint, handle.connections, **settings)
         has_schema_support = model.has_schema_support
         if has_schema_support is None:
-            has_schema_support = chat_openai.has_schema_support(chat_model)
-        return LangChainPort(
-            model=chat_model,
+            has_schema_support = chat_openai.serves_schemas(endpoint)
+        has_schema_support = parameters.choose_schema_support(is_known=has_schema_support)
+        if chat_openai.needs_responses_api(endpoint) or has_listeners_here() or keeps_replies():
+            key = ("langchain", endpoint, repr(settings))
+            port = await self.open_made(key, lambda: chat_openai.make_chat_model(endpoint, settings))
+            return replace(
+                port,
+                provider=model.provider or endpoint.provider,
+                has_tool_support=model.has_tool_support,
+                has_schema_support=has_schema_support,
+                key_variable=model.key_variable,
+                advice=model.advice,
+            )
+        if not chat_completions.is_client_loaded():
+            notice(f"Loading the client of {endpoint.name} ...")
+            await asyncio.to_thread(chat_completions.load_client)
+        handle = await self._connections.get(endpoint, model.make_connections)
+        return chat_completions.ChatCompletionsPort(
+            transport=chat_completions.ChatTransport(handle.connections, endpoint),
             name=endpoint.name,
             provider=model.provider or endpoint.provider,
+            is_streamed_inside=settings.pop("streaming", False),
+            max_tokens=settings.get("max_tokens"),
+            settings=chat_completions.make_settings(settings, endpoint.name),
             has_tool_support=model.has_tool_support,
-            has_schema_support=parameters.choose_schema_support(is_known=has_schema_support),
+            has_schema_support=has_schema_support,
             connection_handle=handle,
             places=PlacesOfModel(connection_places, model.place_count),
             key_variable=model.key_variable,

@@ -3,7 +3,7 @@
 import importlib
 from typing import Final
 
-from ensemble_notebook.models.openai.chat_openai import load_client
+from ensemble_notebook.models.chat_completions import load_client
 
 _MODULES: Final = (
     "ensemble_notebook.models.langchain.langchain_port",

@@ -1,11 +1,12 @@
-"""What is used of langchain-openai that is not public there, and how models do without it."""
+"""Specs without LangChain, users' models with it: what is used of langchain-openai that is not public there."""
 
 import asyncio
-import contextlib
+import dataclasses
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import httpx
 import openai
 import pytest
 from langchain_core.caches import InMemoryCache
@@ -14,18 +15,14 @@ from langchain_core.globals import set_llm_cache
 from langchain_openai import ChatOpenAI
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
-from ensemble_notebook.models.langchain.langchain_port import LangChainPort
-from ensemble_notebook.models.openai.chat_openai import bind_schema, has_schema_support, make_chat_model
+from ensemble_notebook.models.openai.chat_openai import bind_schema, has_schema_support
 from ensemble_notebook.models.openai.chat_transport import (
     find_base_url,
     find_missing_names,
     has_replaceable_completions,
     is_openai_model,
     is_responses_api_used,
-    make_status_error,
 )
-from ensemble_notebook.models.openai.connections import Connections
-from ensemble_notebook.models.openai.endpoint import Endpoint
 from tests.support.openai_server import MODEL, Answer
 
 WHAT_TO_DO = (
@@ -58,51 +55,44 @@ class MovedChatOpenAI(ChatOpenAI):
         super().__setattr__(NEW_NAMES.get(name, name), value)
 
 
-class BypassedChatOpenAI(ChatOpenAI):
-    """A ``ChatOpenAI`` whose own ways of asking fail."""
-
-    async def _agenerate(self, *_, **__):
-        raise AssertionError("LangChain asks")
-
-    async def _astream(self, *_, **__):
-        raise AssertionError("LangChain streams")
-        yield
+def spec(url):
+    return f"openai:{MODEL}@{url}"
 
 
-@contextlib.asynccontextmanager
-async def port_of(url, model_class, **settings):
-    connections = Connections(url)
-    model = make_chat_model(Endpoint(MODEL, url, None, "none"), connections, model_class=model_class, **settings)
-    yield LangChainPort(model=model, name=MODEL, has_schema_support=True)
-    await connections.aclose()
+def model(url, model_class=ChatOpenAI, **settings):
+    return model_class(model=MODEL, base_url=url, api_key="none", max_retries=0, stream_usage=True, **settings)
 
 
-def is_sent_by_openai_package(request):
-    """It counts its retries in a header; our transport has none to count."""
-    return "X-Stainless-Retry-Count" in request.headers
-
-
-async def converse(url, model_class, *, is_streamed=False, schema=None):
+async def converse(source, llm, *, is_streamed=False, schema=None):
     """Ask, answer all tool calls, ask again; give the two replies and what was streamed."""
     pieces = []
-    async with port_of(url, model_class) as port:
-        conversation = port.open("You are a cook.", "Cook a steak.", [SEARCH], schema)
-        first = await conversation.reply(pieces.append if is_streamed else None)
-        for call in first.tool_calls:
-            conversation.add_tool_result(call, "found")
-        return first, await conversation.reply(pieces.append if is_streamed else None), "".join(pieces)
+    port = dataclasses.replace(await source.prepare(llm, print), has_schema_support=True)
+    conversation = port.open("You are a cook.", "Cook a steak.", [SEARCH], schema)
+    first = await conversation.reply(pieces.append if is_streamed else None)
+    for call in first.tool_calls:
+        conversation.add_tool_result(call, "found")
+    return first, await conversation.reply(pieces.append if is_streamed else None), "".join(pieces)
+
+
+FIRST_REPLY = """
+import sys
+from ensemble_notebook import Ensemble, Task
+
+assert Ensemble(tasks=[Task(description="Cook a steak")], llm=sys.argv[1]).run().raw == "Rest it."
+print(sorted({"langchain_core", "langchain_openai", "langsmith", "openai", "httpx", "requests"} & sys.modules.keys()))
+"""
+
+
+def test_a_spec_is_asked_without_the_packages_of_providers(server):
+    server.script("Rest it.")
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_REPLY, spec(server.url)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_names_of_the_installed_version_are_those_that_the_adapter_uses():
     assert find_missing_names(ChatOpenAI) == (), WHAT_TO_DO
-    assert hasattr(openai.AsyncOpenAI, "_make_status_error_from_response"), WHAT_TO_DO
-
-
-@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
-def test_installed_version_sends_through_our_transport(server, is_streamed):
-    server.script(Answer("Looking.", calls=[("search", {"q": "steak"})]), "Rest it.")
-    asyncio.run(converse(server.url, ChatOpenAI, is_streamed=is_streamed))
-    assert not any(map(is_sent_by_openai_package, server.requests)), WHAT_TO_DO
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
@@ -120,12 +110,11 @@ def test_users_model_of_the_installed_version_does_not_retry_unseen(server, sour
 
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
-def test_model_without_the_names_is_plain_and_works(server, is_streamed):
+def test_model_without_the_names_is_plain_and_works(server, source, is_streamed):
     script = [Answer("Looking.", calls=[("call_7", "search", {"q": "steak"})]), Answer("Rest it.", usage=(30, 9))]
     server.script(*script, *script)
-    plain = asyncio.run(converse(server.url, MovedChatOpenAI, is_streamed=is_streamed))
-    assert all(map(is_sent_by_openai_package, server.requests))
-    assert plain == asyncio.run(converse(server.url, ChatOpenAI, is_streamed=is_streamed))
+    plain = asyncio.run(converse(source, model(server.url, MovedChatOpenAI), is_streamed=is_streamed))
+    assert plain == asyncio.run(converse(source, spec(server.url), is_streamed=is_streamed))
     first, second, streamed = plain
     assert first.tool_calls[0].arguments == {"q": "steak"}
     assert (second.text, second.usage.input_tokens, second.usage.output_tokens) == ("Rest it.", 30, 9)
@@ -135,37 +124,27 @@ def test_model_without_the_names_is_plain_and_works(server, is_streamed):
     assert bodies[:2] == bodies[2:]
 
 
-@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
-def test_request_that_nobody_else_hears_of_goes_past_langchain(server, is_streamed):
-    server.script(Answer("Looking.", calls=[("search", {"q": "steak"})]), "Rest it.")
-    first, second, streamed = asyncio.run(converse(server.url, BypassedChatOpenAI, is_streamed=is_streamed))
-    assert (first.tool_calls[0].arguments, second.text) == ({"q": "steak"}, "Rest it.")
-    assert streamed == ("Looking.Rest it." if is_streamed else "")
-    assert [request.is_streamed for request in server.requests] == [is_streamed] * 2
-
-
-def test_model_that_always_streams_does_so_past_langchain(server):
+def test_port_that_always_streams_does_so_where_nobody_hears(server, source):
     server.script("Rest it.")
 
     async def run():
-        async with port_of(server.url, BypassedChatOpenAI, streaming=True) as port:
-            return await port.open("s", "u").reply()
+        port = dataclasses.replace(await source.prepare(spec(server.url), print), is_streamed_inside=True)
+        return await port.open("s", "u").reply()
 
     assert asyncio.run(run()).text == "Rest it."
     assert server.requests[0].is_streamed
 
 
-def test_request_that_is_made_again_is_the_same(server):
+def test_request_that_is_made_again_is_the_same(server, source):
     server.script(Answer.status(503), Answer("Looking.", calls=[("search", {"q": "steak"})]), "Rest it.")
 
     async def run():
-        async with port_of(server.url, BypassedChatOpenAI) as port:
-            conversation = port.open("s", "u", [SEARCH])
-            with pytest.raises(openai.InternalServerError):
-                await conversation.reply(max_tokens=50)
-            (call,) = (await conversation.reply(max_tokens=50)).tool_calls
-            conversation.add_tool_result(call, "found")
-            return await conversation.reply()
+        conversation = (await source.prepare(spec(server.url), print)).open("s", "u", [SEARCH])
+        with pytest.raises(openai.InternalServerError):
+            await conversation.reply(max_tokens=50)
+        (call,) = (await conversation.reply(max_tokens=50)).tool_calls
+        conversation.add_tool_result(call, "found")
+        return await conversation.reply()
 
     assert asyncio.run(run()).text == "Rest it."
     first, again, last = (request.body for request in server.requests)
@@ -174,10 +153,10 @@ def test_request_that_is_made_again_is_the_same(server):
     assert [message["role"] for message in last["messages"]] == ["system", "user", "assistant", "tool"]
 
 
-def test_cache_of_langchain_is_asked_before_the_server(server):
+def test_cache_of_langchain_is_asked_before_the_server(server, source):
     async def run():
-        async with port_of(server.url, ChatOpenAI) as port:
-            return [(await port.open("s", "u").reply()).text for _ in range(2)]
+        port = await source.prepare(spec(server.url), print)
+        return [(await port.open("s", "u").reply()).text for _ in range(2)]
 
     server.script("Rest it.")
     set_llm_cache(InMemoryCache())
@@ -188,7 +167,7 @@ def test_cache_of_langchain_is_asked_before_the_server(server):
     assert len(server.requests) == 1
 
 
-def test_callbacks_of_a_model_hear_each_piece_of_its_stream(server):
+def test_callbacks_of_a_model_hear_each_piece_of_its_stream(server, source):
     server.script("Rest the steak.")
 
     class Pieces(AsyncCallbackHandler):
@@ -198,8 +177,8 @@ def test_callbacks_of_a_model_hear_each_piece_of_its_stream(server):
             self.heard += token
 
     async def run(handler):
-        async with port_of(server.url, ChatOpenAI, callbacks=[handler]) as port:
-            await port.open("s", "u").reply(print)
+        port = await source.prepare(model(server.url, callbacks=[handler]), print)
+        await port.open("s", "u").reply(print)
         return handler.heard
 
     assert asyncio.run(run(Pieces())) == "Rest the steak."
@@ -215,40 +194,60 @@ def test_callbacks_of_a_model_hear_each_piece_of_its_stream(server):
     ],
     ids=["text", "cut off", "calls", "nothing"],
 )
-def test_reply_past_langchain_is_the_one_that_it_gives(server, answer):
+def test_reply_past_langchain_is_the_one_that_it_gives(server, source, answer):
     server.script(answer, answer, answer)
 
     async def run():
-        async with port_of(server.url, BypassedChatOpenAI) as port:
-            direct = [await port.open("s", "u", [SEARCH]).reply(on_token) for on_token in (None, print)]
-        async with port_of(server.url, ChatOpenAI, callbacks=[AsyncCallbackHandler()]) as port:
-            return [*direct, await port.open("s", "u", [SEARCH]).reply()]
+        port, langchain = [await source.prepare(llm, print) for llm in (spec(server.url), model(server.url))]
+        direct = [await port.open("s", "u", [SEARCH]).reply(on_token) for on_token in (None, print)]
+        return [*direct, await langchain.open("s", "u", [SEARCH]).reply()]
 
     whole, streamed, heard = asyncio.run(run())
     assert whole == streamed == heard
     plain, _, asked = (request.body for request in server.requests)
-    assert plain == asked
+    assert plain == {name: value for name, value in asked.items() if name != "stream"}
 
 
-def test_model_without_the_names_is_held_to_a_schema(server):
+def test_model_without_the_names_is_held_to_a_schema(server, source):
     server.script("{}", "{}")
-    asyncio.run(converse(server.url, MovedChatOpenAI, schema=SCHEMA))
+    asyncio.run(converse(source, model(server.url, MovedChatOpenAI), schema=SCHEMA))
     assert server.requests[0].body["response_format"]["json_schema"]["name"] == "Dish"
 
 
-@pytest.mark.parametrize("model_class", [ChatOpenAI, MovedChatOpenAI])
-def test_error_is_classified_with_and_without_the_names(server, model_class):
+@pytest.mark.parametrize("make", [spec, model, lambda url: model(url, MovedChatOpenAI)])
+def test_error_is_classified_alike(server, source, make):
     server.script(Answer.status(429, retry_after=7))
 
     async def fault():
-        async with port_of(server.url, model_class) as port:
-            with pytest.raises(openai.RateLimitError) as caught:
-                await port.open("s", "u").reply()
-            return port.classify(caught.value)
+        port = await source.prepare(make(server.url), print)
+        with pytest.raises(openai.RateLimitError) as caught:
+            await port.open("s", "u").reply()
+        return port.classify(caught.value)
 
     found = asyncio.run(fault())
     assert (found.reason, found.is_transient, found.retry_after_s) == ("429", True, 7)
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("content", ['{"error": {"message": "Busy."}}', "Busy.", "[1]", ""])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 418, 422, 429, 500, 503])
+def test_errors_of_specs_are_those_of_the_openai_package(server, source, status, content):
+    server.script(*[Answer.status(status, raw=content.encode())] * 2)
+
+    async def errors():
+        for llm in (spec(server.url), model(server.url)):
+            port = await source.prepare(llm, print)
+            with pytest.raises(openai.APIStatusError) as caught:
+                await port.open("s", "u").reply()
+            yield caught.value
+
+    async def run():
+        return [error async for error in errors()]
+
+    ours, theirs = asyncio.run(run())
+    assert isinstance(theirs, type(ours))  # LangChain has classes of its own below them
+    assert (str(ours), ours.body) == (str(theirs), theirs.body)
+    assert ours.response.status_code == theirs.response.status_code == status
 
 
 def test_users_model_without_the_names_is_taken_as_it_is_and_its_retries_are_told(server, source):
@@ -288,12 +287,3 @@ def test_interface_is_the_one_that_was_asked_for(is_asked_for):
     assert ("extra_body" in bind_schema(model, SCHEMA, {}).kwargs) is not is_asked_for
     without_the_name = SimpleNamespace(use_responses_api=is_asked_for)
     assert is_responses_api_used(without_the_name, {}) is is_asked_for
-
-
-@pytest.mark.parametrize("content", [b'{"error": {"message": "Busy."}}', b"Busy."])
-def test_status_error_without_the_name_of_the_openai_package_has_the_facts(content):
-    response = httpx.Response(503, content=content, request=httpx.Request("POST", "http://here/v1"))
-    error = make_status_error(object(), response)
-    assert isinstance(error, openai.APIStatusError)
-    assert (error.status_code, error.response) == (503, response)
-    assert "Busy." in str(error)

@@ -8,23 +8,23 @@ import sys
 # Every module takes its time, so that there is something to see in the middle.
 SCRIPT = """
 import sys, threading, time
-from ensemble_notebook.models.openai import chat_openai
+from ensemble_notebook.models import chat_completions
 
 class Slow:
     def find_spec(self, name, path=None, target=None):
         time.sleep(0.001)
 
 sys.meta_path.insert(0, Slow())
-threads = [threading.Thread(target=chat_openai.load_client) for _ in range(3)]
+threads = [threading.Thread(target=chat_completions.load_client) for _ in range(3)]
 for thread in threads:
     thread.start()
 count_when_told = None
 while any(thread.is_alive() for thread in threads):
-    if count_when_told is None and chat_openai.is_client_loaded():
+    if count_when_told is None and chat_completions.is_client_loaded():
         count_when_told = len(sys.modules)
     time.sleep(0.01)
 is_whole = count_when_told in (None, len(sys.modules))
-print("in time" if is_whole else "early", chat_openai.is_client_loaded())
+print("in time" if is_whole else "early", chat_completions.is_client_loaded())
 """
 
 

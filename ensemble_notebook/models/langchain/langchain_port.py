@@ -6,6 +6,7 @@ Knows messages, tools and streams; nothing of clients, keys or where the model c
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -63,19 +64,31 @@ def make_send_config(check: Callable[[], None]) -> RunnableConfig:
 
 def has_listeners(model: Any) -> bool:
     """Whether somebody else hears of the requests of a model; True where that can't be told, as for a chain."""
-    from langchain_core.globals import get_debug
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.tracers import context
 
-    if _find_inherited() or get_debug():
-        return True
     for layer in iterate_layers(model):
         if any(getattr(layer, name, None) for name in ("callbacks", "config_factories", "verbose")):
             return True
         if (getattr(layer, "config", None) or {}).get("callbacks"):
             return True
-    configured = getattr(context, "_configure_hooks", ())
-    return not isinstance(layer, BaseChatModel) or any(variable.get() is not None for variable, *_ in configured)
+    return not isinstance(layer, BaseChatModel) or has_listeners_here()
+
+
+def has_listeners_here() -> bool:
+    """Whether somebody hears of the requests of all models that are asked in this context. Imports nothing."""
+    if "langchain_core.globals" not in sys.modules:
+        return False
+    from langchain_core.globals import get_debug, get_verbose
+    from langchain_core.tracers import context
+
+    hooks = getattr(context, "_configure_hooks", ())
+    return bool(_find_inherited()) or get_debug() or get_verbose() or any(hook[0].get() is not None for hook in hooks)
+
+
+def keeps_replies() -> bool:
+    """Whether LangChain keeps the replies of all models, to give them again."""
+    known = sys.modules.get("langchain_core.globals")
+    return known is not None and known.get_llm_cache() is not None
 
 
 def _find_inherited() -> Any:
@@ -119,12 +132,13 @@ _MESSAGE_OVERHEAD: Final = 16
 _REQUEST_OVERHEAD: Final = 64
 # Providers explain to a model how tools are called: in up to 530 tokens, as far as they say.
 _TOOLS_OVERHEAD: Final = 768
+_BOUNDED: Final = ("content", "additional_kwargs", "name", "tool_calls", "invalid_tool_calls", "tool_call_id")
 
 
 def bound_message_tokens(message: Any) -> int:
-    """Bound the tokens of a message in a request."""
-    parts = [message.content, message.additional_kwargs]
-    parts += [getattr(message, name, None) for name in ("name", "tool_calls", "invalid_tool_calls", "tool_call_id")]
+    """Bound the tokens of a message in a request: LangChain's, or its JSON."""
+    said = message if isinstance(message, Mapping) else vars(message)
+    parts = [said.get(name) for name in _BOUNDED]
     return _MESSAGE_OVERHEAD + sum(_count_bytes(part) for part in parts if part)
 
 
@@ -144,7 +158,8 @@ def _count_bytes(value: Any) -> int:
 # --- A LangChain chat model behind the seam of `domain.seams.chat_port`: conversations in LangChain's own messages ----
 
 
-_NOTHING: Final = "(empty reply)"
+EMPTY_REPLY: Final = "(empty reply)"
+"""Sent in place of a reply without a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -215,14 +230,12 @@ class LangChainConversation:
         "_kept",
         "_messages",
         "_model",
-        "_sent",
     )
 
     def __init__(self, model: Any, *, is_scripted: bool = False) -> None:
         self._model = model
         self._is_scripted = is_scripted
         self._messages: list[BaseMessage] = []
-        self._sent: list[dict[str, Any]] = []  # messages as they stand in requests, where we make these
         self._call_ids: set[str] = set()
         self._kept: list[Mapping[str, Any]] = []  # of each reply since somebody last spoke to the model
         self._asks_whole = False  # since nobody can tell whether the last stream was
@@ -237,7 +250,9 @@ class LangChainConversation:
         if message.type == "ai" and not (message.tool_calls or message.invalid_tool_calls):  # type: ignore[attr-defined]
             content = message.content
             if not extract_text(content).strip():
-                said: Any = [*content, {"type": "text", "text": _NOTHING}] if isinstance(content, list) else _NOTHING
+                said: Any = (
+                    [*content, {"type": "text", "text": EMPTY_REPLY}] if isinstance(content, list) else EMPTY_REPLY
+                )
                 message = message.model_copy(update={"content": said})
         self._messages.append(message)
         if message.type == "human":
@@ -290,11 +305,8 @@ class LangChainConversation:
         on_piece = None if self._asks_whole else on_token
         with collect_refused_usage() as refused, KeptFields(self._kept) as kept:
             try:
-                if has_listeners(model):
-                    config = None if check_sending is None else make_send_config(check_sending)
-                    message, text = await self._ask(model, on_piece, config)
-                else:
-                    message, text = await self._ask_unheard(model, on_piece)
+                config = make_send_config(check_sending) if check_sending and has_listeners(model) else None
+                message, text = await self._ask(model, on_piece, config)
                 if kept.received:
                     message.additional_kwargs[KEPT] = kept.received
                 assign_call_ids(message, self._call_ids)
@@ -313,17 +325,6 @@ class LangChainConversation:
             reply = replace(reply, usage=TokenUsage(source=reply.usage.source), refused_usage=refused[0])
         self.add(message)
         return reply
-
-    async def _ask_unheard(self, model: Any, on_token: Callable[[str], None] | None) -> tuple[Any, str | None]:
-        """Ask a model without callbacks."""
-        if self._is_scripted:  # one room less to load for a first cell
-            return await self._ask(model, on_token, None)
-        from ensemble_notebook.models.openai.chat_transport import ask_directly, can_ask_directly
-
-        core, options = find_core_model(model), _merge_bound_options(model)
-        if can_ask_directly(core, options):
-            return await ask_directly(core, self._messages, self._sent, options, on_token), None
-        return await self._ask(model, on_token, None)
 
     async def _ask(
         self, model: Any, on_token: Callable[[str], None] | None, config: RunnableConfig | None

@@ -58,16 +58,18 @@ def to_model_reply(message: AIMessage, text: str | None = None, source: str = "p
     text = extract_text(message.content) if text is None else mend_text(text)
     if refusal := _find_refusal(message):
         text, reason = f"{text}{mend_text(refusal)}", REFUSED
+    beside = message.additional_kwargs
+    kept = beside.get(KEPT) or {}
     return ModelReply(
         text=text,
         tool_calls=tuple(
-            ToolCall(id=str(call["id"]), name=call["name"] or "", arguments=_parse_arguments(call["args"]))
+            ToolCall(id=str(call["id"]), name=call["name"] or "", arguments=parse_arguments(call["args"]))
             for call in calls
         ),
         usage=to_token_usage(message.usage_metadata, source),
         model=_to_text(facts.get("model_name") or facts.get("model")),
         finish_reason=reason,
-        reasoning=_find_reasoning(message),
+        reasoning=find_reasoning({**beside, **kept}, kept.get("content") or message.content),
         extras=_find_extras(message),
     )
 
@@ -129,12 +131,13 @@ _REASONING_BLOCKS: Final = ("thinking", "reasoning", "reasoning_content")
 _WORDS: Final = ("thinking", "reasoning_content", "reasoning", "text", "summary", "content")
 
 
-def _find_reasoning(message: AIMessage) -> str:
-    """Find the words of a model's reasoning that are not in its text; where a server sends them twice, once."""
-    if not message.additional_kwargs and isinstance(message.content, str):
-        return ""  # nearly all messages
-    kept = message.additional_kwargs.get(KEPT) or {}
-    beside, content = {**message.additional_kwargs, **kept}, kept.get("content") or message.content
+def find_reasoning(beside: Mapping[str, Any], content: Any) -> str:
+    """Find the words of a model's reasoning that are not in its text; where a server sends them twice, once.
+
+    Args:
+        beside: the fields of the message.
+        content: its text, or its blocks.
+    """
     for name in _REASONING_FIELDS:
         if words := _join_words(beside.get(name)):
             return words
@@ -161,15 +164,18 @@ def to_message(reply: ModelReply) -> AIMessage:
     if all(isinstance(call["args"], dict) for call in calls):
         tool_calls = [call | {"type": "tool_call"} for call in calls]
         return AIMessage(content, tool_calls=tool_calls, additional_kwargs={**beside})
-    invalid = [call | {"type": "invalid_tool_call", "error": None, "args": _write(call["args"])} for call in calls]
+    invalid = [
+        call | {"type": "invalid_tool_call", "error": None, "args": write_arguments(call["args"])} for call in calls
+    ]
     return AIMessage(content, invalid_tool_calls=invalid, additional_kwargs={**beside})
 
 
-def _write(arguments: Any) -> str:
+def write_arguments(arguments: Any) -> str:
+    """Write the arguments of a call as JSON; malformed ones are a text already."""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def _parse_arguments(text: Any) -> Any:
+def parse_arguments(text: Any) -> Any:
     """Parse the JSON value where it is one, else give back the text. No arguments are an empty object."""
     if text is None or text == "":
         return {}
@@ -276,9 +282,9 @@ def join_chunks(chunks: Sequence[AIMessage], list_tools: Callable[[], Iterable[s
     ]
     # LangChain joins calls by their index alone, and completes broken JSON of streamed arguments, silently; what was
     # said decides.
-    if is_same and all(isinstance(_parse_arguments(each.arguments), dict) for each in calls):
+    if is_same and all(isinstance(parse_arguments(each.arguments), dict) for each in calls):
         return cast("AIMessage", message)
-    made = [{"id": each.id or None, "name": each.name, "args": _parse_arguments(each.arguments)} for each in calls]
+    made = [{"id": each.id or None, "name": each.name, "args": parse_arguments(each.arguments)} for each in calls]
     message.tool_calls, message.invalid_tool_calls = [], []
     if all(isinstance(each["args"], dict) for each in made):
         message.tool_calls = [each | {"type": "tool_call"} for each in made]

@@ -5,24 +5,24 @@ Either way langchain-openai speaks the protocol, over connections that belong to
 
 from __future__ import annotations
 
-import asyncio
-import threading
+import functools
+import importlib.util
+import re
+import runpy
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.models.openai.chat_transport import (
-    ChatTransport,
     TolerantCompletions,
     find_base_url,
     find_client,
-    has_replaceable_completions,
     is_openai_model,
     is_responses_api_used,
     replace_client,
     replace_completions,
 )
-from ensemble_notebook.models.openai.connections import Connections
-from ensemble_notebook.models.openai.endpoint import NO_KEY, Endpoint, is_openai_url
+from ensemble_notebook.models.openai.endpoint import Endpoint, is_openai_url, split_credentials
 from ensemble_notebook.models.openai.response_schema import make_response_format
 
 if TYPE_CHECKING:
@@ -30,19 +30,11 @@ if TYPE_CHECKING:
     from langchain_openai.chat_models.base import BaseChatOpenAI
 
 
-_loading: Final = threading.Lock()
-_loaded: Final = threading.Event()
-
-
-def make_chat_model(
-    endpoint: Endpoint, connections: Connections, *, model_class: type[ChatOpenAI] | None = None, **settings: Any
-) -> ChatOpenAI:
-    """Make a chat model for an endpoint, which sends and receives over `connections`.
+def make_chat_model(endpoint: Endpoint, settings: Mapping[str, Any]) -> ChatOpenAI:
+    """Make a chat model for an endpoint, where LangChain is to ask it. Takes seconds, the first time.
 
     Args:
         endpoint: where it is.
-        connections: of the running loop.
-        model_class: ``ChatOpenAI``, or one that derives from it.
         settings: further fields of the class.
     """
     from langchain_openai import ChatOpenAI
@@ -51,13 +43,12 @@ def make_chat_model(
         # With a plain key LangChain would make a second client, for synchronous calls.
         return endpoint.api_key
 
-    model = (model_class or ChatOpenAI)(
+    url, basic = split_credentials(endpoint.url)
+    return ChatOpenAI(
         model=endpoint.name,
-        base_url=endpoint.base_url,
+        base_url=url,
         api_key=get_key,
-        http_async_client=connections.http_client,
-        openai_proxy=None,  # the connections know it, and langchain-openai takes either
-        http_socket_options=(),
+        default_headers=None if basic is None else {"Authorization": basic},
         max_retries=0,
         timeout=None,
         stream_usage=True,
@@ -66,9 +57,33 @@ def make_chat_model(
         use_responses_api=None if endpoint.base_url is None else False,
         **settings,
     )
-    if has_replaceable_completions(model):
-        replace_completions(model, ChatTransport(connections, find_client(model), endpoint.api_key))
-    return model
+
+
+@functools.cache
+def _read_profiles() -> Mapping[str, Mapping[str, Any]]:
+    """Read what langchain-openai knows of models, without loading it; empty where it has that no more."""
+    package = importlib.util.find_spec("langchain_openai")
+    places = () if package is None else package.submodule_search_locations or ()
+    files = [Path(place) / "data" / "_profiles.py" for place in places]
+    profiles: Mapping[str, Mapping[str, Any]] = {}
+    for file in filter(Path.is_file, files):
+        profiles = runpy.run_path(str(file)).get("_PROFILES", profiles)
+    return profiles
+
+
+def serves_schemas(endpoint: Endpoint) -> bool:
+    """Whether a model is known to hold its replies to a schema: its profile says so, or OpenAI itself serves it."""
+    said = _read_profiles().get(endpoint.name, {}).get("structured_output")
+    return is_openai_url(endpoint.url) if said is None else bool(said)
+
+
+# Models of OpenAI that are asked by its Responses API, as langchain-openai knows them.
+_RESPONSES_ONLY: Final = re.compile(r"gpt-5(?:\.\d+)?-pro|gpt-5\.6-sol|gpt-6|.*codex", re.IGNORECASE)
+
+
+def needs_responses_api(endpoint: Endpoint) -> bool:
+    """Whether an endpoint is asked by OpenAI's newer interface, which LangChain speaks and we don't."""
+    return endpoint.base_url is None and _RESPONSES_ONLY.match(endpoint.name) is not None
 
 
 def has_schema_support(model: Any) -> bool:
@@ -86,29 +101,6 @@ def bind_schema(model: BaseChatOpenAI, schema: Mapping[str, Any], options: Mappi
         return model.bind(response_format=response_format)
     # Said as one of its parameters, it would have the openai package refuse tools that are not strict as well.
     return model.bind(extra_body={**(model.extra_body or {}), "response_format": response_format})
-
-
-def load_client() -> None:
-    """Import all that a first request needs, once. Takes seconds, so that a running loop leaves it to a thread.
-
-    Whoever comes meanwhile on another thread waits: a module that is half imported looks like one that is there.
-    """
-
-    async def make() -> None:
-        endpoint = Endpoint("", "http://localhost", None, NO_KEY)
-        connections = Connections("http://localhost")
-        make_chat_model(endpoint, connections)
-        await connections.aclose()
-
-    with _loading:
-        if not _loaded.is_set():
-            asyncio.run(make())
-            _loaded.set()
-
-
-def is_client_loaded() -> bool:
-    """Whether `load_client` has come to its end, on any thread."""
-    return _loaded.is_set()
 
 
 def find_own_http_client(model: BaseChatOpenAI) -> Any | None:

@@ -6,16 +6,13 @@ Stands below LangChain's callbacks, in place of ``AsyncOpenAI.chat.completions``
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment, is_trusted_url, split_credentials
+from ensemble_notebook.models.openai.endpoint import find_base_url_of_environment, find_completions_url
 from ensemble_notebook.models.openai.kept_fields import put_back
 from ensemble_notebook.models.openai.reply_body import (
     NO_PART,
@@ -27,15 +24,10 @@ from ensemble_notebook.models.openai.reply_body import (
     unwrap_error,
 )
 from ensemble_notebook.models.openai.sent_fields import find_sent_fields
-from ensemble_notebook.models.openai.streamed_reply import ChunkCorrector, is_event_stream, iterate_chunks
+from ensemble_notebook.models.openai.streamed_reply import ChunkCorrector, is_event_stream
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse
-    from httpx import Response
-    from langchain_core.messages import AIMessage, BaseMessage
     from langchain_openai.chat_models.base import BaseChatOpenAI
-
-    from ensemble_notebook.models.openai.connections import Connections
 
 
 # --- The one module that uses names of langchain-openai and openai which are not public there -------------------------
@@ -102,31 +94,6 @@ def replace_client(model: BaseChatOpenAI, client: Any) -> None:
     setattr(model, _CLIENT, client)
 
 
-def find_completions(model: Any) -> Any | None:
-    """Find what a model sends through; None where it has nothing under the name that we know."""
-    return getattr(model, _COMPLETIONS, None)
-
-
-def has_convertible_payload(model: Any) -> bool:
-    """Whether `make_payload` and `make_message` can be used."""
-    return callable(getattr(model, _MAKES_PAYLOAD, None)) and callable(getattr(model, _MAKES_RESULT, None))
-
-
-def make_payload(model: Any, messages: Sequence[BaseMessage], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the request that a model would send for these messages."""
-    payload: dict[str, Any] = getattr(model, _MAKES_PAYLOAD)(messages, **options)
-    return payload
-
-
-def make_message(model: Any, completion: dict[str, Any]) -> AIMessage:
-    """Make the message that a model would give for this reply."""
-    result = getattr(model, _MAKES_RESULT)(completion)
-    (generation,) = result.generations
-    message: AIMessage = generation.message
-    message.response_metadata = {**result.llm_output, **generation.generation_info}
-    return message
-
-
 def replace_completions(model: BaseChatOpenAI, completions: Any) -> None:
     """Have a model send through other completions; for models whose completions can be replaced."""
     setattr(model, _COMPLETIONS, completions)
@@ -136,129 +103,6 @@ def is_responses_api_used(model: BaseChatOpenAI, options: Mapping[str, Any]) -> 
     """Whether a request with these options would go to the Responses API rather than to chat completions."""
     decide = getattr(model, _USES_RESPONSES_API, None)
     return bool(model.use_responses_api if decide is None else decide({**options}))
-
-
-def make_status_error(client: Any, response: Response) -> Exception:
-    """Make the error that the openai package raises for a reply whose status is an error."""
-    import openai
-
-    make = getattr(client, "_make_status_error_from_response", None)
-    if make is not None:
-        error: Exception = make(response)
-        return error
-    try:
-        body = response.json()
-    except json.JSONDecodeError:
-        body = response.text
-    message = f"Error code: {response.status_code} - {body}"
-    return openai.APIStatusError(message, response=response, body=body)  # type: ignore[arg-type]
-
-
-# --- Chat completions over HTTP for the specs that are ours -----------------------------------------------------------
-#
-# Why not the client's: its walks through every message and reply are most of what a call costs. The JSON on the wire is
-# the same, and so are the errors: those of the openai package.
-
-
-# The end of a stream is usually there already when its last event is.
-_DRAIN_LIMIT_S: Final = 0.1
-# What the openai package says of itself; all other headers that it has come from variables.
-_SAFE_HEADER: Final = re.compile(r"Accept$|Content-Type$|User-Agent$|X-Stainless-", re.IGNORECASE)
-
-
-def find_completions_url(base_url: str) -> tuple[str, str | None]:
-    """Find where the completions of a server are, and the ``Authorization`` that its address says, if it does.
-
-    Joined by the path, since an address without one would make the host another: ``http://gpuchat``.
-    """
-    url, basic = split_credentials(base_url)
-    return f"{url.rstrip('/')}/chat/completions", basic
-
-
-class ChatTransport:
-    """The chat completions of one server, for one key. Whatever is not defined here is the client's own.
-
-    Args:
-        connections: to the server.
-        client: the ``openai.AsyncOpenAI`` that knows its address, the headers of the environment, and the errors.
-        api_key: sent with each request.
-    """
-
-    def __init__(self, connections: Connections, client: Any, api_key: str) -> None:
-        import httpx
-
-        self._session = connections.session
-        base_url = str(client.base_url)
-        self._url, basic = find_completions_url(base_url)
-        self._request = httpx.Request("POST", self._url)  # for errors, which want to tell what failed
-        self._headers = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
-        if not is_trusted_url(
-            base_url
-        ):  # organization, project and OPENAI_CUSTOM_HEADERS are no other server's business
-            self._headers = {name: value for name, value in self._headers.items() if _SAFE_HEADER.match(name)}
-        # As the openai package has it: a user and password in the address go before a key.
-        self._fields = find_sent_fields(self._url)
-        self._headers["Authorization"] = basic or f"Bearer {api_key}"
-        self._client = client
-        self.with_raw_response = _RawTransport(self, client.chat.completions)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client.chat.completions, _public(name))
-
-    async def create(self, **payload: Any) -> Any:
-        """Ask for a stream of the chunks of a reply, as dicts."""
-        return aclosing(self._iterate_chunks(payload))
-
-    async def request_reply(self, payload: dict[str, Any]) -> UnstreamedReply:
-        """Ask for a reply in one piece."""
-        async with self._open_response(payload) as response:
-            return UnstreamedReply(self._url, response.headers, await response.read())
-
-    async def _iterate_chunks(self, payload: dict[str, Any]) -> AsyncIterator[Any]:
-        import aiohttp
-
-        async with self._open_response(payload) as response:
-            pieces, tools = response.content.iter_any(), payload.get("tools") or ()
-            async for chunk in iterate_chunks(pieces, self._url, tools, lost=aiohttp.ClientError):
-                check_chunk(chunk, self._request)
-                yield chunk
-            await _drain(response)
-
-    @asynccontextmanager
-    async def _open_response(self, payload: dict[str, Any]) -> AsyncIterator[ClientResponse]:
-        """Send a request and wait for the head of its reply.
-
-        Raises:
-            openai.APIStatusError: the server refused it.
-            openai.APIConnectionError: the server can't be reached, or the connection was cut, now or later.
-        """
-        import aiohttp
-        import openai
-
-        body = payload | {"messages": put_back(payload["messages"])}
-        body |= body.pop("extra_body", None) or {}
-        self._fields.fit(body)
-        data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        try:
-            # No redirects: nobody is contacted but the address that was named (E43).
-            sending = self._session.post(self._url, data=data, headers=self._headers, allow_redirects=False)
-            async with sending as response:
-                if response.status >= 300:
-                    error: Any = self._make_error(response.status, response.headers, await response.read())
-                    self._fields.learn(error, body)
-                    raise error
-                yield response
-        except aiohttp.ClientError as error:
-            raise openai.APIConnectionError(request=self._request) from error  # type: ignore[arg-type]
-
-    def _make_error(self, status: int, headers: Mapping[str, str], content: bytes) -> Exception:
-        """Make the error that a reply with a bad status stands for."""
-        import httpx
-
-        # The content was unpacked already.
-        kept = [(name, value) for name, value in headers.items() if name.lower() != "content-encoding"]
-        response = httpx.Response(status, headers=kept, content=content, request=self._request)
-        return make_status_error(self._client, response)
 
 
 def check_chunk(chunk: Mapping[str, Any], request: Any) -> None:
@@ -275,49 +119,6 @@ def check_chunk(chunk: Mapping[str, Any], request: Any) -> None:
     message = told.get("message")
     error = openai.APIError(message if isinstance(message, str) else str(told), request=request, body=told)
     raise error from BrokenStreamError(NO_PART)
-
-
-class _RawTransport:
-    """What ``ChatOpenAI`` asks when it wants no stream."""
-
-    def __init__(self, transport: ChatTransport, completions: Any) -> None:
-        self._transport = transport
-        self._completions = completions
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._completions.with_raw_response, _public(name))
-
-    async def create(self, **payload: Any) -> UnstreamedReply:
-        return await self._transport.request_reply(payload)
-
-
-@dataclass(frozen=True, slots=True)
-class UnstreamedReply:
-    """A reply as it came."""
-
-    url: str
-    headers: Mapping[str, str]
-    content: bytes
-
-    def parse(self) -> Any:
-        """Parse its JSON, and put it right where LangChain would raise."""
-        return parse_completion(self.content, self.url)
-
-
-def _public(name: str) -> str:
-    """Refuse a private name: one of our own that is not set yet would be looked up for ever."""
-    if name.startswith("_"):
-        raise AttributeError(name)
-    return name
-
-
-async def _drain(response: ClientResponse) -> None:
-    """Read what is left, if it comes at once: only then can the connection be used again."""
-    import aiohttp
-
-    with suppress(TimeoutError, aiohttp.ClientError):
-        async with asyncio.timeout(_DRAIN_LIMIT_S):
-            await response.read()
 
 
 # --- The chat completions of a user's ``openai.AsyncOpenAI`` client, as langchain-openai calls them: more forgiving ---
@@ -493,94 +294,3 @@ def _move_messages(payload: dict[str, Any]) -> dict[str, Any]:
     if "messages" not in payload or "messages" in extra:
         return payload
     return payload | {"messages": [], "extra_body": extra | {"messages": put_back(payload["messages"])}}
-
-
-# --- A reply of one of our own models, asked for without LangChain's own way ------------------------------------------
-#
-# Why: for each request LangChain looks for callbacks, makes and validates a dozen objects and goes through a thread,
-# which takes a third of what a call costs, and for each chunk of a stream it makes several objects more. Where a model
-# has no callbacks, nobody but us hears of any. What a request holds and what a whole reply means is still LangChain's
-# to say.
-
-
-def can_ask_directly(model: Any, options: Mapping[str, Any]) -> bool:
-    """Whether a model sends through our own transport, asks for chat completions, and keeps no replies for reuse."""
-    return (
-        isinstance(find_completions(model), ChatTransport)
-        and has_convertible_payload(model)
-        and not is_responses_api_used(model, options)
-        and not _has_cache(model)
-    )
-
-
-def _has_cache(model: Any) -> bool:
-    from langchain_core.globals import get_llm_cache
-
-    return bool(model.cache) or get_llm_cache() is not None
-
-
-async def ask_directly(
-    model: Any,
-    messages: Sequence[BaseMessage],
-    sent: list[dict[str, Any]],
-    options: Mapping[str, Any],
-    on_token: Callable[[str], None] | None,
-) -> AIMessage:
-    """Ask for a reply: in one piece, or streamed where `on_token` hears of each piece of its text as it comes.
-
-    Args:
-        model: one that can be asked so.
-        messages: of the whole conversation.
-        sent: the first of them as they stand in its earlier requests; what is made of the others now joins them.
-        options: what the model is bound to.
-        on_token: None for nobody.
-
-    Raises:
-        MalformedReplyError: the server sent no reply.
-        openai.APIError: it refused, can't be reached, or was cut.
-    """
-    is_streamed = on_token is not None or model.streaming
-    asked = {**options, "stream": True, "stream_options": {"include_usage": True}} if is_streamed else options
-    payload = make_payload(model, messages[len(sent) :], asked)
-    sent += payload["messages"]
-    payload["messages"] = sent
-    transport: Any = find_completions(model)
-    if not is_streamed:
-        whole = await transport.request_reply(payload)
-        return make_message(model, whole.parse())
-    reply = _Reply()
-    async with await transport.create(**payload) as chunks:
-        async for chunk in chunks:
-            if (text := reply.take(chunk)) and on_token is not None:
-                on_token(text)
-    return make_message(model, reply.to_completion())
-
-
-class _Reply:
-    """One reply, put together from its chunks."""
-
-    def __init__(self) -> None:
-        self._last_chunk: dict[str, Any] = {}
-        self._texts: list[str] = []
-        self._calls: list[Any] = []
-        self._finish_reason: str | None = None
-        self._usage: Any = None
-
-    def take(self, chunk: dict[str, Any]) -> str:
-        """Take in a chunk; give the text in it."""
-        self._last_chunk = chunk
-        self._usage = chunk.get("usage") or self._usage  # it comes whole, at the end
-        choice: dict[str, Any] = next(iter(chunk.get("choices") or ()), {})
-        self._finish_reason = choice.get("finish_reason") or self._finish_reason
-        delta = choice.get("delta") or {}
-        self._calls += delta.get("tool_calls") or ()  # all of them come whole, at the end
-        text: str = delta.get("content") or ""
-        if text:
-            self._texts.append(text)
-        return text
-
-    def to_completion(self) -> dict[str, Any]:
-        """The same as a reply in one piece."""
-        message = {"role": "assistant", "content": "".join(self._texts), "tool_calls": self._calls}
-        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
-        return {**self._last_chunk, "choices": [choice], "usage": self._usage}

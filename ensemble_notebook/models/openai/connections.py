@@ -38,7 +38,6 @@ class Connections:
 
     Attributes:
         session: an ``aiohttp.ClientSession``, which costs a fraction of ``httpx`` for each request.
-        http_client: an ``httpx.AsyncClient``, for what the openai package sends by itself.
     """
 
     def __init__(self, base_url: str, make_socket: Callable[[Any], socket] | None = None) -> None:
@@ -57,12 +56,10 @@ class Connections:
             # Not `trust_env`: it looks for a password of the server in ~/.netrc, on every request, and falls over one.
             proxy=proxy,
         )
-        self.http_client = make_http_client(base_url, proxy)
 
     async def aclose(self) -> None:
         """Close them."""
         await self.session.close()
-        await self.http_client.aclose()
 
 
 def make_http_client(base_url: str | None, proxy: str | None = None) -> Any:

@@ -98,6 +98,15 @@ def split_credentials(url: str) -> tuple[str, str | None]:
     return parts._replace(netloc=host).geturl(), f"Basic {basic}"
 
 
+def find_completions_url(base_url: str) -> tuple[str, str | None]:
+    """Find where the completions of a server are, and the ``Authorization`` that its address says, if it does.
+
+    Joined by the path, since an address without one would make the host another: ``http://gpuchat``.
+    """
+    url, basic = split_credentials(base_url)
+    return f"{url.rstrip('/')}/chat/completions", basic
+
+
 def name_provider(url: str) -> str:
     """Name who serves models at an address: OpenAI, or the host of another server, whose prices nobody knows."""
     return "openai" if is_openai_url(url) else urlsplit(url).hostname or ""

@@ -43,11 +43,7 @@ _MODULES: Final = (
     "ensemble_notebook.notebook.live.timeline_widget",
     "ensemble_notebook.trace.execution_trace",
     "ensemble_notebook.models.model_source",
-    "httpx",
     "aiohttp",
-    "langchain_core.messages",
-    "openai",
-    "langchain_openai",
     "genai_prices",
     "xllamacpp",
 )
@@ -57,9 +53,9 @@ _log: Final = logging.getLogger("ensemble_notebook")
 
 def load_client() -> None:
     """Make what speaks to models, once, as the first request would; nothing is contacted."""
-    from ensemble_notebook.models.openai import chat_openai
+    from ensemble_notebook.models.chat_completions import load_client
 
-    chat_openai.load_client()
+    load_client()
 
 
 IMPORTS: Final[Sequence[Callable[[], object]]] = (
