@@ -18,6 +18,7 @@ from ensemble_notebook.trace.store.store_file import VARIABLE
 
 MEASUREMENTS: Final = (
     "extension",
+    "first_reply",
     "warm_up",
     "cell",
     "reading",
