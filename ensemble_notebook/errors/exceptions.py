@@ -228,14 +228,10 @@ class MaxIterationsExceededError(EnsembleError, RuntimeError):
             arguments = arguments if len(arguments) <= _SHOWN_ARGUMENTS else arguments[:_SHOWN_ARGUMENTS] + "..."
             told = f"{count} of them were the same: {tool}({arguments}). "
             if 2 * count > max_iterations:
-                remedy = (
-                    f"More calls would hardly help: let {tool} say what to do with its answer, or say in the task when "
-                    f"it is enough."
-                )
-        super().__init__(
-            f"Agent {agent_role!r} kept asking for tools after its {max_iterations} tool calls were used up. "
-            f"{told}{remedy}"
-        )
+                remedy = f"More calls would hardly help: let {tool} say what to do with its answer, or say in the task"
+                remedy += " when it is enough."
+        message = f"Agent {agent_role!r} kept asking for tools after its {max_iterations} tool calls were used up."
+        super().__init__(f"{message} {told}{remedy}")
 
 
 class DeadlineExceededError(EnsembleError, TimeoutError):

@@ -163,12 +163,8 @@ def _deep_copy(value: Any, memo: dict[int, Any]) -> Any:
 
 def get_state(value: Any) -> dict[str, Any]:
     """The attributes of an object, in slots or not, without those that are set once they are asked for."""
-    state = (
-        {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if hasattr(value, each.name)}
-        if dataclasses.is_dataclass(value)
-        else {}
-    )
-    return state | getattr(value, "__dict__", {})
+    names = [each.name for each in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
+    return {name: getattr(value, name) for name in names if hasattr(value, name)} | getattr(value, "__dict__", {})
 
 
 def make_blank(kind: type) -> Any:

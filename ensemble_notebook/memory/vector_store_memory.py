@@ -53,9 +53,8 @@ class VectorStoreMemory(SuggestsNames):
 
     def __init__(self, store: Any, *, read_only: bool = True) -> None:
         if not is_vector_store(store):
-            raise ValidationError(
-                f"VectorStoreMemory takes an object with add_texts and similarity_search, got {type(store).__name__}."
-            )
+            wanted = "an object with add_texts and similarity_search"
+            raise ValidationError(f"VectorStoreMemory takes {wanted}, got {type(store).__name__}.")
         if not isinstance(read_only, bool):
             raise ValidationError(f"VectorStoreMemory read_only must be True or False, got {read_only!r}.")
         self._store = store
@@ -80,10 +79,8 @@ class VectorStoreMemory(SuggestsNames):
             ValidationError: the store is read-only.
         """
         if self.read_only:
-            raise ValidationError(
-                "This vector store is only read. Where tasks may write into it, give memory="
-                "VectorStoreMemory(store, read_only=False)."
-            )
+            remedy = "Where tasks may write into it, give memory=VectorStoreMemory(store, read_only=False)."
+            raise ValidationError(f"This vector store is only read. {remedy}")
         metadata = {f"{_PREFIX}{name}": mask(value) for name, value in entry.metadata.items()}
         metadata[f"{_PREFIX}{_SCOPE}"] = scope
         metadata[f"{_PREFIX}{_CREATED_AT}"] = (entry.created_at or datetime.now(UTC)).isoformat()
@@ -181,10 +178,8 @@ def to_memory(value: Any) -> MemoryStore:
     if is_vector_store(value):
         return cast(MemoryStore, VectorStoreMemory.wrap(value))
     kind = value.__name__ if isinstance(value, type) else type(value).__name__
-    raise ValidationError(
-        f"A memory is an object with store(scope, entry) and retrieve(scope, query, limit), or a LangChain vector "
-        f"store; got {kind}."
-    )
+    known = "an object with store(scope, entry) and retrieve(scope, query, limit), or a LangChain vector store"
+    raise ValidationError(f"A memory is {known}; got {kind}.")
 
 
 def open_memory(given: bool | str | os.PathLike[str]) -> MemoryStore | None:

@@ -11,7 +11,8 @@ from hypothesis import given
 
 from ensemble_notebook import Agent, CaptureMode, Ensemble, ExecutionTrace, Reply, ScriptedChatModel, Task, ToolUse
 from ensemble_notebook.domain.events import NestedRunStarted
-from ensemble_notebook.domain.planning.shown_graph import MOST_NODES, ShownGraph, fold_many, make_plan_graph
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
+from ensemble_notebook.domain.planning.shown_graph import MOST_NODES, ShownGraph, add_plan, fold_many
 from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
@@ -22,6 +23,12 @@ from tests.browser.scenes import run_hier, run_report
 from tests.support.stream import streams
 
 OLD = Path(__file__).parents[1] / "fixtures" / "0.1.0"
+
+
+def make_plan_graph(plan: ExecutionPlan) -> ShownGraph:
+    graph = ShownGraph()
+    add_plan(graph, plan)
+    return fold_many(graph)
 
 
 def list_edges(graph: ShownGraph) -> dict[tuple[str, str], str]:
@@ -356,7 +363,6 @@ def test_w32_groups_keep_the_edges_between_them() -> None:
     build = EventBuilder({f"t{k}": [f"t{k - 1}"] if k else () for k in range(700)})
     members: dict[str, str] = {}
     whole = ShownGraph()
-    from ensemble_notebook.domain.planning.shown_graph import add_plan
 
     add_plan(whole, build.events[1].plan)
     folded = fold_many(whole, members)

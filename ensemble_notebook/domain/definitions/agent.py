@@ -217,10 +217,8 @@ def _find_tool_problem(index: int, entry: Any, seen: dict[str, int]) -> str | No
     kind = type(entry).__name__
     names = list_tool_names(entry)
     if names is None:
-        return (
-            f"Tool at index {index} ({kind}) is no tool. Expected a function, a LangChain tool, an object with "
-            f"name, description and execute(text), an object with @tool methods, or a retriever."
-        )
+        known = "a function, a LangChain tool, an object with name, description and execute(text), an object with @tool"
+        return f"Tool at index {index} ({kind}) is no tool. Expected {known} methods, or a retriever."
     for each in (entry, *(getattr(entry, name, None) for name in ("func", "coroutine", "execute"))):
         if fault := find_foreign_context(each):
             return f"Tool at index {index} ({names[0]}) {fault}"

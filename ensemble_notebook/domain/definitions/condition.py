@@ -97,9 +97,8 @@ class Condition(Definition):
         chosen = [name for name, each in given.items() if each is not None and (name == "equals" or each is not False)]
         if len(chosen) != 1:
             found = "none" if not chosen else " and ".join(chosen)
-            raise self._refuse(
-                "source", f"A Condition has exactly one of {', '.join(self.TESTS)}; this one has {found}."
-            )
+            message = f"A Condition has exactly one of {', '.join(self.TESTS)}; this one has {found}."
+            raise self._refuse("source", message)
         if self.field is not None and chosen[0] in ("predicate", "default"):
             message = f"Condition {chosen[0]} looks at the whole output; leave out field={self.field!r}."
             raise self._refuse("field", message)
@@ -253,9 +252,8 @@ def read_pattern(given: object) -> re.Pattern[str]:
     if not isinstance(text, str):
         raise ValueError(f"is none: it is no text, but {type(text).__name__}")
     if len(text) > LONGEST_PATTERN:
-        raise ValueError(
-            f"is too long: it has {len(text):,} characters, and may have {LONGEST_PATTERN:,}; use a predicate"
-        )
+        told = f"is too long: it has {len(text):,} characters, and may have {LONGEST_PATTERN:,}"
+        raise ValueError(f"{told}; use a predicate")
     if (size := _measure_size(text)) > LARGEST_PATTERN:
         told = f"is too large: it stands for {size:,} characters, and may stand for {LARGEST_PATTERN:,}"
         raise ValueError(f"{told}; repeat less in its repetitions, or use a predicate")
@@ -304,12 +302,9 @@ def is_found(pattern: re.Pattern[str], text: str, owner: str = "condition") -> b
     try:
         return _translate(pattern).search(text, timeout=SEARCH_LIMIT_S, concurrent=True) is not None
     except TimeoutError:
-        raise DeadlineExceededError(
-            owner,
-            SEARCH_LIMIT_S,
-            f"a search for {describe_pattern(pattern.pattern)} in a text of {len(text):,} characters",
-            "Write it without a repetition inside a repetition, or use a function.",
-        ) from None
+        running = f"a search for {describe_pattern(pattern.pattern)} in a text of {len(text):,} characters"
+        remedy = "Write it without a repetition inside a repetition, or use a function."
+        raise DeadlineExceededError(owner, SEARCH_LIMIT_S, running, remedy) from None
 
 
 def write_pattern(pattern: re.Pattern[str]) -> str:

@@ -201,10 +201,8 @@ class EnsembleDefinition(Definition):
             return
         tasks = (*self.tasks, *(task for phase in self.phases for task in phase.tasks))
         if role := next((task.agent.role for task in tasks if task.agent is not None), None):
-            message = (
-                f"Ensemble agents is an empty list, and a task is done by {role!r}. List the agents, or leave it out."
-            )
-            raise self._refuse("agents", message)
+            message = f"Ensemble agents is an empty list, and a task is done by {role!r}."
+            raise self._refuse("agents", f"{message} List the agents, or leave it out.")
 
     def _check_methods(self, name: str, methods: Sequence[str], wanted: str) -> None:
         value = getattr(self, name)

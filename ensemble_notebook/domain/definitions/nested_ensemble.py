@@ -114,7 +114,9 @@ def fill_inputs(
     """
     known = {name: value for name, value in values.items() if name != CONTEXT}
     if context is not None:
-        known[CONTEXT] = write_context(context)
+        # Of several outputs, each stands under the name of its task.
+        parts = [f"### {output.name}\n\n{output.raw}" for output in context]
+        known[CONTEXT] = context[0].raw if len(context) == 1 else "\n\n".join(parts)
     return {name: _fill(value, known, item) if isinstance(value, str) else value for name, value in inputs.items()}
 
 
@@ -123,10 +125,3 @@ def _fill(text: str, values: Mapping[str, Any], item: Any) -> Any:
     if item is not None:
         return item if name == ITEM else ItemTemplate(text, values).fill(item)
     return values[name] if name is not None and name in values else render(text, values)
-
-
-def write_context(context: Sequence[TaskOutput]) -> str:
-    """What a task reads, as one text: of several outputs, each under the name of its task."""
-    if len(context) == 1:
-        return context[0].raw
-    return "\n\n".join(f"### {output.name}\n\n{output.raw}" for output in context)

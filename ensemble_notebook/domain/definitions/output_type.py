@@ -53,9 +53,8 @@ def _find_schema_fault(schema: Mapping[str, Any]) -> str | None:
             f"at {'.'.join(map(str, each.path)) or 'its root'}, {each.message} {each.hint}".strip() for each in faults
         ]
         return f"is a JSON schema with a mistake: {' '.join(shown)}".removesuffix(".") if shown else None
-    return (
-        f"must be a JSON schema of type 'object', got type {kind!r}. Wrap it: {{'type': 'object', 'properties': ...}}"
-    )
+    remedy = "Wrap it: {'type': 'object', 'properties': ...}"
+    return f"must be a JSON schema of type 'object', got type {kind!r}. {remedy}"
 
 
 def describe_output_type(kind: Any) -> str:

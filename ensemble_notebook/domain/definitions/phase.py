@@ -140,9 +140,8 @@ class Phase(Definition):
             if isinstance(each, Phase):
                 raise self._refuse("tasks", f"Phase {self.name!r} holds a phase; phases are not nested.", item=index)
             if not isinstance(each, Task):
-                raise self._refuse(
-                    "tasks", f"Phase {self.name!r} holds a {type(each).__name__} where a Task belongs.", item=index
-                )
+                message = f"Phase {self.name!r} holds a {type(each).__name__} where a Task belongs."
+                raise self._refuse("tasks", message, item=index)
         if self.workflow is not None:
             self._make_enum("workflow", Workflow)
         if self.workflow is Workflow.HIERARCHICAL:
@@ -164,29 +163,23 @@ class Phase(Definition):
         if not self.until:
             for name, default in (("max_rounds", None), ("on_exhausted", OnExhausted.FAIL)):
                 if getattr(self, name) != default:
-                    message = (
-                        f"Phase {self.name!r} has {name} without until, which says when it has been done often enough."
-                    )
-                    raise self._refuse(name, f"{message} For a review, it stands in the review.")
+                    message = f"Phase {self.name!r} has {name} without until, which says when it has been done often"
+                    raise self._refuse(name, f"{message} enough. For a review, it stands in the review.")
             return
         if any(each.default for each in self.until):
             message = f"Phase {self.name!r} until: 'default' tests nothing here. Say what the task must have said."
             raise self._refuse("until", message)
         if self.max_rounds is None:
-            message = (
-                f"Phase {self.name!r} has until without max_rounds: how often it is done at most, such as max_rounds=5."
-            )
-            raise self._refuse("until", message)
+            message = f"Phase {self.name!r} has until without max_rounds: how often it is done at most"
+            raise self._refuse("until", f"{message}, such as max_rounds=5.")
         self._require_integer("max_rounds", least=1)
         if self.max_rounds > MOST_ROUNDS:
             message = f"Phase {self.name!r} max_rounds must be at most {MOST_ROUNDS}, got {self.max_rounds}."
             raise self._refuse("max_rounds", message)
         if self.review is not None:
-            message = (
-                f"Phase {self.name!r} has both until and review, which may each send it back. Leave one of them out"
-            )
-            message += ", or put the reviewer into the phase, as the task that until tests."
-            raise self._refuse("review", message)
+            message = f"Phase {self.name!r} has both until and review, which may each send it back."
+            remedy = "Leave one of them out, or put the reviewer into the phase, as the task that until tests."
+            raise self._refuse("review", f"{message} {remedy}")
 
     def _check_after(self) -> None:
         self._make_tuple("after", Phase, str)

@@ -103,16 +103,12 @@ def explain_answers(tasks: Sequence[str] = ()) -> str:
     Args:
         tasks: names of the tasks of the phase.
     """
-    text = (
-        "Begin your answer with one of these three words: `APPROVE`, or `RETRY: ` and what is to be done better, or "
-        "`REJECT: ` and the reason."
-    )
-    if len(tasks) < 2:
-        return text
-    return (
-        f"{text} To have only some of the tasks done again, write one line for each: `RETRY {tasks[0]}: ` and what it "
-        f"is to do better. The tasks are: {', '.join(tasks)}."
-    )
+    text = "Begin your answer with one of these three words: `APPROVE`, or `RETRY: ` and what is to be done better,"
+    text += " or `REJECT: ` and the reason."
+    if len(tasks) > 1:
+        text += f" To have only some of the tasks done again, write one line for each: `RETRY {tasks[0]}: ` and what it"
+        text += f" is to do better. The tasks are: {', '.join(tasks)}."
+    return text
 
 
 ReviewSubject = Literal["task", "output", "tool", "question", "phase"]

@@ -130,10 +130,8 @@ def find_foreign_context(function: Any) -> str | None:
     if foreign is None:
         return None
     package = {"pydantic_ai": "pydantic-ai"}.get(foreign.__module__.partition(".")[0], foreign.__module__)
-    return (
-        f"takes the RunContext of {package}, which nobody gives it here. Ours has the same name: "
-        f"from ensemble_notebook import RunContext. Its deps are those of run(deps=...)."
-    )
+    ours = "from ensemble_notebook import RunContext. Its deps are those of run(deps=...)."
+    return f"takes the RunContext of {package}, which nobody gives it here. Ours has the same name: {ours}"
 
 
 def give_context(function: F) -> F:

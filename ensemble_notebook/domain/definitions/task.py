@@ -427,13 +427,10 @@ class Task(ConditionSource):
             return
         if not is_ensemble(self.ensemble):
             raise self._refuse("ensemble", f"Task ensemble must be an Ensemble, got {type(self.ensemble).__name__}.")
-        alone = ("prompt", "agent", "handler", "llm", "tools", "rate_limit", "output_type", *_RETRIES)
-        for name in alone:
+        for name in ("prompt", "agent", "handler", "llm", "tools", "rate_limit", "output_type", *_RETRIES):
             if getattr(self, name) not in (None, ()):
-                message = (
-                    f"A task has an ensemble or {name}, not both: {_WHY_NOT.get(name, 'the ensemble has its own.')}"
-                )
-                raise self._refuse(name, message)
+                why = _WHY_NOT.get(name, "the ensemble has its own.")
+                raise self._refuse(name, f"A task has an ensemble or {name}, not both: {why}")
         for name in self.inputs:
             if not is_variable_name(name):
                 message = f"Input {name!r} can't be a template variable: use ASCII letters, digits and underscores."

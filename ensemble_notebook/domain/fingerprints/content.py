@@ -280,7 +280,6 @@ def _find_obstacle(root: ContentNode) -> str | None:
 def describe_type(value: Any) -> str:
     """Say of what type an object is, as a person would: ``a sqlite3.Connection``."""
     kind = type(value)
-    name = (
-        kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
+    name = f"{module}{kind.__qualname__}"
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

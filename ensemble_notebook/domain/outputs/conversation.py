@@ -204,10 +204,8 @@ def _pair_results(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
     for each in messages:
         if each.role == "tool":
             if each.tool_call_id not in asked:
-                message = (
-                    f"it has the result of the tool call {each.tool_call_id!r}, for which no reply before it asks."
-                )
-                raise ValueError(f"{message} Give both, or neither.")
+                message = f"it has the result of the tool call {each.tool_call_id!r}, for which no reply before it"
+                raise ValueError(f"{message} asks. Give both, or neither.")
             yield replace(each, name=asked.pop(each.tool_call_id))
             continue
         if asked:

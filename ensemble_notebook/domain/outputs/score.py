@@ -62,10 +62,8 @@ def read_score_value(given: Any) -> ScoreValue:
         return None
     if isinstance(value, Mapping | bytes | complex) or not hasattr(value, "__float__"):
         what = "an empty dict" if isinstance(value, Mapping) and not value else f"a {type(value).__name__}"
-        raise ValidationError(
-            f"it gave {what}, and a score is True or False, a number, a text, a Score, a dict of these by name, or "
-            f"None for no opinion"
-        )
+        known = "True or False, a number, a text, a Score, a dict of these by name, or None for no opinion"
+        raise ValidationError(f"it gave {what}, and a score is {known}")
     number: int | float = value if isinstance(value, int) else float(value)
     if isinstance(number, float) and math.isinf(number):
         raise ValidationError("it gave an infinite number, of which no mean can be made")

@@ -307,11 +307,9 @@ def _find_repeated_in_stages(constraints: HierarchicalConstraints) -> Iterator[P
     for item, stage in enumerate(constraints.required_stages):
         for role in stage:
             if stage_of.setdefault(normalize_role(role), item) != item:
-                message = (
-                    f"HierarchicalConstraints.required_stages contains duplicate agent role {role!r} in multiple "
-                    f"stages: {stage_of[normalize_role(role)] + 1} and {item + 1}."
-                )
-                yield Problem(message, constraints, "required_stages", role)
+                message = f"HierarchicalConstraints.required_stages contains duplicate agent role {role!r} in multiple"
+                stages = f"stages: {stage_of[normalize_role(role)] + 1} and {item + 1}."
+                yield Problem(f"{message} {stages}", constraints, "required_stages", role)
 
 
 def _is_whole(value: object) -> bool:
@@ -395,8 +393,6 @@ def _find_unfit_workers(workers: list[Agent], inputs: Mapping[str, Any]) -> Iter
             message = f"Agent {agent.role!r} is called {role!r} in this run, and that is the role of the manager."
             yield Problem(f"{message} Choose another value, or another role.", agent, "role")
         elif word in seen:
-            message = (
-                f"Agents {seen[word].role!r} and {agent.role!r} are both called {role!r} in this run (ignoring case)"
-            )
-            yield Problem(f"{message}. A manager can't tell them apart.", agent, "role")
+            message = f"Agents {seen[word].role!r} and {agent.role!r} are both called {role!r} in this run"
+            yield Problem(f"{message} (ignoring case). A manager can't tell them apart.", agent, "role")
         seen.setdefault(word, agent)

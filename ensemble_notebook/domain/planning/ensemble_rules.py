@@ -174,10 +174,8 @@ def _describe_namesake(agent: Agent, agents: Sequence[Agent]) -> str:
         return ""
     names = [name for name in get_field_names(Agent) if getattr(namesake, name) != getattr(agent, name)]
     how = f"another {', '.join(names)}" if names else "the same fields, and is another object"
-    return (
-        f" The {agent.role!r} there has {how}: replace() makes a new agent. Put the new one into agents in place "
-        f"of the old one, or give the task the one that is there."
-    )
+    remedy = "Put the new one into agents in place of the old one, or give the task the one that is there."
+    return f" The {agent.role!r} there has {how}: replace() makes a new agent. {remedy}"
 
 
 def _find_late_references(graph: Graph) -> Iterator[Problem]:
@@ -202,15 +200,12 @@ def _explain_too_late(graph: Graph, node: TaskNode, other: TaskNode, verb: str, 
         if before[node.phase or 0] >> other.phase & 1:
             return None
         mine, far = graph.get_phase_name(node), graph.get_phase_name(other)
-        return (
-            f"Task {node.name!r} in phase {mine!r} {verb} {other.name!r} of phase {far!r}, which does not come before "
-            f"it. Add {far!r} to the 'after' of phase {mine!r}."
-        )
+        message = f"Task {node.name!r} in phase {mine!r} {verb} {other.name!r} of phase {far!r}"
+        return f"{message}, which does not come before it. Add {far!r} to the 'after' of phase {mine!r}."
     if node.is_chained and other.index > node.index:
-        return (
-            f"Task {node.name!r} {verb} {other.name!r}, which appears later in the list. Move {other.name!r} up, "
-            f"or use workflow 'parallel', where the order of the list does not matter."
-        )
+        message = f"Task {node.name!r} {verb} {other.name!r}, which appears later in the list."
+        remedy = "or use workflow 'parallel', where the order of the list does not matter."
+        return f"{message} Move {other.name!r} up, {remedy}"
     return None
 
 
@@ -404,17 +399,13 @@ def find_item_warnings(graph: Graph) -> Iterator[str]:
         texts = (node.task.prompt,) if node.task.prompt else (node.task.description, node.task.expected_output)
         has_item = any(True for text in texts for _ in find_item_paths(text))
         if node.task.for_each is not None and node.agent is not None and not has_item:
-            yield (
-                f"Task {node.name!r} runs for each item, and its texts say {{item}} nowhere: "
-                f"its agent is asked the same each time."
-            )
+            message = f"Task {node.name!r} runs for each item, and its texts say {{item}} nowhere"
+            yield f"{message}: its agent is asked the same each time."
         elif node.task.for_each is None:
             paths = [path for text in texts for path in find_item_paths(text) if path]
             if paths and not any(name == "item" for text in texts for name in find_variables(text)):
-                yield (
-                    f"Task {node.name!r} says {{item.{paths[0]}}} and has no for_each, so it stays as it is. "
-                    f"Give it a for_each, and it runs for each item."
-                )
+                message = f"Task {node.name!r} says {{item.{paths[0]}}} and has no for_each, so it stays as it is."
+                yield f"{message} Give it a for_each, and it runs for each item."
 
 
 def find_prompt_problems(graph: Graph) -> Iterator[Problem]:
@@ -486,11 +477,8 @@ def _find_lookalikes(kind: str, field: str, names: Iterable[tuple[str, Any]]) ->
     for name, owner in names:
         other = seen.setdefault(make_visible(name), name)
         if other != name:
-            message = (
-                f"{kind} {name!a} differs from {other!a} only in characters that nobody can see. "
-                f"Give one of them another name."
-            )
-            yield Problem(message, owner, field)
+            message = f"{kind} {name!a} differs from {other!a} only in characters that nobody can see."
+            yield Problem(f"{message} Give one of them another name.", owner, field)
 
 
 def make_visible(name: str) -> str:

@@ -112,18 +112,7 @@ def _list_agents(ensemble: EnsembleDefinition, tasks: Sequence[Task]) -> Iterato
     return (agent for agent in dict.fromkeys(named) if agent is not None)
 
 
-# --- Questions about a task that an ensemble does, answered from the tasks inside it ----------------------------------
-
-
 _SHOWN_ENDS: Final = 4
-
-
-def walk_tasks(graph: Graph) -> Iterator[TaskNode]:
-    """All tasks, each followed by those of the ensemble that does it."""
-    for node in graph.all_tasks:
-        yield node
-        if node.nested is not None:
-            yield from walk_tasks(node.nested)
 
 
 def find_typed_task(node: TaskNode) -> Task:
@@ -179,7 +168,5 @@ def find_path_too_deep(node: TaskNode) -> tuple[str, ...] | None:
 def describe_too_deep(path: tuple[str, ...]) -> str:
     """Say that ensembles are nested too deep, with the path."""
     shown = path if len(path) <= 2 * _SHOWN_ENDS else (*path[:_SHOWN_ENDS], "...", *path[-_SHOWN_ENDS:])
-    return (
-        f"Ensembles are nested deeper than {MAX_DEPTH}: {' -> '.join(shown)}. Does one of them reach itself, through a "
-        f"tool or a name that was bound again?"
-    )
+    message = f"Ensembles are nested deeper than {MAX_DEPTH}: {' -> '.join(shown)}."
+    return f"{message} Does one of them reach itself, through a tool or a name that was bound again?"

@@ -338,10 +338,9 @@ def _make_finder(
                     hint += f' For an input of the run, write "{{{reference}}}".'
                 message = f"{label}: {field} names {kind} {reference!r}, which is not there.{hint}"
             else:
-                message = (
-                    f"{label} {_VERBS[field]} {reference!r}, which is not in the list of {kind}s of this ensemble."
-                )
-                message += _describe_likeness(reference, members, names)
+                likeness = _describe_likeness(reference, members, names)
+                where = f"which is not in the list of {kind}s of this ensemble.{likeness}"
+                message = f"{label} {_VERBS[field]} {reference!r}, {where}"
             problems.append(Problem(message, owner, field, item))
         return tuple(dict.fromkeys(found))
 

@@ -107,13 +107,11 @@ class ShownGraph:
 
     def has_form_of(self, other: ShownGraph) -> bool:
         """Whether it has the same nodes in the same boxes, and the same edges, and so the same layout."""
-        return (
-            [(each.key, each.parent) for each in self.nodes.values()]
-            == [(each.key, each.parent) for each in other.nodes.values()]
-            and [*self.edges] == [*other.edges]
-            and [bool(each.words) for each in self.edges.values()]
-            == [bool(each.words) for each in other.edges.values()]
-        )
+        return self._list_form() == other._list_form()
+
+    def _list_form(self) -> tuple[list[object], list[object]]:
+        nodes = [(each.key, each.parent) for each in self.nodes.values()]
+        return [*nodes], [(place, bool(each.words)) for place, each in self.edges.items()]
 
     def lay_out(self, earlier: Mapping[str, Place] | None = None) -> Layout:
         """Where all of it stands; see `graph_layout`."""
@@ -135,13 +133,6 @@ class ShownGraph:
 def make_key(kind: str, name: str, scope: str = "") -> str:
     """The key of what is declared: ``task:draft`` of a task of the run, ``task:draft/task:check`` of one inside."""
     return f"{scope}/{kind}:{name}" if scope else f"{kind}:{name}"
-
-
-def make_plan_graph(plan: ExecutionPlan) -> ShownGraph:
-    """The graph of a plan."""
-    graph = ShownGraph()
-    add_plan(graph, plan)
-    return fold_many(graph)
 
 
 def add_plan(graph: ShownGraph, plan: ExecutionPlan, scope: str = "") -> None:
