@@ -272,7 +272,7 @@ def _run(
     handle = start_map(cell.build({}), given, cell.inputs)
     progress = _Progress(handle)
     with InterruptGuard() as guard:
-        handle.begin()
+        handle._begin()
         arguments.has_begun = True
         guard.call(handle.cancel)
         try:

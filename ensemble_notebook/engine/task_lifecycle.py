@@ -103,7 +103,7 @@ def stop_timer(span: SpanEmitter, ending: TaskEnding) -> None:
     """A task is over: fix how long it took in all, and when it ended, in its ending and in what it leaves behind."""
     ending.duration = span.timer.stop()
     if ending.output is not None:
-        ending.output.fix_end(span.stream.now(), ending.duration)
+        ending.output._fix_end(span.stream.now(), ending.duration)
 
 
 def emit_task_ended(span: SpanEmitter, agent: str, ending: TaskEnding) -> None:

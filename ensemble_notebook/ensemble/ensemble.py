@@ -207,14 +207,14 @@ class Ensemble(RunnableEnsemble):
             from ensemble_notebook.ensemble.many_runs.map_run import start_map
 
             of_map = read_repeated(inputs, given, repeat=repeat, score=score, expected=expected)
-            return start_map(self, of_map).run_to_end()
+            return start_map(self, of_map)._run_to_end()
         if score is not None and not isinstance(score, str | int | float):
             raise ValidationError("score goes with repeat=N here. Of one run, score its output: output.score(...).")
         words = {"score": score, "expected": expected}  # which may be template variables, too
         given |= {name: each for name, each in words.items() if each is not None}
         handle = _prepare_run(self, read_run(inputs, **given))
         try:
-            handle.begin()
+            handle._begin()
             return handle.result()
         except KeyboardInterrupt:
             return handle.interrupted()
@@ -227,7 +227,7 @@ class Ensemble(RunnableEnsemble):
         """
         handle = _prepare_run(self, read_run(inputs, **given))
         try:
-            await handle.drive()
+            await handle._run_here()
         except asyncio.CancelledError as stopped:
             stopped.output = handle.output  # type: ignore[attr-defined]
             raise
@@ -323,7 +323,7 @@ class Ensemble(RunnableEnsemble):
         """
         from ensemble_notebook.ensemble.many_runs.map_run import start_map
 
-        return start_map(self, read_map(rows, **given)).run_to_end()
+        return start_map(self, read_map(rows, **given))._run_to_end()
 
     def variants(self, changes: Mapping[str, Mapping[str, Any]], *, score: AnyScorers | None = None) -> Variants:
         """Make variants of this ensemble, to run or map them side by side and compare the results.
@@ -493,12 +493,12 @@ class Ensemble(RunnableEnsemble):
 def start_run(ensemble: Ensemble, given: RunArguments) -> RunHandle:
     """Prepare a run and begin it. Errors as of `_prepare_run`."""
     handle = _prepare_run(ensemble, given)
-    handle.begin()
+    handle._begin()
     return handle
 
 
 def _prepare_run(ensemble: Ensemble, given: RunArguments, *, streams: bool = False) -> RunHandle:
-    """Prepare a run; `RunHandle.begin` begins it. Everything that can be refused is refused here.
+    """Prepare a run; `RunHandle._begin` begins it. Everything that can be refused is refused here.
 
     Args:
         ensemble: what runs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -87,13 +88,9 @@ def _describe_currency(what: str, given: str, currency: str) -> str:
 
 def find_price_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
     """The models that `max_cost` rules out because nobody knows their price; those of ensembles inside, too."""
-    if not _needs_prices(ensemble):
-        return
-    for llm, rates in _list_priced(graph):
-        if fault := _find_price_fault(llm, rates, get_currency(ensemble.cost)):
-            yield Problem(fault, ensemble, "budget")
-    for place, owner, field, fault in _find_price_faults_inside(graph, get_currency(ensemble.cost)):
-        yield Problem(f"{place}: {fault}", owner, field)
+    if _needs_prices(ensemble):
+        for place, owner, field, fault in _find_price_faults(graph, get_currency(ensemble.cost)):
+            yield Problem(f"{place}: {fault}", owner, field) if place else Problem(fault, ensemble, "budget")
 
 
 def find_judge_price_problems(ensemble: EnsembleDefinition, scorers: Iterable[Scorer]) -> Iterator[Problem]:
@@ -105,10 +102,8 @@ def find_judge_price_problems(ensemble: EnsembleDefinition, scorers: Iterable[Sc
             what = f"The cost of the judge {scorer.shown}"
             yield Problem(_describe_currency(what, cost.currency, currency), ensemble, "cost")
         elif scorer.judge is not None and _needs_prices(ensemble):
-            graph, _ = check_ensemble(scorer.judge)
-            faults = [_find_price_fault(llm, rates, currency) for llm, rates in _list_priced(graph)]
-            faults += [fault for *_, fault in _find_price_faults_inside(graph, currency)]
-            yield from (Problem(f"The judge {scorer.shown}: {fault}", ensemble, "budget") for fault in faults if fault)
+            faults = _find_price_faults(check_ensemble(scorer.judge)[0], currency)
+            yield from (Problem(f"The judge {scorer.shown}: {fault}", ensemble, "budget") for *_, fault in faults)
 
 
 def _needs_prices(ensemble: EnsembleDefinition) -> bool:
@@ -116,8 +111,20 @@ def _needs_prices(ensemble: EnsembleDefinition) -> bool:
     return budget is not None and budget.max_cost is not None and not budget.allow_unknown_cost
 
 
-def _find_price_faults_inside(graph: Graph, currency: str) -> Iterator[tuple[str, Task | Agent, str, str]]:
-    """What is wrong with the prices of the ensembles inside, each with the place, owner and field of the outermost."""
+def _find_price_faults(graph: Graph, currency: str) -> Iterator[tuple[str, Task | Agent | None, str, str]]:
+    """Why prices of models are unknown, and what to do.
+
+    For one in an ensemble inside with the place, owner and field of the outermost, else with none.
+    """
+    sample, at = TokenUsage(input_tokens=1, output_tokens=1), datetime.now(UTC)
+    for llm, rates in _list_priced(graph):
+        with suppress(ValidationError):  # said already, where the models are checked
+            model = identify_model(llm)
+            price = calculate_price(
+                sample, provider=model.provider, model=model.name, at=at, rates=rates, currency=currency
+            )
+            if price is None:
+                yield "", None, "", describe_unknown_price(model.name, model.provider)
     found: list[tuple[str, Task | Agent, str, Any]] = [
         (f"The ensemble of task {node.name!r}", node.task, "ensemble", node.task.ensemble) for node in graph.all_tasks
     ]
@@ -125,12 +132,9 @@ def _find_price_faults_inside(graph: Graph, currency: str) -> Iterator[tuple[str
         tools: Iterable[Any] = holder.tools
         found += [(f"The tool {tool.name!r}", holder, "tools", find_ensemble(tool)) for tool in tools]
     for place, owner, field, inner in found:
-        if inner is None:
-            continue
-        inside, _ = check_ensemble(inner)
-        faults = [_find_price_fault(llm, rates, currency) for llm, rates in _list_priced(inside)]
-        faults += [fault for *_, fault in _find_price_faults_inside(inside, currency)]
-        yield from ((place, owner, field, fault) for fault in faults if fault)
+        if inner is not None:
+            for *_, fault in _find_price_faults(check_ensemble(inner)[0], currency):
+                yield place, owner, field, fault
 
 
 def _list_priced(graph: Graph) -> Iterable[tuple[Any, CostConfiguration | None]]:
@@ -139,17 +143,6 @@ def _list_priced(graph: Graph) -> Iterable[tuple[Any, CostConfiguration | None]]
     used += [(node.fallback_llm, node.fallback_rates) for node in graph.all_tasks]
     used += [(member.llm, member.rates) for member in graph.team]
     return {(get_llm_key(llm), id(rates)): (llm, rates) for llm, rates in used if llm is not None}.values()
-
-
-def _find_price_fault(llm: Any, rates: CostConfiguration | None, currency: str) -> str | None:
-    """Why the price of a model is unknown, and what to do; None where it is known."""
-    try:
-        model = identify_model(llm)
-    except ValidationError:  # said already, where the models are checked
-        return None
-    sample, at = TokenUsage(input_tokens=1, output_tokens=1), datetime.now(UTC)
-    price = calculate_price(sample, provider=model.provider, model=model.name, at=at, rates=rates, currency=currency)
-    return describe_unknown_price(model.name, model.provider) if price is None else None
 
 
 def check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSettings) -> Iterator[str]:

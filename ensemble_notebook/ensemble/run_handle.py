@@ -216,10 +216,10 @@ class RunHandle(SuggestsNames):
         said = f"{len(done)} of {pluralize(len(planned), 'task')} done"
         printer.text(f"{name} goes on, {said}. Of its handle, .result() waits for the end and .cancel() stops it.")
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Start the run on the loop thread of the process. `Ensemble.start` has done so."""
         self._thread = loop_thread()
-        self._thread.submit(self.drive())
+        self._thread.submit(self._run_here())
         if (limit_s := self._setting.timeout) is not None:
             self._watch_loop(self._thread, ExitReason.TIMEOUT, after_s=limit_s)
 
@@ -238,7 +238,7 @@ class RunHandle(SuggestsNames):
         error.output = self.output
         raise error from None
 
-    async def drive(self, sinks: Sequence[Sink] = ()) -> None:
+    async def _run_here(self, sinks: Sequence[Sink] = ()) -> None:
         """Run on the current event loop. Raises only `CancelledError`; failures of the run are raised by `result`.
 
         Args:
@@ -253,10 +253,7 @@ class RunHandle(SuggestsNames):
         try:
             if self._parent is None and not self._setting.is_row:
                 # A nested one is a part of the run around it; one in a worker is remembered at home.
-                cost, setting, resumed_from = self._ensemble.cost, self._setting, self._spec.resumed_from
-                self._store_writer = begin_remembering(
-                    self.run_id, self._spec, cost, setting.origin, self._clock, resumed_from, anyway=setting.anyway
-                )
+                self._store_writer = begin_remembering(self.run_id, self._spec, self._setting, self._clock)
             await self._drive(self._loop, sinks)
         except Exception as error:  # noqa: BLE001 - a fault of the machinery itself: whoever waits is told, not left waiting
             if not self._is_claimed:
@@ -398,7 +395,7 @@ class RunHandle(SuggestsNames):
         replace_loop_thread(self._thread)
         if self._driver is None:  # it has not begun, since another run blocks the loop
             self._thread = loop_thread()
-            self._thread.submit(self.drive())
+            self._thread.submit(self._run_here())
             return
         if not self._claim_end():
             return
@@ -411,7 +408,7 @@ class RunHandle(SuggestsNames):
                 loop_thread().submit(self._export(EXPORT_LIMIT_S)).result(2 * EXPORT_LIMIT_S)
             with contextlib.suppress(TimeoutError):
                 loop_thread().submit(self._finish_remembering(EXPORT_LIMIT_S)).result(2 * EXPORT_LIMIT_S)
-        except Exception as error:  # noqa: BLE001 - as in `drive`
+        except Exception as error:  # noqa: BLE001 - as in `_run_here`
             self._error = error
         finally:
             self._reach_end()
@@ -532,7 +529,7 @@ class RunStream(SuggestsNames):
         """Start the run on the current event loop."""
         if self._driving is not None:
             raise EnsembleError("This stream has been read already: call `ensemble.stream(...)` once for each run.")
-        self._driving = asyncio.ensure_future(self._handle.drive([self._queue.put_nowait]))
+        self._driving = asyncio.ensure_future(self._handle._run_here([self._queue.put_nowait]))
         self._driving.add_done_callback(lambda _: self._queue.put_nowait(None))
         return self
 

@@ -281,7 +281,7 @@ class _LaterScores:
         handle = outer._prepare_rows(self._source)
         self._judges_run_id = handle.run_id
         try:
-            handle.begin()
+            handle._begin()
             handle.result()
         except KeyboardInterrupt:
             handle.interrupted()

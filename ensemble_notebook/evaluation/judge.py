@@ -35,14 +35,12 @@ class Judgement:
         model: that it asked; several are joined.
         cost: in the currency of the run.
         version: of its definition: another prompt or model is another version.
-        run_id: of the judge's own run.
     """
 
     value: Any
     model: str | None = None
     cost: Decimal | None = None
     version: str | None = None
-    run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

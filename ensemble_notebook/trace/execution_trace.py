@@ -106,7 +106,7 @@ class ExecutionTrace(Pickled):
         fold.add_scores(self._scores)
         return fold
 
-    def take_fold(self, fold: TraceFold) -> bool:
+    def _take_fold(self, fold: TraceFold) -> bool:
         """Use a fold that was made of these events while they came, unless it lacks some of them.
 
         Args:

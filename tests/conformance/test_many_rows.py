@@ -308,7 +308,7 @@ def test_e72_an_interrupt_raises_with_what_is_done() -> None:
         return "done"
 
     handle = start_map(make(wait), read_map([{"topic": each} for each in "abc"], concurrency=1))
-    handle.begin()
+    handle._begin()
     with pytest.raises(RunInterrupted, match="1 of 3 rows are done and kept") as caught:
         handle.result()
     assert statuses(caught.value.output) == ["completed", "interrupted", "skipped"]

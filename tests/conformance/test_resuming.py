@@ -627,7 +627,7 @@ def till_map(llm: str, till: Till | None, **fields: Any) -> Ensemble:
 def stop_map_while_charging(ensemble: Ensemble, till: Till, rows: Any) -> MapResult:
     """The second row charges when the map is stopped; the first one is done by then."""
     handle = start_map(ensemble, read_map(rows, concurrency=1))
-    handle.begin()
+    handle._begin()
     assert till.begun.wait(60)
     handle.cancel()
     with pytest.raises(RunInterrupted) as caught:

@@ -75,7 +75,7 @@ def make(server: OpenAIServer, budget: Budget) -> Ensemble:
 def start(ensemble: Ensemble, words: str, executor: Any) -> MapHandle:
     rows = [{"word": each} for each in words.split()]
     handle = start_map(ensemble, read_map(rows, executor=executor))
-    handle.begin()
+    handle._begin()
     return handle
 
 

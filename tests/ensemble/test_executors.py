@@ -175,7 +175,7 @@ def test_interrupt_keeps_the_rows_that_are_home(threads: ThreadPoolExecutor, tmp
 
     rows = [{"word": each, "release": str(release)} for each in ("quick", "slow", "later")]
     handle = start_map(make(work), read_map(rows, executor=threads, concurrency=1))
-    handle.begin()
+    handle._begin()
     while not any(isinstance(each, TaskCompleted) and each.task == "row 0" for each in handle.events):
         time.sleep(0.01)
     handle.cancel()

@@ -45,11 +45,11 @@ def test_a_trace_takes_a_fold_that_was_made_meanwhile():
     trace, fold = ExecutionTrace.from_events(events()), TraceFold()
     for event in events()[:-1]:
         fold.add(event)
-    assert not trace.take_fold(fold)  # a view may have given up before the end
+    assert not trace._take_fold(fold)  # a view may have given up before the end
     assert trace.status is RunStatus.COMPLETED
     later = ExecutionTrace.from_events(events())
     fold.add(events()[-1])
-    assert later.take_fold(fold)
+    assert later._take_fold(fold)
     assert later.fold is fold
     assert (later.status, later.metrics, len(later.spans)) == (trace.status, trace.metrics, len(trace.spans))
 

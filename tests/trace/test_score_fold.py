@@ -161,5 +161,5 @@ def test_w6_a_trace_with_scores_uses_the_fold_of_its_views(result: MapResult) ->
     live = TraceFold.from_events(result.output.events)
     live.add_scores(result.score_records)
     trace = ExecutionTrace(result.output.events)
-    assert trace.take_fold(live)
+    assert trace._take_fold(live)
     assert trace.fold is live

@@ -108,7 +108,7 @@ class TaskOutput(Record):
         found = "no parsed output" if self.parsed_output is None else f"a {type(self.parsed_output).__name__}"
         raise ValueError(f"Task {self.name!r} has {found}, not a {kind.__name__}.")
 
-    def fix_end(self, completed_at: datetime, duration: timedelta) -> None:
+    def _fix_end(self, completed_at: datetime, duration: timedelta) -> None:
         """Set when the task ended and how long it took, which is not known yet while guardrails look at its output.
 
         The engine does this once, before anybody else has the output. Making a second object would cost as much as all

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
@@ -22,9 +21,10 @@ from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.task_lifecycle import list_causes
+from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.store.run_facts import RunFacts, RunOrigin
+from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_writer import RunWriter
 
@@ -37,22 +37,13 @@ logger: Final = logging.getLogger(__name__)
 _PLAIN: Final = frozenset({str, int, float, bool, type(None), list, dict})
 
 
-def begin_remembering(
-    run_id: str,
-    spec: RunSpec,
-    cost: CostConfiguration | None,
-    origin: RunOrigin | None,
-    clock: Clock,
-    resumed_from: str | None = None,
-    *,
-    anyway: bool = False,
-) -> RunWriter | None:
+def begin_remembering(run_id: str, spec: RunSpec, setting: RunSettings, clock: Clock) -> RunWriter | None:
     """Begin to write a run to the configured store; None if there is none.
 
     Raises:
         ValidationError: another run goes on with the one that it resumes, and it is not to do so `anyway`.
     """
-    store = RunStore.find()
+    store, origin = RunStore.find(), setting.origin
     if store is None:
         return None
     is_textless = spec.text_filter is not None
@@ -65,16 +56,16 @@ def begin_remembering(
         name=spec.definition.name or spec.variable,
         started_at=clock.now(),
         capture_mode=spec.capture_mode,
-        cost=cost,
+        cost=spec.definition.cost,
         origin=replace(origin, text="", options="") if origin is not None and is_textless else origin,
         inputs=inputs,
         lost_inputs=() if is_textless else tuple(name for name in spec.inputs if name not in inputs),
-        resumed_from=resumed_from,
+        resumed_from=spec.resumed_from,
         continued_from=spec.continued_from,
         deps=None if spec.deps is None else type(spec.deps).__name__,
         conversations=spec.conversations if has_conversations else None,
     )
-    return store.begin(facts, is_only=not anyway)
+    return store.begin(facts, is_only=not setting.anyway)
 
 
 def _is_kept_whole(name: str, value: Any) -> bool:

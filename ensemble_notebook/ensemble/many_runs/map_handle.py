@@ -66,12 +66,12 @@ class MapHandle:
             self._result = self._make_result(self.run.output)
         return self._result
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Start the map on the loop thread of the process."""
         if self.run is not None:
-            self.run.begin()
+            self.run._begin()
 
-    def run_to_end(self) -> MapResult:
+    def _run_to_end(self) -> MapResult:
         """Begin, and wait for the end as `result` does. A `KeyboardInterrupt` of this thread stops the map.
 
         Raises:
@@ -80,7 +80,7 @@ class MapHandle:
         if loop_thread().is_current():
             raise EnsembleError("This would block the loop that it needs; call it from a plain function.")
         try:
-            self.begin()
+            self._begin()
             return self.result()
         except KeyboardInterrupt:
             return self.interrupted()

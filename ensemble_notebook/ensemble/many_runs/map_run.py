@@ -98,7 +98,7 @@ def start_map(
     inputs: Mapping[str, Any] | None = None,
     variants: Sequence[Variant] = (),
 ) -> MapHandle:
-    """Prepare a map; `MapHandle.begin` begins it.
+    """Prepare a map; `MapHandle._begin` begins it.
 
     Args:
         ensemble: what runs for each row.

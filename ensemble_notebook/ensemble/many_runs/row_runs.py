@@ -95,7 +95,7 @@ class LocalRows:
         spec = replace(self._prepared.make_spec({**self._common, **row.values}), row=place.span.task)
         handle = RunHandle(self._ensemble, spec, parent.source, self._clock, outcome.run_id, self._settings)
         try:
-            await handle.drive()
+            await handle._run_here()
             output = await handle
         except asyncio.CancelledError:
             outcome.status, outcome.output = RunStatus.INTERRUPTED, handle.output

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import product
 from typing import Any, Final, TypeVar, cast
 
-from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
 from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.planning.ensemble_texts import find_texts_by_variable, list_tasks
@@ -86,7 +85,7 @@ class Variants(SuggestsNames):
         return self._run(read_map(rows, score=self._score if score is None else score, **given))
 
     def _run(self, given: MapArguments) -> MapResult:
-        return start_map(self._ensemble, given, variants=self._variants).run_to_end()
+        return start_map(self._ensemble, given, variants=self._variants)._run_to_end()
 
     def __repr__(self) -> str:
         """The names."""
@@ -169,7 +168,10 @@ class _Changes:
             tasks = [*self._graph.all_tasks, *self._graph.managed]
             return self._place_part(path, rest, {each.name: each.task for each in tasks}, value)
         if kind == "agent" and rest:
-            return self._place_part(path, rest, {each.role: each for each in self._list_agents()}, value)
+            nodes = [*self._graph.all_tasks, *self._graph.managed]
+            of_tasks = [agent for node in nodes for agent in (node.task.agent, node.task.fallback)]
+            agents = {each.role: each for each in (*self._ensemble.agents, *of_tasks) if each is not None}
+            return self._place_part(path, rest, agents, value)
         if path == "inputs":
             if not isinstance(value, Mapping):
                 return f"inputs must map names to values, got {type(value).__name__}."
@@ -199,11 +201,6 @@ class _Changes:
             return f"{kind.capitalize()} {name!r} has no field {field!r}.{did_you_mean(field, fields)}"
         self._parts.setdefault(part, {})[field] = value
         return None
-
-    def _list_agents(self) -> Iterable[Agent]:
-        tasks = [*self._graph.all_tasks, *self._graph.managed]
-        of_tasks = (agent for node in tasks for agent in (node.task.agent, node.task.fallback))
-        return dict.fromkeys(each for each in (*self._ensemble.agents, *of_tasks) if each is not None)
 
 
 def _list_inputs(ensemble: RunnableEnsemble) -> Sequence[str]:
@@ -239,26 +236,20 @@ def replace_parts(definition: D, parts: Mapping[Definition, Definition]) -> D:
     Raises:
         ValidationError: a part can't stand there.
     """
-    return cast("D", _Copy(parts).make(definition))
+    copies: dict[Definition, Any] = {}  # one of each, so that what was the same object is the same again
 
-
-class _Copy:
-    """Makes the copies, one of each definition, so that what was the same object is the same again."""
-
-    def __init__(self, parts: Mapping[Definition, Definition]) -> None:
-        self._parts = parts
-        self._made: dict[Definition, Definition] = {}
-
-    def make(self, value: Any) -> Any:
+    def copy(value: Any) -> Any:
         """The value with its parts replaced; the very object where nothing in it changes."""
         if isinstance(value, Definition):
-            if value not in self._made:
-                new: Any = self._parts.get(value, value)
+            if value not in copies:
+                new: Any = parts.get(value, value)
                 values = {each.name: getattr(new, each.name) for each in fields(new) if each.init}
-                changed = {name: made for name, old in values.items() if (made := self.make(old)) is not old}
-                self._made[value] = replace(new, **changed) if changed else new
-            return self._made[value]
+                changed = {name: made for name, old in values.items() if (made := copy(old)) is not old}
+                copies[value] = replace(new, **changed) if changed else new
+            return copies[value]
         if isinstance(value, tuple):
-            made = tuple(self.make(each) for each in value)
+            made = tuple(map(copy, value))
             return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
         return value
+
+    return cast("D", copy(definition))

@@ -176,7 +176,7 @@ def _run(
         if is_stopped():
             handle.cancel()
 
-    handle.begin()
+    handle._begin()
     guard.call(handle.cancel)
     try:
         output = handle.result(while_waiting=look)

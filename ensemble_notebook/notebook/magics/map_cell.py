@@ -160,7 +160,7 @@ class ManyRuns:
         variants = make_variants(ensemble, self._changes) if self._changes else ()
         given = MapArguments(self._given, settings, self._make_settings(scorers))
         handle = start_map(ensemble, given, inputs, variants)
-        handle.begin()
+        handle._begin()
         return handle
 
     def _make_settings(self, scorers: CellScorers | None) -> MapSettings:

@@ -94,7 +94,7 @@ def make_output_bundle(
         variable: will have the output, or the result of the map that it is of; None: the one that has the output.
     """
     expression = expression or find_variable(output) or "output"
-    if live is not None and live.hand_fold(output.trace.take_fold):
+    if live is not None and live.hand_fold(output.trace._take_fold):
         messages = live.with_warnings(output._late_warnings)
     else:
         messages = make_messages(output, cell, variable)
