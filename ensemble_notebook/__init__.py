@@ -31,7 +31,7 @@ def _name_cell(file: str) -> str | None:
     """How the notebook calls a cell that is run as this file; None for other files."""
     if "IPython" not in sys.modules:
         return None
-    name: str | None = import_module("ensemble_notebook.notebook.live.cell_names").name_cell(file)
+    name: str | None = import_module("ensemble_notebook.notebook.live.frontend").name_cell(file)
     return name
 
 
@@ -57,7 +57,7 @@ register_view("frames", "ensemble_notebook.notebook.picture.shown_table:make_fra
 register_view("text_changes", "ensemble_notebook.notebook.picture.diff_picture:make_changes_bundle")
 register_view("cell", "ensemble_notebook.cell.writing.cell_writer:write_cell")
 register_view("from_cell", "ensemble_notebook.cell.cell_reader:load_ensemble")
-register_view("reader", "ensemble_notebook.notebook.live.display_mode:has_reader_here")
+register_view("reader", "ensemble_notebook.notebook.live.frontend:has_reader_here")
 register_view("event", "ensemble_notebook.trace.codec.event_codec:event_to_dict")
 
 

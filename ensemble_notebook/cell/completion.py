@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
-from ensemble_notebook.cell.language.options import list_options
-from ensemble_notebook.cell.language.vocabulary import (
+from ensemble_notebook.cell.outline import Outline, Path, Slot
+from ensemble_notebook.cell.reading.options import list_options
+from ensemble_notebook.cell.vocabulary import (
     AGENT,
     BUDGET,
     CELL,
@@ -30,7 +31,6 @@ from ensemble_notebook.cell.language.vocabulary import (
     SectionSchema,
     ValueKind,
 )
-from ensemble_notebook.cell.outline import Outline, Path, Slot
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ReviewTiming, Workflow
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.templates import find_variables

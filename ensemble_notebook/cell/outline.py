@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from ensemble_notebook.cell.text.yaml_nodes import DEEPEST
+from ensemble_notebook.cell.reading.yaml_nodes import DEEPEST
 
 Path = tuple[str | int, ...]
 """The keys and the positions of items that lead somewhere, from the outermost."""

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cell.language.options import OVERRIDES, Options
-from ensemble_notebook.cell.language.remedies import in_cell_words
+from ensemble_notebook.cell.reading.mistakes import in_cell_words
+from ensemble_notebook.cell.reading.options import OVERRIDES, Options
 from ensemble_notebook.domain.definitions.amounts import AmountError, read_budget
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest
@@ -43,7 +43,7 @@ from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationEr
 from ensemble_notebook.trace.run_files import find_format
 
 if TYPE_CHECKING:
-    from ensemble_notebook.cell.cell import Cell
+    from ensemble_notebook.cell.cell_reader import Cell
     from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 

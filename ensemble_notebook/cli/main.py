@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ensemble_notebook import __version__
-from ensemble_notebook.cell.language.options import add_id_option, add_run_options, read_repeat
+from ensemble_notebook.cell.reading.options import add_id_option, add_run_options, read_repeat
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError, did_you_mean
 
 DONE: Final = 0

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.cell.binding.scorer_binder import ScorerMistake, find_scorer
-from ensemble_notebook.cell.language.remedies import in_cell_words
+from ensemble_notebook.cell.reading.mistakes import in_cell_words
 from ensemble_notebook.cli.cell_files import check_place, read_command, remove_unprintable, say
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import PlanMade, TaskCompleted, TaskFailed, TaskReused
@@ -26,8 +26,8 @@ from ensemble_notebook.evaluation.scorer import ReadyScorer, read_scorers
 from ensemble_notebook.evaluation.summary import UNPAIRED
 
 if TYPE_CHECKING:
-    from ensemble_notebook.cell.cell import Cell
-    from ensemble_notebook.cell.language.options import Options
+    from ensemble_notebook.cell.cell_reader import Cell
+    from ensemble_notebook.cell.reading.options import Options
     from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.evaluation.comparison import Comparison

@@ -9,8 +9,8 @@ import pytest
 
 from ensemble_notebook import Ensemble, ScriptedChatModel, Task
 from ensemble_notebook.cell.completion import explain, list_given, propose, propose_options
-from ensemble_notebook.cell.language.vocabulary import SCHEMAS, TASK
 from ensemble_notebook.cell.outline import Outline
+from ensemble_notebook.cell.vocabulary import SCHEMAS, TASK
 from ensemble_notebook.models.model_kinds import list_examples
 
 

@@ -8,15 +8,15 @@ import jsonschema_rs
 import pytest
 
 import ensemble_notebook
+from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.reading.mistakes import CellError, MistakeReport
 from ensemble_notebook.cell.reading.part_reader import PartReader
+from ensemble_notebook.cell.reading.source_text import SourceText
 from ensemble_notebook.cell.reading.values import to_plain_value
-from ensemble_notebook.cell.text.mistakes import CellError, MistakeReport
-from ensemble_notebook.cell.text.source_text import SourceText
-from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, ScalarNode
-from ensemble_notebook.cell.text.yaml_tree import read_tree
+from ensemble_notebook.cell.reading.yaml_nodes import ListNode, MappingNode, ScalarNode
+from ensemble_notebook.cell.reading.yaml_tree import read_tree
+from ensemble_notebook.cell.vocabulary import ValueKind
 from ensemble_notebook.cell.writing.editor_schema import FAMILIAR_FORMS, make_editor_schema, write_editor_schema
 from tests.cell.test_guide import EXAMPLES
 from tests.cell.test_mutation import CELLS, keys_of_language, lines_of, with_line

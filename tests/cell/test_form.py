@@ -88,7 +88,7 @@ def test_chain_does_not_reach_across_phases():
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "---\n", "~", "\n  # x\n"])
 def test_empty_cell_is_told_what_to_write(text):
     from ensemble_notebook.cell.cell_reader import read_cell
-    from ensemble_notebook.cell.text.mistakes import CellError
+    from ensemble_notebook.cell.reading.mistakes import CellError
 
     with pytest.raises(CellError, match="this cell is") as caught:
         read_cell(text)

@@ -7,7 +7,7 @@ import pytest
 
 from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language.vocabulary import SCHEMAS
+from ensemble_notebook.cell.vocabulary import SCHEMAS
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "cell.md").read_text()

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from tests.cell.test_mutation import CELLS, NAMESPACE
 
 SIGNS = "-:{}[]\"'|>&*!%@`#?,.~=<\\\t\r\n\x00\x07\x85\xa0\u2028\ufeff\ud800 ab0"

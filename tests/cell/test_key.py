@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ensemble_notebook.cell.language import vocabulary
+from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, Workflow
 from tests.support.cell import assert_mistakes, links, mistakes_of, read

@@ -5,8 +5,8 @@ import pickle
 import pytest
 
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language.vocabulary import TASK
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
+from ensemble_notebook.cell.vocabulary import TASK
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.notebook.live.mistake_page import make_html
 from tests.support.cell import mistakes_of

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.cell.cell import Cell
-from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.text.mistakes import CellError, MistakeReport
-from ensemble_notebook.cell.text.source_text import SourceText
-from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
-from ensemble_notebook.cell.text.yaml_tree import read_tree
+from ensemble_notebook.cell import vocabulary
+from ensemble_notebook.cell.cell_reader import Cell, read_cell
+from ensemble_notebook.cell.reading.mistakes import CellError, MistakeReport
+from ensemble_notebook.cell.reading.source_text import SourceText
+from ensemble_notebook.cell.reading.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.cell.reading.yaml_tree import read_tree
 from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
 from tests.support.cell import Echo
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from tests.support.cell import Echo, assert_mistakes, mistakes_of, read
 
 

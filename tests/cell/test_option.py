@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_notebook.cell.language.options import Options, format_option_help, parse_options
+from ensemble_notebook.cell.reading.options import Options, format_option_help, parse_options
 from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
 from ensemble_notebook.errors import ValidationError
 

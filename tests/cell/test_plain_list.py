@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.cell.text.source_text import SourceText
-from ensemble_notebook.cell.text.yaml_nodes import NodeComposer, find_plain_items
+from ensemble_notebook.cell.reading.source_text import SourceText
+from ensemble_notebook.cell.reading.yaml_nodes import NodeComposer, find_plain_items
 
 WORDS = st.text("abcXYZé日09  {}[](),.;!?'\"/&%+=*-_", max_size=30)
 NO_ITEMS = ["", "\n", "- a: b", "- a #b", "- 'a'", "- {a}", "-a", "- a \n", "- a\n  b", "- a\n\n- b", "x: y", "- a\tb"]

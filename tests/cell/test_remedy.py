@@ -3,7 +3,7 @@
 import pytest
 
 from ensemble_notebook import Reply, ScriptedChatModel, ToolUse
-from ensemble_notebook.cell.language.remedies import in_cell_words, to_cell_words
+from ensemble_notebook.cell.reading.mistakes import in_cell_words, to_cell_words
 from ensemble_notebook.errors import EnsembleError
 from tests.support.cell import assert_mistakes, mistakes_of, read
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.memory.full_text_store import InMemoryStore, SqliteMemory
 from ensemble_notebook.trace.exporters import JsonTraceExporter
 from tests.support.cell import assert_mistakes, read

@@ -3,7 +3,7 @@
 import pytest
 
 from ensemble_notebook import Ensemble, InMemoryStore
-from ensemble_notebook.cell.language.vocabulary import ValueKind, Word
+from ensemble_notebook.cell.vocabulary import ValueKind, Word
 from ensemble_notebook.domain.definitions.definition import read_settings
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.review import Review

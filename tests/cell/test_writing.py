@@ -26,9 +26,9 @@ from ensemble_notebook import (
     Task,
     ValidationError,
 )
+from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.vocabulary import ValueKind
 from ensemble_notebook.cell.writing.cell_writer import CellWriter
 from ensemble_notebook.cell.writing.python_writer import write_python
 from ensemble_notebook.cell.writing.yaml_text import write_yaml

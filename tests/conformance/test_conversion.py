@@ -9,8 +9,8 @@ import pytest
 
 from ensemble_notebook import Ensemble, Task, TaskInput, ValidationError, config
 from ensemble_notebook.cell.cell_reader import add_options, read_cell, read_cell_file
-from ensemble_notebook.cell.language.options import Options, parse_options
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
+from ensemble_notebook.cell.reading.options import Options, parse_options
 
 CELL = """\
 llm: scripted

@@ -27,7 +27,7 @@ from ensemble_notebook import (
     ValidationError,
 )
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.notebook.picture.static_picture import make_output_bundle, make_plan_bundle
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.spans.span_kinds import SpanKind

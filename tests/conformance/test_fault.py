@@ -42,7 +42,7 @@ from ensemble_notebook import (
     ValidationError,
 )
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.cli.main import main
 from ensemble_notebook.models.model_kinds import describe_models
 from tests.conformance.scene import agent, done, fail_in_a_cell, run, run_cell, scripted

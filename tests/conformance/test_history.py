@@ -9,8 +9,8 @@ import pytest
 
 from ensemble_notebook import Agent, Ensemble, Fail, ScriptedChatModel, Task, ToolUse, ValidationError
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language.options import parse_options
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
+from ensemble_notebook.cell.reading.options import parse_options
 from ensemble_notebook.trace.timeline.span_details import to_details
 from tests.conformance.scene import scripted
 

@@ -10,7 +10,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from ensemble_notebook import MapResult, RunInterrupted, ScriptedChatModel, TaskInput, ValidationError
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.notebook.magics import map_cell
 from ensemble_notebook.notebook.picture.map_picture import make_map_bundle
 from tests.conformance.scene import scripted

@@ -40,7 +40,7 @@ from ensemble_notebook import (
     human_input,
 )
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language.options import parse_options
+from ensemble_notebook.cell.reading.options import parse_options
 from tests.conformance.scene import done, of, run, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 

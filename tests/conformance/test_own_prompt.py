@@ -20,7 +20,7 @@ from ensemble_notebook import (
     ValidationError,
 )
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from tests.conformance.scene import scripted
 from tests.support.openai_server import Answer, OpenAIServer
 

@@ -22,7 +22,7 @@ from ensemble_notebook import (
     ValidationError,
 )
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.testing import find_violations
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 

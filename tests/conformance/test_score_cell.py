@@ -24,7 +24,7 @@ from ensemble_notebook import (
     scorers,
 )
 from ensemble_notebook.cell.completion import propose_options
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from tests.support.openai_server import Answer, OpenAIServer
 from tests.support.store import wait_for_store
 

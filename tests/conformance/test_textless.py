@@ -39,7 +39,7 @@ from ensemble_notebook import (
     config,
 )
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language.options import format_option_help
+from ensemble_notebook.cell.reading.options import format_option_help
 
 CANARY = "kanarie"
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from ensemble_notebook import Condition, Ensemble, Task, TaskExecutionError, ValidationError
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from tests.conformance.scene import agent, done, run, say, scripted
 
 

@@ -34,7 +34,7 @@ from ensemble_notebook import (
     config,
 )
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from tests.conformance.scene import agent, done, lost, of, prompts, run, scripted
 
 SALES = pandas.DataFrame({"city": ["Brest", 'Port "A"', None] * 100, "sold": range(300)})

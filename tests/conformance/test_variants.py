@@ -25,7 +25,7 @@ from ensemble_notebook import (
     TaskInput,
     ValidationError,
 )
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.conformance.scene import scripted
 

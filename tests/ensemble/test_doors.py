@@ -22,7 +22,7 @@ from ensemble_notebook import (
     Task,
     ValidationError,
 )
-from ensemble_notebook.cell.language.options import parse_options
+from ensemble_notebook.cell.reading.options import parse_options
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_settings import MapSettings, read_map

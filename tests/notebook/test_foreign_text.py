@@ -12,7 +12,7 @@ from nbconvert import HTMLExporter, MarkdownExporter
 
 from ensemble_notebook import Ensemble, EnsembleOutput, ScriptedChatModel, Task
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.notebook.live.mistake_page import make_html
 from tests.notebook.conftest import Shell
 from tests.notebook.test_answer_html import READERS

@@ -22,8 +22,8 @@ from ensemble_notebook import (
     ScriptedChatModel,
     ToolUse,
 )
-from ensemble_notebook.cell.language.options import format_option_help
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
+from ensemble_notebook.cell.reading.options import format_option_help
 from ensemble_notebook.ensemble import ensemble
 from ensemble_notebook.errors import RunInterrupted, TaskExecutionError, ValidationError
 from ensemble_notebook.notebook.live.run_display import NotebookDisplay

@@ -3,7 +3,7 @@
 import pytest
 
 from ensemble_notebook import Ensemble, Task, ValidationError
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from ensemble_notebook.notebook.magics.line_commands import LINE_COMMANDS
 from tests.support.written_ensembles import picture
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.cell.reading.mistakes import CellError
 from tests.seams.aftermath import AFTER
 from tests.seams.cells import ABSENT, FORMS, list_factors, make_cell
 from tests.seams.doors import DOORS, INPUTS

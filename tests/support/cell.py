@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.cell.cell import Cell
-from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError, Mistake
+from ensemble_notebook.cell.cell_reader import Cell, read_cell
+from ensemble_notebook.cell.reading.mistakes import CellError, Mistake
 
 
 def marked(text: str) -> tuple[str, list[tuple[int, int, int]]]:

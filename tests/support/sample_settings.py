@@ -39,8 +39,8 @@ from ensemble_notebook import (
     ToolUse,
     Workflow,
 )
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.vocabulary import MODEL_WORDS
+from ensemble_notebook.cell import vocabulary
+from ensemble_notebook.cell.vocabulary import MODEL_WORDS
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ensemble_notebook.cell.language import vocabulary
+from ensemble_notebook.cell import vocabulary
 from tests.support.sample_settings import SERVER
 
 HERE: Final = "tests.support.sample_names."

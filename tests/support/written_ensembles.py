@@ -34,8 +34,8 @@ from ensemble_notebook import (
     Task,
     ValidationError,
 )
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.vocabulary import Key, ValueKind
+from ensemble_notebook.cell import vocabulary
+from ensemble_notebook.cell.vocabulary import Key, ValueKind
 from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.definitions.templates import find_input_name
 from ensemble_notebook.domain.planning.delegation import list_agents

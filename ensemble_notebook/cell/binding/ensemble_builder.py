@@ -9,14 +9,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from ensemble_notebook.cell.binding.definition_builder import DefinitionBuilder, complete_rounds, make_placeholder_task
 from ensemble_notebook.cell.binding.name_resolver import FUNCTIONS, NameResolver
-from ensemble_notebook.cell.binding.value_binder import RoleBinder, ValueBinder
-from ensemble_notebook.cell.language.spellings import ASYNC_EXECUTION
-from ensemble_notebook.cell.language.vocabulary import PHASE, TASK, Key, ValueKind
+from ensemble_notebook.cell.binding.value_binder import (
+    DefinitionBuilder,
+    RoleBinder,
+    ValueBinder,
+    complete_rounds,
+    make_placeholder_task,
+)
+from ensemble_notebook.cell.reading.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
 from ensemble_notebook.cell.reading.sections import Section, TaskGroup
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
-from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode
+from ensemble_notebook.cell.spellings import ASYNC_EXECUTION
+from ensemble_notebook.cell.vocabulary import PHASE, TASK, Key, ValueKind
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.amounts import CURRENCY, DOLLARS, AmountError, check_currency
 from ensemble_notebook.domain.definitions.condition import Condition

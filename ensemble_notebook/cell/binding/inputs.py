@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ensemble_notebook.cell.binding.name_resolver import is_value
-from ensemble_notebook.cell.language.options import is_run_id
+from ensemble_notebook.cell.reading.mistakes import MistakeReport, find_nearest_name, join_names, quote, suggest_name
+from ensemble_notebook.cell.reading.options import is_run_id
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
-from ensemble_notebook.cell.text.mistakes import MistakeReport, find_nearest_name, join_names, quote, suggest_name
-from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
-from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.cell.reading.source_text import OPTIONS, Place, SourceText
+from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.nested_ensemble import list_input_texts
 from ensemble_notebook.domain.definitions.templates import (
     CONTEXT,

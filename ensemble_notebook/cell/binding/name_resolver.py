@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ensemble_notebook.cell.language.vocabulary import GUARDRAIL, ValueKind
+from ensemble_notebook.cell.reading.mistakes import MisreadError, join_names, quote, suggest_name
 from ensemble_notebook.cell.reading.sections import Section
-from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote, suggest_name
-from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode
+from ensemble_notebook.cell.vocabulary import GUARDRAIL, ValueKind
 from ensemble_notebook.domain.definitions.agent import find_llm_fault, get_core_llm
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.item_list import Items

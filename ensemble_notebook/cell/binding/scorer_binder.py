@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ensemble_notebook import scorers as ready_made
-from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote, suggest_name
+from ensemble_notebook.cell.reading.mistakes import MistakeReport, join_names, quote, suggest_name
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.templates import find_first_texts
 from ensemble_notebook.domain.planning.ensemble_texts import list_item_inputs, list_texts

@@ -1,1 +1,1 @@
-"""From YAML nodes to sections: reads the values of keys, each with its place, and looks up no names."""
+"""From text to sections: the first line, YAML with places, mistakes; reads values and looks up no names."""

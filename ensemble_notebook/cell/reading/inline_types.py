@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ensemble_notebook.cell.reading.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
 from ensemble_notebook.cell.reading.values import describe_node, expect_value, read_data
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
-from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.cell.reading.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 from ensemble_notebook.domain.definitions.json_schema import find_schema_faults
 from ensemble_notebook.domain.definitions.output_type import Path, Verbatim, is_json_schema, read_type_fields
 

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.spellings import find_misnamed, read_spelling
-from ensemble_notebook.cell.language.vocabulary import SectionSchema, ValueKind
+from ensemble_notebook.cell import vocabulary
+from ensemble_notebook.cell.reading.mistakes import MisreadError, MistakeReport, quote
 from ensemble_notebook.cell.reading.part_reader import PartReader
 from ensemble_notebook.cell.reading.sections import KeyValue, Section, TaskGroup
+from ensemble_notebook.cell.reading.source_text import Place
 from ensemble_notebook.cell.reading.values import describe_node, expect_value, read_text
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
-from ensemble_notebook.cell.text.source_text import Place
-from ensemble_notebook.cell.text.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.cell.reading.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.cell.spellings import find_misnamed, read_spelling
+from ensemble_notebook.cell.vocabulary import SectionSchema, ValueKind
 from ensemble_notebook.domain.definitions.enums import Workflow
 
 _MEMBERS: Final = frozenset({"tasks", "phases"})

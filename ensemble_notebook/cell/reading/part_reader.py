@@ -9,20 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.spellings import (
-    ASYNC_EXECUTION,
-    Spelling,
-    find_foreign_hint,
-    find_invisible_character,
-    find_misnamed,
-    find_other_schema,
-    list_familiar_words,
-    read_model_spelling,
-    read_spelling,
-)
-from ensemble_notebook.cell.language.vocabulary import KeyGroup, SectionSchema, ValueKind
+from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.reading.inline_types import read_inline_type
+from ensemble_notebook.cell.reading.mistakes import MisreadError, MistakeReport, find_nearest_name, join_names, quote
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
 from ensemble_notebook.cell.reading.values import (
     describe_node,
@@ -37,8 +26,19 @@ from ensemble_notebook.cell.reading.values import (
     read_text,
     to_plain_value,
 )
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, find_nearest_name, join_names, quote
-from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.cell.reading.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.cell.spellings import (
+    ASYNC_EXECUTION,
+    Spelling,
+    find_foreign_hint,
+    find_invisible_character,
+    find_misnamed,
+    find_other_schema,
+    list_familiar_words,
+    read_model_spelling,
+    read_spelling,
+)
+from ensemble_notebook.cell.vocabulary import KeyGroup, SectionSchema, ValueKind
 from ensemble_notebook.domain.definitions.amounts import MINUTE, AmountError, is_amount, read_budget, read_rate
 from ensemble_notebook.domain.definitions.condition import read_short_test
 from ensemble_notebook.domain.definitions.output_type import is_type

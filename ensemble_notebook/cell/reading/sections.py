@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ensemble_notebook.cell.language.vocabulary import SectionSchema
-from ensemble_notebook.cell.text.source_text import Place
-from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node
+from ensemble_notebook.cell.reading.source_text import Place
+from ensemble_notebook.cell.reading.yaml_nodes import ListNode, MappingNode, Node
+from ensemble_notebook.cell.vocabulary import SectionSchema
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ import math
 import re
 from typing import Any, Final
 
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
-from ensemble_notebook.cell.text.source_text import SourceText
-from ensemble_notebook.cell.text.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.cell.reading.mistakes import MisreadError, MistakeReport, quote
+from ensemble_notebook.cell.reading.source_text import SourceText
+from ensemble_notebook.cell.reading.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
 from ensemble_notebook.domain.value_text import FLAGS, OLD_FLAGS, PlainValueError, read_plain_value
 
 _NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")

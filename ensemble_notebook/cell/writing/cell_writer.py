@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.vocabulary import AGENT, CELL, PHASE, TASK, ValueKind
+from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.object_names import ObjectNames, find_names
+from ensemble_notebook.cell.reading.mistakes import suggest_name
 from ensemble_notebook.cell.reading.values import is_name
-from ensemble_notebook.cell.text.mistakes import suggest_name
+from ensemble_notebook.cell.vocabulary import AGENT, CELL, PHASE, TASK, ValueKind
 from ensemble_notebook.cell.writing.value_writer import SectionWriter, Spot, ValueWriter, write_names
 from ensemble_notebook.cell.writing.yaml_text import Block, BlockList, write_yaml
 from ensemble_notebook.domain.definitions.agent import Agent

@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ensemble_notebook.cell.language.spellings import (
+from ensemble_notebook.cell.reading.mistakes import MistakeReport
+from ensemble_notebook.cell.reading.source_text import SourceText, read_text_file
+from ensemble_notebook.cell.reading.values import read_data
+from ensemble_notebook.cell.reading.yaml_nodes import MappingNode
+from ensemble_notebook.cell.reading.yaml_tree import read_tree
+from ensemble_notebook.cell.spellings import (
     ASYNC_EXECUTION,
     Spelling,
     find_foreign_hint,
     read_model_spelling,
     read_spelling,
 )
-from ensemble_notebook.cell.language.vocabulary import AGENT, CELL, GUARDRAIL, TASK, SectionSchema, ValueKind
-from ensemble_notebook.cell.reading.values import read_data
-from ensemble_notebook.cell.text.mistakes import MistakeReport
-from ensemble_notebook.cell.text.source_text import SourceText, read_text_file
-from ensemble_notebook.cell.text.yaml_nodes import MappingNode
-from ensemble_notebook.cell.text.yaml_tree import read_tree
+from ensemble_notebook.cell.vocabulary import AGENT, CELL, GUARDRAIL, TASK, SectionSchema, ValueKind
 from ensemble_notebook.cell.writing.yaml_text import Block, BlockList, Comment, write_yaml
 from ensemble_notebook.domain.definitions.templates import find_variables
 from ensemble_notebook.domain.outputs.secrets import mask

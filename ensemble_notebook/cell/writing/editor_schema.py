@@ -11,9 +11,7 @@ import re
 from enum import Enum, StrEnum
 from typing import Any, Final
 
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.spellings import ASYNC_EXECUTION
-from ensemble_notebook.cell.language.vocabulary import Key, KeyGroup, SectionSchema, ValueKind
+from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.reading.inline_types import (
     JSON_TYPES,
     SCHEMA_KEYWORDS,
@@ -21,6 +19,8 @@ from ensemble_notebook.cell.reading.inline_types import (
     SCHEMA_MAPPING_KEYWORDS,
     VALUE_KEYWORDS,
 )
+from ensemble_notebook.cell.spellings import ASYNC_EXECUTION
+from ensemble_notebook.cell.vocabulary import Key, KeyGroup, SectionSchema, ValueKind
 from ensemble_notebook.domain.definitions.output_type import NULL_WORDS, TYPE_WORDS
 from ensemble_notebook.models.model_kinds import list_examples
 

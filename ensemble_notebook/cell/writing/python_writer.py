@@ -18,7 +18,7 @@ from enum import Enum
 from keyword import iskeyword
 from typing import Any, Final
 
-from ensemble_notebook.cell.language import vocabulary
+from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.object_names import ObjectNames, split_module
 from ensemble_notebook.cell.writing.value_writer import list_written
 from ensemble_notebook.domain.definitions.agent import Agent

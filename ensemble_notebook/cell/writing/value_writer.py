@@ -13,14 +13,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.vocabulary import Key, SectionSchema, ValueKind
+from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.object_names import ObjectNames
 from ensemble_notebook.cell.reading.inline_types import read_inline_type
-from ensemble_notebook.cell.text.mistakes import CellError, MistakeReport
-from ensemble_notebook.cell.text.source_text import SourceText
-from ensemble_notebook.cell.text.yaml_nodes import MappingNode
-from ensemble_notebook.cell.text.yaml_tree import read_tree
+from ensemble_notebook.cell.reading.mistakes import CellError, MistakeReport
+from ensemble_notebook.cell.reading.source_text import SourceText
+from ensemble_notebook.cell.reading.yaml_nodes import MappingNode
+from ensemble_notebook.cell.reading.yaml_tree import read_tree
+from ensemble_notebook.cell.vocabulary import Key, SectionSchema, ValueKind
 from ensemble_notebook.cell.writing.yaml_text import Digits, write_flow
 from ensemble_notebook.domain.definitions.agent import get_core_llm
 from ensemble_notebook.domain.definitions.amounts import AmountError, read_budget, read_rate

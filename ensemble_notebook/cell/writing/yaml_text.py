@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ensemble_notebook.cell.language import vocabulary
+from ensemble_notebook.cell import vocabulary
+from ensemble_notebook.cell.reading.mistakes import MisreadError
+from ensemble_notebook.cell.reading.source_text import OPTIONS
 from ensemble_notebook.cell.reading.values import to_plain_value
-from ensemble_notebook.cell.text.mistakes import MisreadError
-from ensemble_notebook.cell.text.source_text import OPTIONS
-from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.value_text import OLD_FLAGS
 
 WIDTH: Final = 100

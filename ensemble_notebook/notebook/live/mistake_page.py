@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from IPython.display import display as untyped_display
 
-from ensemble_notebook.cell.text.mistakes import CellError, Mistake, SourceFrame
+from ensemble_notebook.cell.reading.mistakes import CellError, Mistake, SourceFrame
 from ensemble_notebook.notebook.picture.html_table import Html, make_bundle, tag
 
 _display: Any = untyped_display

@@ -22,7 +22,7 @@ from ensemble_notebook.domain.events import Event, RunEnded
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.live.answer import find_answer, find_many
-from ensemble_notebook.notebook.live.display_mode import DisplayMode, choose_display_mode, find_cell_id
+from ensemble_notebook.notebook.live.frontend import DisplayMode, choose_display_mode, find_cell_id
 from ensemble_notebook.notebook.live.page_channel import find_page_channels
 from ensemble_notebook.notebook.live.run_feed import RunFeed, keep_feed
 from ensemble_notebook.notebook.live.timeline_widget import add_feed_id, make_feed_bundle

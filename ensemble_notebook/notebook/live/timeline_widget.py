@@ -15,7 +15,7 @@ import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from ensemble_notebook.notebook.live.display_mode import DisplayMode, choose_display_mode
+from ensemble_notebook.notebook.live.frontend import DisplayMode, choose_display_mode
 from ensemble_notebook.notebook.live.page_channel import begin_page_channels, find_page_channels
 from ensemble_notebook.notebook.live.run_feed import Feed, RunFeed, find_feed, find_feed_of, keep_feed
 from ensemble_notebook.notebook.live.run_selection import SelectableTimeline

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cell.language.options import format_option_help
+from ensemble_notebook.cell.reading.options import format_option_help
 from ensemble_notebook.errors import ValidationError, make_readable
 from ensemble_notebook.notebook.picture.shown_table import ShownColumn, ShownTable
 from ensemble_notebook.trace.tables.table import Column, Table

@@ -19,26 +19,24 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from traitlets import Bool, Enum, Float, TraitError, Unicode, observe, validate
 
-from ensemble_notebook.cell.language.options import (
+from ensemble_notebook.cell.reading.mistakes import CellError, in_cell_words
+from ensemble_notebook.cell.reading.options import (
     DEFAULT_OUT,
     Options,
     check_definition,
     format_option_help,
     parse_options,
 )
-from ensemble_notebook.cell.language.remedies import in_cell_words
-from ensemble_notebook.cell.text.mistakes import CellError
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, make_readable
 from ensemble_notebook.models.model_kinds import list_short_forms
-from ensemble_notebook.notebook.live.cell_names import find_notebook
+from ensemble_notebook.notebook.live.frontend import find_notebook
 from ensemble_notebook.notebook.magics.line_commands import run_line
 from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.binding.scorer_binder import CellScorers
-    from ensemble_notebook.cell.cell import Cell
-    from ensemble_notebook.cell.cell_reader import CellFile
+    from ensemble_notebook.cell.cell_reader import Cell, CellFile
     from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
@@ -172,7 +170,7 @@ class EnsembleMagics(Magics):
 
     def _show_mistakes(self, error: CellError) -> None:
         """Show mistakes on the page where somebody sees one; elsewhere the error has them as text."""
-        from ensemble_notebook.notebook.live.display_mode import has_reader
+        from ensemble_notebook.notebook.live.frontend import has_reader
 
         assert self.shell is not None
         if has_reader(self.shell):
@@ -287,7 +285,7 @@ class EnsembleMagics(Magics):
 
     def _describe_cell(self, text: str, line: str) -> RunOrigin:
         """What is remembered of the cell with its run."""
-        from ensemble_notebook.notebook.live.display_mode import find_cell_id
+        from ensemble_notebook.notebook.live.frontend import find_cell_id
         from ensemble_notebook.trace.store.run_facts import RunOrigin
 
         assert self.shell is not None
@@ -308,7 +306,7 @@ class EnsembleMagics(Magics):
         many = self._find_runs(options)
         read = self._read(origin.text, options, many, needs_inputs=False, file=file)
         if many is not None:
-            from ensemble_notebook.notebook.magics.named_runs import list_earlier
+            from ensemble_notebook.notebook.magics.run_commands import list_earlier
 
             many.leave_out_done(list_earlier(resuming["resume"]))
             self._confirm_cost(read, options, many)
@@ -326,7 +324,7 @@ class EnsembleMagics(Magics):
         from ensemble_notebook.ensemble.ensemble import start_run
         from ensemble_notebook.ensemble.person import Person
         from ensemble_notebook.ensemble.run_settings import RunArguments, RunSettings
-        from ensemble_notebook.notebook.live.display_mode import can_answer, choose_display_mode
+        from ensemble_notebook.notebook.live.frontend import can_answer, choose_display_mode
         from ensemble_notebook.notebook.live.run_display import make_run_display
 
         assert self.shell is not None

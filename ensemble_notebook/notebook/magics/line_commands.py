@@ -62,7 +62,7 @@ LINE_COMMANDS: Final = (
         "score",
         "RUN [NAME=]SCORER ... [--expected COLUMN] [--replace] [-o NAME]",
         "add scores to a run, named as for show, without running it again; -o binds what has them",
-        "score_commands:score_run",
+        "run_commands:score_run",
         ("--expected", "--replace", "-o"),
     ),
     LineCommand(

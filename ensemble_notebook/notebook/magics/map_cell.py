@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_notebook.cell.language.options import DEFAULT_OUT
+from ensemble_notebook.cell.reading.options import DEFAULT_OUT
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.wording import format_money, pluralize
@@ -20,13 +20,13 @@ from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments, MapS
 from ensemble_notebook.ensemble.many_runs.rows import Rows, find_id_column, make_only_row, read_rows
 from ensemble_notebook.ensemble.many_runs.variants import combine, make_variants
 from ensemble_notebook.errors import RunInterrupted, ValidationError, find_nearest
-from ensemble_notebook.notebook.live.display_mode import can_answer
+from ensemble_notebook.notebook.live.frontend import can_answer
 from ensemble_notebook.trace.row_files import is_row_file, read_row_file
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.binding.scorer_binder import CellScorers
-    from ensemble_notebook.cell.cell import Cell
-    from ensemble_notebook.cell.language.options import Options
+    from ensemble_notebook.cell.cell_reader import Cell
+    from ensemble_notebook.cell.reading.options import Options
     from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
     from ensemble_notebook.domain.definitions.limits import Budget
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate

@@ -1,4 +1,4 @@
-"""``%ensemble runs`` and ``%ensemble show``: what the store remembers."""
+"""``%ensemble`` about runs: those that the store remembers, and those of variables; one word names a run in all."""
 
 from __future__ import annotations
 
@@ -9,25 +9,38 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cell.language.options import DEFAULT_OUT, parse_options
-from ensemble_notebook.cell.text.mistakes import CellError, join_names
+from ensemble_notebook.cell.binding.scorer_binder import ScorerMistake, find_scorer
+from ensemble_notebook.cell.reading.mistakes import CellError, join_names
+from ensemble_notebook.cell.reading.options import DEFAULT_OUT, parse_options
 from ensemble_notebook.domain.wording import format_size
 from ensemble_notebook.ensemble.earlier_runs.resuming import check_resumable
-from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean, make_readable
-from ensemble_notebook.notebook.live.cell_names import find_notebook
-from ensemble_notebook.notebook.magics.named_runs import WAYS, find_remembered, find_trace
-from ensemble_notebook.notebook.magics.text_commands import stands_alone
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+from ensemble_notebook.ensemble.many_runs.loaded_map import load_result
+from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+from ensemble_notebook.ensemble.run_handle import RunHandle
+from ensemble_notebook.errors import (
+    RunInterrupted,
+    ScoringError,
+    StoreError,
+    ValidationError,
+    did_you_mean,
+    make_readable,
+)
+from ensemble_notebook.evaluation.scorer import read_scorers
+from ensemble_notebook.evaluation.scoring import describe_score
+from ensemble_notebook.notebook.live.frontend import find_notebook, stands_alone
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunOrigin
+from ensemble_notebook.trace.store.run_store import RunStore
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.trace.comparison.run_diff import RunDiff, RunHistory
-    from ensemble_notebook.trace.execution_trace import ExecutionTrace
-    from ensemble_notebook.trace.store.run_facts import RememberedRun
-    from ensemble_notebook.trace.store.run_store import RunStore
 
+WAYS: Final = "(a variable such as report, an id or the beginning of one, a name, or -1 for the last)"
+"""How a run is named, for messages."""
 
 COMPARED: Final = 5
 """How many runs are compared where nobody says."""
@@ -44,7 +57,7 @@ def list_runs(words: Sequence[str], shell: Any) -> pd.DataFrame | RunHistory | N
         StoreError: runs are not remembered, or the store can't be read.
     """
     from ensemble_notebook.notebook.picture.shown_table import RunsTable
-    from ensemble_notebook.trace.store.run_store import RunStore, make_run_table
+    from ensemble_notebook.trace.store.run_store import make_run_table
 
     options = _read_options(words)
     store = RunStore.open()
@@ -64,8 +77,6 @@ def show_run(words: Sequence[str], shell: Any) -> ExecutionTrace:
         ValidationError: no run is named, or more than one, or it goes on.
         StoreError: there is no such run.
     """
-    from ensemble_notebook.notebook.magics.named_runs import WAYS, find_trace
-
     if len(words) != 1:
         raise ValidationError(f"%ensemble show takes one run {WAYS}.")
     return find_trace(words[0], shell)
@@ -112,8 +123,6 @@ def diff_runs(words: Sequence[str], shell: Any) -> RunDiff:
         ValidationError: one word, or more than two.
         StoreError: there is no such run, nor a variable that holds one.
     """
-    from ensemble_notebook.trace.store.run_store import RunStore
-
     if len(words) not in (0, 2):
         raise ValidationError(f"%ensemble diff takes two runs {WAYS}, or none for the last two of this notebook.")
     if words:
@@ -260,3 +269,140 @@ def _describe_missing(run: RememberedRun, origin: RunOrigin, error: CellError) -
         f"{cell[0].upper()}{cell[1:]} can't run with the names that this notebook has now. {remedy if missing else ''}"
         f"{error.mistakes[0].where.capitalize()}: {error.mistakes[0].message}"
     )
+
+
+# --- ``%ensemble score``: adds scores to a run of this notebook, or to a remembered one (V6) --------------------------
+
+
+def score_run(words: Sequence[str], shell: Any) -> MapResult | EnsembleOutput:
+    """Score a run, and bind what has the scores to the name after ``-o``, or ``_ensemble``.
+
+    Raises:
+        ValidationError: no run or no scorer is named, or one of them is wrong.
+        StoreError: there is no such run.
+        ScoringError: a scorer failed for each run; what has the scores is bound all the same.
+    """
+    rest, out, expected, replaces = _read_score_words(words)
+    if len(rest) < 2:
+        raise ValidationError(
+            f"%ensemble score takes a run {WAYS} and what scores it: %ensemble score RUN [NAME=]SCORER, such as "
+            f"%ensemble score report \"contains('refund')\" -o scored."
+        )
+    found = read_variable(rest[0], shell)
+    if not isinstance(found, EnsembleOutput | MapResult):
+        found = load_result(find_remembered(rest[0], shell).run_id)
+    scorers = _read_scorers(rest[1:], shell)
+    try:
+        scored = found.score(scorers, replace=replaces, expected=expected)
+    except (ScoringError, RunInterrupted) as error:
+        if error.output is not None:
+            shell.user_ns[out] = error.output
+        raise
+    shell.user_ns[out] = scored
+    if isinstance(scored, EnsembleOutput):
+        told = (f"{each.name}: {describe_score(each)}" for each in scored.score_records if each.name in scorers)
+        sys.stdout.write(make_readable("\n".join(told) + "\n"))
+    return scored
+
+
+def _read_score_words(words: Sequence[str]) -> tuple[list[str], str, str | None, bool]:
+    """The run and the scorers; the name to bind, the column of what a run should come to, and whether to replace."""
+    rest, out, expected, replaces = [], DEFAULT_OUT, None, False
+    given = iter(words)
+    for word in given:
+        if word in ("-o", "--out"):
+            out = next(given, "")
+            if not out.isidentifier():
+                raise ValidationError(f"%ensemble score: {word} wants the name of a variable, got {out!r}.")
+        elif word == "--expected":
+            expected = next(given, None)
+        elif word == "--replace":
+            replaces = True
+        else:
+            rest.append(word)
+    return rest, out, expected, replaces
+
+
+def _read_scorers(texts: Sequence[str], shell: Any) -> dict[str, Any]:
+    scorers: dict[str, Any] = {}
+    for text in texts:
+        try:
+            name, scorer = find_scorer(text, shell.user_ns)
+        except ScorerMistake as mistake:
+            raise ValidationError(f"{mistake.message} {mistake.hint}".rstrip()) from None
+        (read,) = read_scorers(scorer if name is None else {name: scorer})
+        if read.name in scorers:
+            raise ValidationError(f"--score: two scores are called {read.name!r}. Name them: NAME={text}.")
+        scorers[read.name] = scorer
+    return scorers
+
+
+# --- Which run a word means: that of a variable, else a remembered one ------------------------------------------------
+
+
+def find_trace(word: str, shell: Any) -> ExecutionTrace:
+    """The trace of what a word names: a variable of the notebook that has a run, else a run of the store.
+
+    Raises:
+        ValidationError: the variable has a run that goes on.
+        StoreError: no run is remembered by this name.
+    """
+    trace = _read_trace(word, shell)
+    return RunStore.open().load_trace(_find_run(word, shell)) if trace is None else trace
+
+
+def find_remembered(word: str, shell: Any) -> RememberedRun:
+    """The run of the store that a word names: also by a variable of the notebook that has it.
+
+    Raises:
+        ValidationError: the variable has a run that goes on.
+        StoreError: no run is remembered by this name.
+    """
+    trace = _read_trace(word, shell)
+    return _find_run(word if trace is None else trace.run_id, shell)
+
+
+def list_earlier(run_id: str) -> Iterator[ExecutionTrace]:
+    """The trace of a remembered run, and those of the runs that it went on with; without any that is forgotten."""
+    store, resumed_from = RunStore.open(), run_id
+    while resumed_from:
+        try:
+            run = store.find_run(resumed_from)
+            yield store.load_trace(run)
+        except StoreError:
+            return
+        resumed_from = run.facts.resumed_from or ""
+
+
+def read_variable(name: str, shell: Any) -> Any:
+    """The value of a variable, and of a handle its output; None where there is no such variable.
+
+    Raises:
+        ValidationError: it has a run that goes on.
+    """
+    value = None if shell is None else shell.user_ns.get(name)
+    if not isinstance(value, RunHandle | MapHandle):
+        return value
+    if value.output is None:
+        raise ValidationError(f"{name} is a run that goes on. Wait for it with {name}.result().")
+    return value.output
+
+
+def _read_trace(word: str, shell: Any) -> ExecutionTrace | None:
+    """The trace that a variable has; None where there is no such variable, or it has no run."""
+    value = read_variable(word, shell)
+    if isinstance(value, EnsembleOutput | MapResult):
+        value = value.trace
+    return value if isinstance(value, ExecutionTrace) else None
+
+
+def _find_run(word: str, shell: Any) -> RememberedRun:
+    try:
+        return RunStore.open().find_run(word)
+    except StoreError as error:
+        names = {} if shell is None else shell.user_ns
+        held = (name for name, each in names.items() if isinstance(each, EnsembleOutput | MapResult))
+        outputs = ", ".join(name for name in held if name[:1] != "_")
+        other = f" The variable {word} holds no output of a run." if word in names else ""
+        told = f" Variables that hold an output: {outputs}." if outputs else ""
+        raise StoreError(f"{error}{other}{told}") from None

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_notebook.cell.language.options import DEFAULT_OUT
+from ensemble_notebook.cell.reading.options import DEFAULT_OUT
 from ensemble_notebook.cell.writing.editor_schema import make_editor_schema
 from ensemble_notebook.errors import StoreError, ValidationError, find_nearest, make_readable
-from ensemble_notebook.notebook.live.display_mode import has_reader
-from ensemble_notebook.notebook.magics.named_runs import find_remembered
+from ensemble_notebook.notebook.live.frontend import has_reader, stands_alone
+from ensemble_notebook.notebook.magics.run_commands import find_remembered, read_variable
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
@@ -43,12 +43,6 @@ def give_cell(text: str, shell: Any) -> CellText | None:
         shell.set_next_input(text.rstrip("\n"), replace=False)
         return None
     return CellText(text)
-
-
-def stands_alone(shell: Any) -> bool:
-    """Whether the magic is the last line of the cell, so that its value would be shown."""
-    entered: list[str] = shell.history_manager.input_hist_raw[-1:] or [""]
-    return entered[0].strip().rpartition("\n")[2].lstrip().startswith("%ensemble")
 
 
 def _takes_cells(shell: Any) -> bool:
@@ -134,9 +128,7 @@ def _find_ensemble(
     """
     from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-    from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
-    from ensemble_notebook.ensemble.run_handle import RunHandle
 
     names, kinds = shell.user_ns, (Ensemble, EnsembleOutput, MapResult)
     known = [name for name, each in names.items() if isinstance(each, kinds) and name[:1] != "_"]
@@ -144,11 +136,7 @@ def _find_ensemble(
     if len(words) != 1:
         raise ValidationError(f"%ensemble {command} takes one variable that holds an ensemble or an output.{here}")
     (name,) = words
-    value = names.get(name)
-    if isinstance(value, RunHandle | MapHandle):
-        if value.output is None:
-            raise ValidationError(f"{name} is a run that goes on. Wait for it with {name}.result().")
-        value = value.output
+    value = read_variable(name, shell)
     result = value if isinstance(value, EnsembleOutput | MapResult) else None
     ensemble = value if result is None else result.ensemble
     if not isinstance(ensemble, Ensemble):

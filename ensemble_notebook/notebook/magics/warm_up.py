@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.notebook.live.display_mode import has_reader
+from ensemble_notebook.notebook.live.frontend import has_reader
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -17,7 +17,7 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
-from ensemble_notebook.cell.text.source_text import read_text_file
+from ensemble_notebook.cell.reading.source_text import read_text_file
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.amounts import AmountError, is_amount, read_budget, read_history
 from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow

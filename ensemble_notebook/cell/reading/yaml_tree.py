@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
-from ensemble_notebook.cell.text.source_text import SourceText
-from ensemble_notebook.cell.text.yaml_nodes import (
+from ensemble_notebook.cell.reading.mistakes import MisreadError, MistakeReport, quote
+from ensemble_notebook.cell.reading.source_text import SourceText
+from ensemble_notebook.cell.reading.yaml_nodes import (
     MOST_CHARACTERS,
     BrokenNode,
     Node,

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cell.text.mistakes import MOST_MISTAKES, MisreadError, quote
-from ensemble_notebook.cell.text.source_text import Place, SourceText
+from ensemble_notebook.cell.reading.mistakes import MOST_MISTAKES, MisreadError, quote
+from ensemble_notebook.cell.reading.source_text import Place, SourceText
 
 if TYPE_CHECKING:
     from ruamel.yaml.events import Event

@@ -1,9 +1,11 @@
-"""Decides how a run is shown: from the setting, the environment and the frontend."""
+"""What the frontend tells: how a run is shown, whether a person reads it, what cells and notebook are called (E48)."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,3 +79,29 @@ def find_cell_id() -> str | None:
     request: dict[str, Any] = getattr(get_ipython(), "get_parent", dict)() or {}
     cell_id = request.get("metadata", {}).get("cellId")
     return cell_id if isinstance(cell_id, str) else None
+
+
+_TYPED: Final = re.compile(r"<ipython-input-(\d+)-")
+
+
+def name_cell(file: str) -> str | None:
+    """``In[3]`` for the file of that cell; None for other files."""
+    untyped_get: Any = get_ipython
+    shell = untyped_get()
+    name_code = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    if callable(name_code) and (named := name_code(file)):
+        return str(named[1])
+    typed = _TYPED.match(file)
+    return None if typed is None else f"In[{typed[1]}]"
+
+
+def find_notebook(names: Mapping[str, Any]) -> str | None:
+    """The file of the notebook that has these variables, as far as its frontend tells; else None."""
+    found = names.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME")
+    return found if isinstance(found, str) else None
+
+
+def stands_alone(shell: Any) -> bool:
+    """Whether the magic is the last line of the cell, so that its value would be shown."""
+    entered: list[str] = shell.history_manager.input_hist_raw[-1:] or [""]
+    return entered[0].strip().rpartition("\n")[2].lstrip().startswith("%ensemble")

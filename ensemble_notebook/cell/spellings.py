@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ensemble_notebook.cell.language.vocabulary import SCHEMAS, SectionSchema
+from ensemble_notebook.cell.vocabulary import SCHEMAS, SectionSchema
 from ensemble_notebook.models.model_kinds import list_named_words
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")

@@ -1,1 +1,0 @@
-"""The words of the cell language: keys, kinds of values, familiar spellings, options, short amounts."""

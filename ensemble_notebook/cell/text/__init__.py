@@ -1,1 +1,0 @@
-"""The text of a cell: places, YAML with positions, and what is wrong with it. Knows no key of the language."""
