@@ -70,16 +70,27 @@ class FunctionCaller:
     ) -> Any:
         if self._threads is None:
             self._threads = ThreadPool()
-        if timer is not None:
-            result = await _call_timed(self._threads, label, _call_whole, (function, *args), timer)
-        else:
-            call = self._threads.call(label, _call_whole, (function, *args))
+        times: list[float] = []  # when it began and ended on its thread
+
+        def call_timed(*given: Any) -> Any:
+            assert timer is not None
+            times.append(timer.clock())
             try:
-                result = await call
-            except asyncio.CancelledError:
-                if on_left is not None:
-                    on_left(call)
-                raise
+                return _call_whole(*given)
+            finally:
+                times.append(timer.clock())
+
+        call = self._threads.call(label, _call_whole if timer is None else call_timed, (function, *args))
+        try:
+            result = await call
+        except asyncio.CancelledError:
+            if on_left is not None:
+                on_left(call)
+            raise
+        finally:
+            if timer is not None:
+                now_s = timer.clock()
+                timer.add_work(*(*times, now_s, now_s)[:2])
         return await call_safely(_await_whole, result) if is_unfinished(result) else result
 
 
@@ -122,28 +133,6 @@ def _join(items: list[Any]) -> Any:
     if not items:
         return None
     return "".join(items) if all(isinstance(each, str) for each in items) else items
-
-
-async def _call_timed(
-    threads: ThreadPool, label: str, function: Callable[..., Any], args: tuple[Any, ...], timer: TaskTimer
-) -> Any:
-    clock = timer.clock
-    began_s: float | None = None
-    ended_s: float | None = None
-
-    def run(*given: Any) -> Any:
-        nonlocal began_s, ended_s
-        began_s = clock()
-        try:
-            return function(*given)
-        finally:
-            ended_s = clock()
-
-    try:
-        return await threads.call(label, run, args)
-    finally:
-        now_s = clock()
-        timer.add_work(now_s if began_s is None else began_s, now_s if ended_s is None else ended_s)
 
 
 async def call_safely(function: Callable[..., Awaitable[T]], *args: Any) -> T:

@@ -112,6 +112,11 @@ class McpConnection:
         return f"the MCP server {self.told_command!r}"
 
     @property
+    def name(self) -> str:
+        """The same, at the beginning of a sentence."""
+        return f"T{self.label[1:]}"
+
+    @property
     def told_command(self) -> str:
         """The command or address, without its secrets."""
         return mask(shlex.join(text for text, _ in _find_secrets(self.command)))
@@ -192,13 +197,10 @@ class McpToolbox(ToolSource):
             if name not in by_name:
                 there = ", ".join(by_name) or "none"
                 hint = did_you_mean(name, by_name)
-                raise EnsembleError(f"{self._start_sentence()} has no tool {name!r}.{hint} Its tools: {there}.")
+                raise EnsembleError(f"{self.connection.name} has no tool {name!r}.{hint} Its tools: {there}.")
             if fault := by_name[name].fault:
                 raise EnsembleError(f"The tool {name!r} of {self.label} {fault}.")
         return tuple(by_name[name] for name in self.names) if self.names else tuple(tools)
-
-    def _start_sentence(self) -> str:
-        return f"T{self.label[1:]}"
 
     def __repr__(self) -> str:
         """The command or address, and the tools."""
@@ -236,7 +238,7 @@ class McpSession:
         if not printed:
             return ()
         why = "which only messages of the protocol may do; have it print to its standard error"
-        return (f"{self._name()} printed to its standard output, {why}: {printed}.",)
+        return (f"{self._connection.name} printed to its standard output, {why}: {printed}.",)
 
     async def open(self) -> tuple[SourcedTool, ...]:
         """Start or reach the server, and list its tools.
@@ -255,7 +257,7 @@ class McpSession:
         except TimeoutError:
             self._life.cancel()
             limit = f"within {self._connection.timeout_s:g} s"
-            raise EnsembleError(f"{self._name()} did not answer {limit}.{self._quote_errors()}") from None
+            raise EnsembleError(f"{self._connection.name} did not answer {limit}.{self._quote_errors()}") from None
         except asyncio.CancelledError:
             self._life.cancel()
             raise
@@ -352,7 +354,7 @@ class McpSession:
             name = _to_tool_name(each.name)
             if name in by_name:
                 twice = repr(each.name) if by_name[name] == each.name else f"{by_name[name]!r} and {each.name!r}"
-                raise EnsembleError(f"{self._name()} offers two tools that are called alike: {twice}.")
+                raise EnsembleError(f"{self._connection.name} offers two tools that are called alike: {twice}.")
             by_name[name] = each.name
         return tuple(
             SourcedTool(
@@ -369,7 +371,7 @@ class McpSession:
     async def _call(self, name: str, arguments: dict[str, Any], ask: Ask) -> ToolResult:
         """One call of a tool; what goes wrong with the server is told to the model, too, with its name."""
         if self._client is None:
-            return ToolResult.failure(f"{self._name()} has ended.{self._quote_errors()}")
+            return ToolResult.failure(f"{self._connection.name} has ended.{self._quote_errors()}")
         self._asks.append(ask)
         try:
             result = await self._client.call_tool(name, arguments, read_timeout_seconds=self._connection.timeout_s)
@@ -388,7 +390,7 @@ class McpSession:
 
         if not self._asks:
             return ElicitResult(action="decline")
-        ask, start = self._asks[-1], f"{self._name()} asks: {params.message}"
+        ask, start = self._asks[-1], f"{self._connection.name} asks: {params.message}"
         if getattr(params, "requested_schema", None) is None:
             answer = await ask(f"{start}\n{getattr(params, 'url', '')}\nAnswer 'yes' once that is done.")
             return ElicitResult(action="accept" if _is_yes(answer) else "decline")
@@ -404,16 +406,13 @@ class McpSession:
             content[name] = value
         return ElicitResult(action="accept", content=content)
 
-    def _name(self) -> str:
-        return f"T{self._connection.label[1:]}"
-
     def _explain(self, error: BaseException, what: str, *, quotes: bool = True) -> str:
         """Say what went wrong with the server, whatever the depth that it comes from."""
         error = _find_first(error)
         if isinstance(error, EnsembleError):
             return str(error)
         said = self._quote_errors() if quotes else ""
-        return f"{self._name()} {what}: {_cut(str(error) or summarize_error(error)).rstrip('.')}.{said}"
+        return f"{self._connection.name} {what}: {_cut(str(error) or summarize_error(error)).rstrip('.')}.{said}"
 
     def _quote_errors(self) -> str:
         """The last line that it has written to its standard error, which often says why it ended."""

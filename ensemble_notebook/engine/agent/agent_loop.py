@@ -32,12 +32,26 @@ from ensemble_notebook.engine.agent.prompts import (
     write_correction_prompt,
 )
 from ensemble_notebook.engine.agent.toolbox import Toolbox
-from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.events.event_stream import SpanEmitter, find_status
 from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.errors import AgentExecutionError, MaxIterationsExceededError, summarize_error
 
 WARNINGS_BEFORE_END: Final = 2
+
+
+@contextmanager
+def turn_span(task: SpanEmitter, **facts: Any) -> Iterator[SpanEmitter]:
+    """The span of one turn: one reply of the model, and the tool calls that it asks for."""
+    turn, status = task.child(), SpanStatus.OK
+    turn.emit(TurnStarted, **facts)
+    try:
+        yield turn
+    except BaseException as error:
+        status = SpanStatus.SKIPPED if isinstance(error, TaskAbandoned) else find_status(error)
+        raise
+    finally:
+        turn.emit(TurnEnded, status=status)
 
 
 class AgentLoop:
@@ -137,7 +151,9 @@ class AgentLoop:
     async def _work(self, conversation: Conversation, task: SpanEmitter, **facts: Any) -> str:
         """Turns until a text comes; `facts` are of the first turn: what it is asked, whether it is a correction."""
         while True:
-            with self._turn(task, **facts) as turn:
+            self._turn_count += 1
+            who, is_fallback = self._agent.role, self._request.is_fallback
+            with turn_span(task, agent=who, iteration=self._turn_count, is_fallback=is_fallback, **facts) as turn:
                 reply = await self._llm.ask(conversation, turn)
                 before, self.cut = self.cut, explain_cut(reply, self._port, self._llm.output_limit)
                 if self.cut is not None and self.cut != before:  # once for each reason (E58)
@@ -178,25 +194,6 @@ class AgentLoop:
         if not asks:
             return None
         return MALFORMED_CALL if is_malformed else ONLY_REASONING
-
-    @contextmanager
-    def _turn(self, task: SpanEmitter, **facts: Any) -> Iterator[SpanEmitter]:
-        """The span of one turn: one reply of the model, and the tool calls that it asks for."""
-        turn, is_fallback = task.child(), self._request.is_fallback
-        self._turn_count += 1
-        turn.emit(TurnStarted, agent=self._agent.role, iteration=self._turn_count, is_fallback=is_fallback, **facts)
-        status = SpanStatus.ERROR
-        try:
-            yield turn
-            status = SpanStatus.OK
-        except asyncio.CancelledError:
-            status = SpanStatus.CANCELLED
-            raise
-        except TaskAbandoned:
-            status = SpanStatus.SKIPPED
-            raise
-        finally:
-            turn.emit(TurnEnded, status=status)
 
     def _open(self, user_prompt: str) -> Conversation:
         """Begin a conversation, or go on with an earlier one."""

@@ -5,13 +5,11 @@ Knows nothing of tasks in a graph, of gates or of retries by review; whoever mak
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.events import TurnEnded, TurnStarted, Warned
+from ensemble_notebook.domain.events import Warned
 from ensemble_notebook.domain.outputs.conversation import (
     NO_HISTORY,
     ShortenedHistory,
@@ -19,7 +17,7 @@ from ensemble_notebook.domain.outputs.conversation import (
     shorten_history,
 )
 from ensemble_notebook.domain.seams.chat_port import ChatPort
-from ensemble_notebook.engine.agent.agent_loop import AgentLoop
+from ensemble_notebook.engine.agent.agent_loop import AgentLoop, turn_span
 from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.preparation import PreparedModels, PreparedTools
@@ -132,21 +130,13 @@ class AgentRunner:
             return history
         # By the same model, in a turn of its own.
         prompt = write_summary_prompt(history.left_out)
-        turn = task.child()
-        turn.emit(TurnStarted, agent=request.agent.role, iteration=0, prompt=prompt, is_summary=True)
-        status = SpanStatus.ERROR
         try:
-            reply = await self._make_llm(request, port).ask(port.open("", prompt), turn)
-            status = SpanStatus.OK
+            with turn_span(task, agent=request.agent.role, iteration=0, prompt=prompt, is_summary=True) as turn:
+                reply = await self._make_llm(request, port).ask(port.open("", prompt), turn)
         except AgentExecutionError as error:
             message = f"What is left out of the conversation was not summed up: {summarize_error(error)}"
             task.emit(Warned, message=message)
             return history
-        except asyncio.CancelledError:
-            status = SpanStatus.CANCELLED
-            raise
-        finally:
-            turn.emit(TurnEnded, status=status)
         if not (text := reply.text.strip()):
             task.emit(Warned, message="What is left out of the conversation was not summed up: the reply has no text.")
             return history

@@ -16,7 +16,7 @@ from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.reasoning import describe_place, split_reasoning
 from ensemble_notebook.domain.seams.chat_port import REFUSED, ChatPort, Conversation, Fault, ModelReply
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
-from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.events.event_stream import SpanEmitter, find_status
 from ensemble_notebook.engine.function_caller import call_safely
 from ensemble_notebook.engine.limits.budget_account import Admission
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
@@ -93,17 +93,10 @@ class LlmCaller:
         tokens = _TokenFeed(span) if self._streams else None
         try:
             reply = await self._try_until_it_answers(conversation, span, tokens)
-        except asyncio.CancelledError as stopped:
-            span.emit(events.LlmCallFailed, error=stopped, status=SpanStatus.CANCELLED)
-            raise
-        except AgentExecutionError as error:
-            span.emit(events.LlmCallFailed, error=error.__cause__ or error, status=SpanStatus.ERROR)
-            raise
-        except BudgetExceededError as error:
-            span.emit(events.LlmCallFailed, error=error, status=SpanStatus.SKIPPED)
-            raise
-        except RateLimitTimeoutError as error:
-            span.emit(events.LlmCallFailed, error=error, status=SpanStatus.ERROR)
+        except (asyncio.CancelledError, AgentExecutionError, BudgetExceededError, RateLimitTimeoutError) as error:
+            fault = error.__cause__ if isinstance(error, AgentExecutionError) else None
+            status = SpanStatus.SKIPPED if isinstance(error, BudgetExceededError) else find_status(error)
+            span.emit(events.LlmCallFailed, error=fault or error, status=status)
             raise
         name, limit, taken = self._port.name, self._port.max_tokens or self.output_limit, reply.usage.output_tokens
         if reply.refused_usage is not None:
@@ -198,13 +191,10 @@ class LlmCaller:
         try:
             reply = await self._get_reply(conversation, tokens, admission.max_tokens)
             usage, model = reply.usage, reply.model
-        except asyncio.CancelledError as stopped:
-            span.emit(events.LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=usage, error=stopped)
-            raise
-        except Exception as error:
-            if tokens is None or tokens.count == heard:  # else some of it was made, and may be charged for
-                usage = self._classify(error).usage
-            span.emit(events.LlmAttemptEnded, attempt=attempt, status=SpanStatus.ERROR, usage=usage, error=error)
+        except (asyncio.CancelledError, Exception) as error:
+            if isinstance(error, Exception) and (tokens is None or tokens.count == heard):
+                usage = self._classify(error).usage  # else some of it was made, and may be charged for
+            span.emit(events.LlmAttemptEnded, attempt=attempt, status=find_status(error), usage=usage, error=error)
             raise
         finally:
             admission.settle(usage, model)

@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.tool import SourcedTool, ToolSession, 
 from ensemble_notebook.domain.events import Noted, WaitEnded, WaitStarted, Warned
 from ensemble_notebook.domain.planning.graph import get_llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
-from ensemble_notebook.engine.events.event_stream import STARTUP, SpanEmitter
+from ensemble_notebook.engine.events.event_stream import STARTUP, SpanEmitter, find_status
 from ensemble_notebook.engine.function_caller import call_safely
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.errors import AgentExecutionError, EnsembleError, summarize_error
@@ -122,10 +122,7 @@ class StartupSpan:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        status = SpanStatus.OK if error is None else SpanStatus.ERROR
-        if isinstance(error, asyncio.CancelledError):
-            status = SpanStatus.CANCELLED
-        self._end(status, error)
+        self._end(find_status(error), error)
 
     def cancel(self) -> None:
         """The run is over: whatever is being made ready, nobody waits for it."""

@@ -5,6 +5,7 @@ Knows no listener in particular and nothing about what events mean.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import threading
 import time
@@ -14,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, Final, Protocol
 
+from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.text_filter import TextFilter
 from ensemble_notebook.engine.task_timer import GroupTimer, TaskTimer
@@ -183,6 +185,13 @@ class SpanEmitter:
         """The span of a task inside this one, which has a timer of its own; `has_items` where tasks are inside it."""
         timer = (GroupTimer if has_items else TaskTimer)(self.timer.clock, self.timer)
         return SpanEmitter(self.stream, self.stream.new_span_id(), self.span_id, name, phase, depends_on, timer)
+
+
+def find_status(error: BaseException | None) -> SpanStatus:
+    """How a span ends whose work ended with this."""
+    if error is None:
+        return SpanStatus.OK
+    return SpanStatus.CANCELLED if isinstance(error, asyncio.CancelledError) else SpanStatus.ERROR
 
 
 class Clock(Protocol):

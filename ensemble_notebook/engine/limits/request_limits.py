@@ -16,11 +16,10 @@ from itertools import count
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Pricing, RateLimit
 from ensemble_notebook.domain.events import BudgetWarning, RateLimitWaited, WaitEnded, WaitStarted
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
-from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter, SystemClock
+from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter, SystemClock, find_status
 from ensemble_notebook.engine.limits.budget_account import (
     Admission,
     BudgetAccount,
@@ -150,19 +149,15 @@ class RequestLimits:
 def _span_of_wait(call: SpanEmitter, cause: str, ended: type[WaitEnded]) -> Iterator[None]:
     """The span of a wait."""
     span, began = call.child(), call.stream.offset_s()
-    status: SpanStatus = SpanStatus.OK
     error: BaseException | None = None
     span.emit(WaitStarted, cause=cause)
     try:
         yield
-    except asyncio.CancelledError as stopped:
-        status, error = SpanStatus.CANCELLED, stopped
-        raise
-    except Exception as refused:
-        status, error = SpanStatus.ERROR, refused
+    except (asyncio.CancelledError, Exception) as raised:
+        error = raised
         raise
     finally:
-        span.emit(ended, cause=cause, waited_s=call.stream.offset_s() - began, status=status, error=error)
+        span.emit(ended, cause=cause, waited_s=call.stream.offset_s() - began, status=find_status(error), error=error)
 
 
 # --- Rate limits ------------------------------------------------------------------------------------------------------

@@ -173,11 +173,10 @@ class CommandExecutor:
         if ending.output is not None:
             self._result.outputs[node.index] = ending.output
             self._result.failures += ending.output.item_failures
-        if not ending.is_completed:
-            if ending.error is None:
-                self._note_skipped(node, ending.reason)
-            else:
-                self._note_failed(node, ending)
+        if ending.error is not None:
+            self._note_failed(node, ending)
+        elif not ending.is_completed:
+            self._note_skipped(node, ending.reason)
         if ending.output is not None and ending.is_completed and self._conditions.has_conditions(node.index):
             # Its span stays open meanwhile: a predicate may begin a run, which has its place there (E52).
             output = ending.output
@@ -186,7 +185,14 @@ class CommandExecutor:
                 set_context(functools.partial(self._runner.make_context, node, span))
                 return self._conditions.evaluate(node.index, output, span)
 
-            self._node_tasks.start(node, decide, functools.partial(self._end_conditions, ending))
+            def settle(node: TaskNode, met: frozenset[int] | None, error: BaseException | None) -> None:
+                if error is not None and not isinstance(error, asyncio.CancelledError):
+                    raise error
+                emit_task_ended(span, node.role, ending)
+                broken = self._conditions.find_broken(node.index)
+                self._advance(messages.TaskSucceeded(node.index, met or frozenset(), broken))
+
+            self._node_tasks.start(node, decide, settle)
             return
         emit_task_ended(span, node.role, ending)
         if ending.is_completed:
@@ -195,15 +201,6 @@ class CommandExecutor:
             self._advance(messages.RunningTaskSkipped(node.index, has_worked=ending.has_worked))
         else:
             self._advance(messages.TaskEndedWithoutOutput(node.index))
-
-    def _end_conditions(
-        self, ending: TaskEnding, node: TaskNode, met: frozenset[int] | None, error: BaseException | None
-    ) -> None:
-        """The conditions on the output of a task are decided, unless the run was stopped meanwhile."""
-        if error is not None and not isinstance(error, asyncio.CancelledError):
-            raise error
-        emit_task_ended(self._spans.tasks[node.index], node.role, ending)
-        self._advance(messages.TaskSucceeded(node.index, met or frozenset(), self._conditions.find_broken(node.index)))
 
     def _note_skipped(self, node: TaskNode, reason: str) -> None:
         self._resolver.note_absence(node.index, f"it was skipped ({reason})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
@@ -36,8 +36,7 @@ class TaskMemory:
         found: dict[str, Sequence[MemoryEntry]] = {}
         if self._store is not None:
             for name in scopes:
-                asking = self._caller.call(f"memory {name}", self._store.retrieve, name, query, ENTRIES_PER_SCOPE)
-                found[name] = await self._use_store("retrieve", name, task, _read_entries(asking), limit_s)
+                found[name] = await self._use_store("retrieve", name, task, limit_s, query, ENTRIES_PER_SCOPE)
         return found
 
     async def write(self, scopes: Sequence[str], output: TaskOutput, task: SpanEmitter, limit_s: float | None) -> None:
@@ -47,8 +46,7 @@ class TaskMemory:
         facts = {"task": output.name, "agent": output.agent_role, "run_id": task.stream.run_id}
         for name in scopes:
             entry = MemoryEntry(text=write_exchange(output), created_at=output.completed_at, metadata=facts)
-            keeping = self._caller.call(f"memory {name}", self._store.store, name, entry)
-            await self._use_store("store", name, task, _keep_entry(keeping, entry), limit_s)
+            await self._use_store("store", name, task, limit_s, entry)
 
     async def restore(
         self, scopes: Sequence[str], output: TaskOutput, task: SpanEmitter, limit_s: float | None
@@ -80,12 +78,7 @@ class TaskMemory:
             return "long_term"
 
     async def _use_store(
-        self,
-        operation: str,
-        name: str,
-        task: SpanEmitter,
-        work: Awaitable[tuple[MemoryEntry, ...]],
-        limit_s: float | None,
+        self, operation: str, name: str, task: SpanEmitter, limit_s: float | None, *args: Any
     ) -> tuple[MemoryEntry, ...]:
         """The entries that were read or written; none where that failed."""
         span = task.child()
@@ -94,7 +87,12 @@ class TaskMemory:
         try:
             with CallingSpan(span):
                 async with limit:
-                    entries = await work
+                    given = await self._caller.call(f"memory {name}", getattr(self._store, operation), name, *args)
+                entries = args if operation == "store" else tuple(given or ())[:ENTRIES_PER_SCOPE]
+                for each in entries:
+                    if not isinstance(each, MemoryEntry):
+                        kind = type(each).__name__
+                        raise TypeError(f"a store must give MemoryEntry objects, and this one gave {kind}")
         except asyncio.CancelledError as stopped:
             span.emit(MemoryEnded, status=SpanStatus.CANCELLED, count=0, error=stopped)
             raise
@@ -107,22 +105,3 @@ class TaskMemory:
             return ()
         span.emit(MemoryEnded, status=SpanStatus.OK, count=len(entries))
         return entries
-
-
-async def _read_entries(asking: Awaitable[Any]) -> tuple[MemoryEntry, ...]:
-    """What a store gave, as many as were asked for.
-
-    Raises:
-        TypeError: it is something else than entries.
-    """
-    entries = tuple(await asking or ())[:ENTRIES_PER_SCOPE]
-    for each in entries:
-        if not isinstance(each, MemoryEntry):
-            raise TypeError(f"a store must give MemoryEntry objects, and this one gave {type(each).__name__}")
-    return entries
-
-
-async def _keep_entry(keeping: Awaitable[Any], entry: MemoryEntry) -> tuple[MemoryEntry, ...]:
-    """What a store took in."""
-    await keeping
-    return (entry,)
