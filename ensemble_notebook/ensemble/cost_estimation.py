@@ -33,7 +33,7 @@ from ensemble_notebook.domain.planning.execution_plan import NONE_KNOWN, KnownIt
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, get_llm_key
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
-from ensemble_notebook.engine.agent.prompts import write_own_prompt, write_system_prompt, write_user_prompt
+from ensemble_notebook.engine.agent.prompts import PromptParts, write_own_prompt, write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
@@ -341,7 +341,7 @@ class _Estimator:
 def _frame(texts: Sequence[PlacedText], output_format: str) -> str:
     """A user prompt of its description and expected output, or of its own prompt alone."""
     if len(texts) == 1:
-        return write_own_prompt(texts[0], output_format=output_format)
+        return write_own_prompt(texts[0], PromptParts(output_format=output_format))
     return write_user_prompt(texts[0].text, texts[1].text, output_format=output_format)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -56,8 +57,8 @@ def write_user_prompt(
     context: Sequence[TaskOutput] = (),
     **around: Any,
 ) -> str:
-    """What one task asks for, resolved; `around` is as of `frame_prompt`."""
-    return frame_prompt(write_task_sections(description, expected_output), context, **around)
+    """What one task asks for, resolved; `around` is as of `PromptParts`."""
+    return frame_prompt(write_task_sections(description, expected_output), PromptParts(context=context, **around))
 
 
 def write_task_sections(description: str, expected_output: str) -> str:
@@ -65,22 +66,11 @@ def write_task_sections(description: str, expected_output: str) -> str:
     return f"## Task\n{description}\n\n## Expected Output\n{expected_output}"
 
 
-def frame_prompt(
-    body: str,
-    context: Sequence[TaskOutput] = (),
-    *,
-    missing: Sequence[MissingOutput] = (),
-    is_judge: bool = False,
-    given: Mapping[str, str] = MappingProxyType({}),
-    memory: MemoryEntries = NO_MEMORY,
-    revision: Revision = FIRST_ATTEMPT,
-    output_format: str = "",
-    texts: Texts = NO_TEXTS,
-) -> str:
-    """What is to be done, after all that it builds on; each section only when it has content.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptParts:
+    """What a prompt builds on, beside the task itself.
 
-    Args:
-        body: the sections that say what is to be done.
+    Attributes:
         context: outputs, in the order of the task's `context`.
         missing: outputs that it reads and that are not there, each with its reason.
         is_judge: whether it judges these outputs, which then stand between marks.
@@ -90,43 +80,47 @@ def frame_prompt(
         output_format: how the reply must be written, where the model is not held to it natively.
         texts: in place of ours.
     """
-    sections = _write_memories(memory)
+
+    context: Sequence[TaskOutput] = ()
+    missing: Sequence[MissingOutput] = ()
+    is_judge: bool = False
+    given: Mapping[str, str] = field(default_factory=dict)
+    memory: MemoryEntries = field(default_factory=dict)
+    revision: Revision = FIRST_ATTEMPT
+    output_format: str = ""
+    texts: Texts = field(default_factory=dict)
+
+
+def frame_prompt(body: str, parts: PromptParts) -> str:
+    """The sections that say what is to be done, after all that it builds on; each only when it has content."""
+    context, missing, is_judge, revision = parts.context, parts.missing, parts.is_judge, parts.revision
+    sections = _write_memories(parts.memory)
     if context or missing:
         write = mark_text if is_judge else str
         blocks = [_write_block(role, about, write(text)) for each in context for role, about, text in _list_parts(each)]
         blocks += [_write_block(each.agent_role, each.description, _write_missing(each)) for each in missing]
         sections.append("\n".join(["## Context from Previous Tasks", *blocks]))
-    if given:
-        sections.append("\n".join(["## Context", *(f"### {name}\n{text}" for name, text in given.items())]))
+    if parts.given:
+        sections.append("\n".join(["## Context", *(f"### {name}\n{text}" for name, text in parts.given.items())]))
     if revision.told:
-        sections.append(_write_revision(revision, texts))
+        sections.append(_write_revision(revision, parts.texts))
     sections.append(body)
-    if output_format:
-        sections.append(_write_format(output_format))
+    if parts.output_format:
+        sections.append(_write_format(parts.output_format))
     return "\n\n".join(sections)
 
 
-def write_own_prompt(
-    prompt: PlacedText,
-    context: Sequence[TaskOutput] = (),
-    *,
-    missing: Sequence[MissingOutput] = (),
-    is_judge: bool = False,
-    memory: MemoryEntries = NO_MEMORY,
-    revision: Revision = FIRST_ATTEMPT,
-    output_format: str = "",
-    texts: Texts = NO_TEXTS,
-) -> str:
-    """A prompt of one's own, its places filled; the arguments are as of `frame_prompt`.
+def write_own_prompt(prompt: PlacedText, given: PromptParts) -> str:
+    """A prompt of one's own, its places filled.
 
     What is there and has no place comes at its end, but for the outputs that are read: that is refused before the run.
     """
-    has_previous = prompt.has("previous")
+    revision, has_previous, output_format = given.revision, prompt.has("previous"), given.output_format
     # Another round of its phase has told it enough where it is given its last output (E81).
     is_told = bool(revision.feedback) or (bool(revision.told) and (prompt.has("revision") or not has_previous))
-    revised = _write_revision(revision, texts, has_previous=not has_previous) if is_told else ""
+    revised = _write_revision(revision, given.texts, has_previous=not has_previous) if is_told else ""
     parts = {
-        "memory": "\n\n".join(_write_memories(memory)),
+        "memory": "\n\n".join(_write_memories(given.memory)),
         "revision": revised,
         "previous": revision.previous or "",
         "output_format": output_format,
@@ -136,9 +130,9 @@ def write_own_prompt(
         if name != CONTEXT:
             return parts[name]
         # A single text as it is, several under the names of their tasks; or one of them.
-        mark = mark_text if is_judge else str
-        read = [(each.name, mark(write_output(each).text)) for each in context]
-        read += [(each.name, _write_missing(each)) for each in missing]
+        mark = mark_text if given.is_judge else str
+        read = [(each.name, mark(write_output(each).text)) for each in given.context]
+        read += [(each.name, _write_missing(each)) for each in given.missing]
         if path:  # and items that failed
             read = [each for each in read if each[0] == path or each[0].startswith(f"{path}[")]
         return read[0][1] if len(read) == 1 else "\n\n".join(f"### {each}\n\n{text}" for each, text in read)

@@ -185,14 +185,7 @@ class CommandExecutor:
                 set_context(functools.partial(self._runner.make_context, node, span))
                 return self._conditions.evaluate(node.index, output, span)
 
-            def settle(node: TaskNode, met: frozenset[int] | None, error: BaseException | None) -> None:
-                if error is not None and not isinstance(error, asyncio.CancelledError):
-                    raise error
-                emit_task_ended(span, node.role, ending)
-                broken = self._conditions.find_broken(node.index)
-                self._advance(messages.TaskSucceeded(node.index, met or frozenset(), broken))
-
-            self._node_tasks.start(node, decide, settle)
+            self._node_tasks.start(node, decide, functools.partial(self._end_conditions, ending))
             return
         emit_task_ended(span, node.role, ending)
         if ending.is_completed:
@@ -201,6 +194,16 @@ class CommandExecutor:
             self._advance(messages.RunningTaskSkipped(node.index, has_worked=ending.has_worked))
         else:
             self._advance(messages.TaskEndedWithoutOutput(node.index))
+
+    def _end_conditions(
+        self, ending: TaskEnding, node: TaskNode, met: frozenset[int] | None, error: BaseException | None
+    ) -> None:
+        """The conditions on the output of a task are decided, unless the run was stopped meanwhile."""
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            raise error
+        emit_task_ended(self._spans.tasks[node.index], node.role, ending)
+        broken = self._conditions.find_broken(node.index)
+        self._advance(messages.TaskSucceeded(node.index, met or frozenset(), broken))
 
     def _note_skipped(self, node: TaskNode, reason: str) -> None:
         self._resolver.note_absence(node.index, f"it was skipped ({reason})")

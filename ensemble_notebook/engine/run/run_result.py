@@ -107,19 +107,11 @@ class RunSpans:
         self._stream = stream
         self.run = SpanEmitter(stream, stream.run_id, timer=GroupTimer(stream.offset_s, around))
         timer, run_id = self.run.timer, stream.run_id
-        self.phases = tuple(
-            [
-                SpanEmitter(
-                    stream,
-                    stream.new_span_id(),
-                    run_id,
-                    phase=each.name,
-                    depends_on=spec.plan.phases[each.name],
-                    timer=timer,
-                )
-                for each in spec.graph.phases
-            ]
-        )
+        phases: list[SpanEmitter] = []
+        for phase in spec.graph.phases:
+            span_id, after = stream.new_span_id(), spec.plan.phases[phase.name]
+            phases.append(SpanEmitter(stream, span_id, run_id, phase=phase.name, depends_on=after, timer=timer))
+        self.phases = tuple(phases)
         self.tasks: list[SpanEmitter] = []
         for node in spec.graph.tasks:
             parent, planned = self.run if node.phase is None else self.phases[node.phase], spec.plan.tasks[node.index]

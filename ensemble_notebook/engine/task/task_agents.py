@@ -14,6 +14,7 @@ from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.preparation import PreparedModels, PreparedTools
 from ensemble_notebook.engine.agent.prompts import (
     MemoryEntries,
+    PromptParts,
     frame_prompt,
     warn_of_long_context,
     write_own_prompt,
@@ -166,8 +167,6 @@ class TaskAgents:
 
 
 def _frame(resolved: ResolvedTask, sections: str, **around: Any) -> str:
-    """The user prompt of a task: its own, or its `sections` in our frame; `around` is as of `frame_prompt`."""
-    around |= {"missing": resolved.missing, "is_judge": resolved.is_judge}
-    if resolved.prompt is not None:
-        return write_own_prompt(resolved.prompt, resolved.context, **around)
-    return frame_prompt(sections, resolved.context, **around)
+    """The user prompt of a task: its own, or its `sections` in our frame; `around` is as of `PromptParts`."""
+    parts = PromptParts(context=resolved.context, missing=resolved.missing, is_judge=resolved.is_judge, **around)
+    return frame_prompt(sections, parts) if resolved.prompt is None else write_own_prompt(resolved.prompt, parts)
