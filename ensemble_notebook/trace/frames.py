@@ -40,13 +40,13 @@ from ensemble_notebook.trace.tables.frame_tables import (
     TOOL_CALLS,
     list_logged_events,
 )
-from ensemble_notebook.trace.tables.table import as_frame, document_table, list_frames
+from ensemble_notebook.trace.tables.table import HasFrames, as_frame, document_table, list_frames
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Frames(Pickled):
+class Frames(Pickled, HasFrames):
     """The frames of one run; ``help(Frames)`` lists the columns of each.
 
     Rows are in order of start, then of event number; what never ran comes last. Each row names its agent, task and
@@ -163,7 +163,7 @@ class Frames(Pickled):
 
     def __repr__(self) -> str:
         """What there is."""
-        names = [*list_frames(type(self)), "timeseries"]
+        names = [*list_frames(Frames), "timeseries"]
         return f"Frames({', '.join(names)})"
 
 

@@ -14,18 +14,21 @@ from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.tables.table import (
+    FrameProperty,
     Table,
     TableColumns,
-    as_joined_frame,
-    count_frame_rows,
     document_table,
-    get_finish,
+    join_values,
     list_frames,
-    read_frame_columns,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+FRAMES: Final = list_frames(Frames)
+TABLES: Final[Mapping[str, Table]] = {name: each.table for name, each in FRAMES.items()}
+"""The tables of the frames by their names."""
 
 
 class RunTables(Protocol):
@@ -54,10 +57,10 @@ class FoldedTables:
         self._trace, self._frames = trace, trace.frames
 
     def count_rows(self, name: str) -> int:
-        return count_frame_rows(self._frames, name)
+        return FRAMES[name].count_rows(self._frames)
 
     def read_columns(self, name: str) -> TableColumns:
-        return read_frame_columns(self._frames, name)
+        return FRAMES[name].read_columns(self._frames)
 
     def timeseries(self, dt: float | timedelta | None) -> pd.DataFrame:
         return self._frames.timeseries(dt)
@@ -80,6 +83,14 @@ class JoinedFrames(Frames):
 
     def __init__(self, parts: Mapping[str, RunTables]) -> None:
         self._parts = dict(parts)
+
+    def make_frame(self, frame: FrameProperty) -> pd.DataFrame:
+        """The frame of the rows of all runs, with `run_id` as a column."""
+        tables = {run_id: each.read_columns(frame.name) for run_id, each in self._parts.items()}
+        made = frame.table.join([*tables.values()])
+        if frame.finish is None and "run_id" not in [each.name for each in frame.table.all_columns]:
+            made["run_id"] = join_values([(each.count, [run_id]) for run_id, each in tables.items()], "category")
+        return made
 
     def load_trace(self, run_id: str) -> ExecutionTrace:
         """The trace of one of the runs.
@@ -125,16 +136,3 @@ class JoinedFrames(Frames):
         if not made:
             return TIMESERIES.to_frame([])
         return pd.concat(made, names=["run_id"]).reset_index("run_id")
-
-
-def _read(frames: Any, name: str) -> Mapping[str, TableColumns]:
-    return {run_id: each.read_columns(name) for run_id, each in frames._parts.items()}
-
-
-TABLES: Final[Mapping[str, Table]] = list_frames(Frames)
-"""The tables of the frames by their names."""
-
-for _name, _table in TABLES.items():
-    _joined = as_joined_frame(_name, _table, _read, get_finish(Frames, _name))
-    setattr(JoinedFrames, _name, _joined)
-    _joined.__set_name__(JoinedFrames, _name)

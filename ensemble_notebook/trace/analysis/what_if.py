@@ -16,7 +16,7 @@ from ensemble_notebook.trace.folding.milestones import Milestone, Milestones, is
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import ActiveInterval, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.table import Column, Table, as_frame
+from ensemble_notebook.trace.tables.table import Column, HasFrames, Table, as_frame
 
 # The kinds with time of their own. The time of other spans is that of the spans inside.
 _TIMED: Final = (
@@ -259,7 +259,7 @@ PREDICTED: Final = Table(
 
 @mask_repr
 @dataclass(frozen=True)
-class Prediction(SuggestsNames):
+class Prediction(SuggestsNames, HasFrames):
     """How long a run would have taken under other conditions.
 
     Attributes:

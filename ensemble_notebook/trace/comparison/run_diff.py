@@ -41,7 +41,7 @@ from ensemble_notebook.trace.folding.milestones import is_startup
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.shared_words import name_status
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, as_frame
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, HasFrames, Table, as_frame
 
 _UNENDED: Final = (RunStatus.PENDING, RunStatus.RUNNING)
 _MOST_NAMED: Final = 5
@@ -49,7 +49,7 @@ _PROMPTS: Final = {"system": "system prompt", "user": "user prompt"}
 
 
 @mask_repr
-class RunDiff(Pickled):
+class RunDiff(Pickled, HasFrames):
     """What changed from one run to another: ``a.diff(b)``. Each difference is `b` less `a`; unknown is NA.
 
     Rows are matched by path, which is made of stable names and never of times, so that runs of other length, failed,
@@ -348,7 +348,7 @@ HISTORY: Final = Table(
 
 
 @mask_repr
-class RunHistory(SuggestsNames):
+class RunHistory(SuggestsNames, HasFrames):
     """Runs in a row; a notebook shows it as one table, and `frame` has the same as data.
 
     Args:

@@ -29,15 +29,7 @@ from ensemble_notebook.trace.store.run_facts import RememberedRun
 from ensemble_notebook.trace.store.run_rows import unfold, write_summaries
 from ensemble_notebook.trace.store.store_file import KEPT_TABLES, opened, transaction
 from ensemble_notebook.trace.store.store_reader import decode_events, make_trace, read_pieces, read_run, summarize_trace
-from ensemble_notebook.trace.tables.table import (
-    UTC_TIME,
-    Dtype,
-    Part,
-    Table,
-    TableColumns,
-    list_frames,
-    read_frame_columns,
-)
+from ensemble_notebook.trace.tables.table import UTC_TIME, Dtype, Table, TableColumns, list_frames
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
@@ -46,20 +38,10 @@ if TYPE_CHECKING:
 
 # --- The columns of a table as JSON text, to be kept; read back as they were, or refused ------------------------
 #
-# What is read is taken for hostile: each part has the form, the types and the length that its column asks for, or the
-# whole is none. Secrets that were none when it was written are masked on the way (T7).
+# What is read is taken for hostile: each column has the types and the length that the table asks for, or the whole is
+# none. Secrets that were none when it was written are masked on the way (T7).
 
 
-_NUMBERS: Final = ({"same"}, {"values"}, {"values", "known"})
-_FORMS: Final[Mapping[Dtype, tuple[set[str], ...]]] = {
-    "string": ({"same"}, {"values"}),
-    "object": ({"same"}, {"values"}),
-    "category": ({"same"}, {"values", "codes"}),
-    "boolean": ({"same"}, {"flags"}),
-    "Int64": _NUMBERS,
-    "Float64": _NUMBERS,
-    UTC_TIME: _NUMBERS,
-}
 _LARGEST: Final = 2**63 - 1
 _LATEST: Final = 7_258_118_400_000_000
 """The year 2200, in microseconds since 1970: frames count nanoseconds."""
@@ -73,11 +55,10 @@ def write_columns(table: Table, columns: TableColumns) -> bytes:
     """
     from pydantic_core import to_json
 
-    parts = [columns.parts[each.name] for each in table.all_columns]
-    text = to_json([columns.count, parts], inf_nan_mode="constants")
+    text = to_json([columns.count, [columns.values[each.name] for each in table.all_columns]], inf_nan_mode="constants")
     found = read_columns(table, text)
     for column in table.all_columns:
-        before, after = columns.parts[column.name], found.parts[column.name]
+        before, after = columns.values[column.name], found.values[column.name]
         # 1 is equal to True, which are not the same in a record of whatever there is
         if before != after or (column.dtype == "object" and repr(before) != repr(after)):
             raise ValueError(f"{column.name} has values that JSON has no form for")
@@ -90,38 +71,17 @@ def read_columns(table: Table, text: bytes) -> TableColumns:
     Raises:
         ValueError: it holds no rows of this table.
     """
-    count, parts = _make_reader(tuple(each.dtype for each in table.all_columns)).validate_json(text)
-    if "same" in parts[0]:
+    count, columns = _make_reader(tuple(each.dtype for each in table.all_columns)).validate_json(text)
+    if len(columns[0]) != count:
         raise ValueError("nobody has written as many rows as there are said to be")
     may_be_secret = make_secret_search()(text)
-    for column, part in zip(table.all_columns, parts, strict=True):
-        if not _is_part(part, column.dtype, count):
+    found = {}
+    for column, values in zip(table.all_columns, columns, strict=True):
+        if len(values) not in (1, count):
             raise ValueError(f"{column.name} is no column of {count} rows")
-        if may_be_secret and column.dtype in ("string", "category", "object"):
-            _mask(part)
-    return TableColumns(count, {column.name: part for column, part in zip(table.all_columns, parts, strict=True)})
-
-
-def _is_part(part: Part, dtype: Dtype, count: int) -> bool:
-    """Whether a part has the form of its column, and is of so many rows: what no schema says."""
-    if part.keys() not in _FORMS[dtype]:
-        return False
-    if "same" in part:
-        return True
-    if "flags" in part:
-        return len(part["flags"]) == count
-    if "codes" in part:
-        return len(part["codes"]) == count and max(part["codes"], default=-1) < len(part["values"])
-    if "known" in part:
-        return len(part["known"]) == count and part["known"].count("1") == len(part["values"])
-    return len(part["values"]) == count
-
-
-def _mask(part: Part) -> None:
-    if "same" in part:
-        part["same"] = _mask_value(part["same"])
-    else:
-        part["values"] = [_mask_value(each) for each in part["values"]]
+        is_masked = may_be_secret and column.dtype in ("string", "category", "object")
+        found[column.name] = list(map(_mask_value, values)) if is_masked else values
+    return TableColumns(count, found)
 
 
 def _mask_value(value: Any) -> Any:
@@ -130,46 +90,24 @@ def _mask_value(value: Any) -> Any:
 
 @cache
 def _make_reader(dtypes: tuple[Dtype, ...]) -> SchemaValidator:
+    """What reads the number of rows, and columns of these types."""
     from pydantic_core import SchemaValidator
     from pydantic_core import core_schema as cs
 
-    parts = cs.tuple_schema([_make_part_schema(dtype) for dtype in dtypes])
-    return SchemaValidator(cs.tuple_schema([cs.int_schema(strict=True, ge=0), parts]))
-
-
-def _make_part_schema(dtype: Dtype) -> CoreSchema:
-    from pydantic_core import core_schema as cs
-
-    value = _make_value_schema(dtype)
-    may_be_none = cs.nullable_schema(value)
-    forms = {
-        "same": may_be_none,
-        "values": cs.list_schema(may_be_none if dtype in ("string", "object") else value),
-        "known": cs.str_schema(strict=True, pattern="^[01]*$"),
-        "codes": cs.list_schema(cs.int_schema(strict=True, ge=-1)),
-        "flags": cs.str_schema(strict=True, pattern="^[01?]*$"),
+    text = cs.str_schema(strict=True)
+    # A record has names; a list of names comes back as the tuple that it was.
+    record = cs.union_schema([cs.dict_schema(text, cs.any_schema()), cs.tuple_variable_schema(text)])
+    schemas: dict[Dtype, CoreSchema] = {
+        "string": text,
+        "category": text,
+        "Int64": cs.int_schema(strict=True, ge=-_LARGEST, le=_LARGEST),
+        "Float64": cs.float_schema(strict=True, allow_inf_nan=False),
+        "boolean": cs.bool_schema(strict=True),
+        UTC_TIME: cs.int_schema(strict=True, ge=0, le=_LATEST),
+        "object": record,
     }
-    fields = {name: cs.typed_dict_field(schema, required=False) for name, schema in forms.items()}
-    return cs.typed_dict_schema(fields, extra_behavior="forbid")
-
-
-def _make_value_schema(dtype: Dtype) -> CoreSchema:
-    """Of one value. A record has names; a list of names comes back as the tuple that it was."""
-    from pydantic_core import core_schema as cs
-
-    match dtype:
-        case "Int64":
-            return cs.int_schema(strict=True, ge=-_LARGEST, le=_LARGEST)
-        case "Float64":
-            return cs.float_schema(strict=True, allow_inf_nan=False)
-        case "boolean":
-            return cs.bool_schema(strict=True)
-        case "object":
-            names = cs.tuple_variable_schema(cs.str_schema(strict=True))
-            return cs.union_schema([cs.dict_schema(cs.str_schema(strict=True), cs.any_schema()), names])
-        case "string" | "category":
-            return cs.str_schema(strict=True)
-    return cs.int_schema(strict=True, ge=0, le=_LATEST)
+    columns = cs.tuple_schema([cs.list_schema(cs.nullable_schema(schemas[each])) for each in dtypes])
+    return SchemaValidator(cs.tuple_schema([cs.int_schema(strict=True, ge=0), columns]))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -180,8 +118,8 @@ T = TypeVar("T")
 
 _LEVEL: Final = 6
 _STEP: Final = 100
-_TABLES: Final = {
-    name: table for name, table in list_frames(Frames).items() if name not in ("events", "messages", "scores")
+_FRAMES: Final = {
+    name: each for name, each in list_frames(Frames).items() if name not in ("events", "messages", "scores")
 }
 
 
@@ -199,8 +137,8 @@ class KeptTable:
             ValueError: they are damaged.
         """
         if self.count == 0 and not self.data:
-            return _TABLES[name].read_columns([])
-        found = read_columns(_TABLES[name], unfold(self.data))
+            return _FRAMES[name].table.read_columns([])
+        found = read_columns(_FRAMES[name].table, unfold(self.data))
         if found.count != self.count:
             raise ValueError(f"{found.count} rows in place of {self.count}")
         return found
@@ -243,11 +181,11 @@ def encode_tables(trace: ExecutionTrace, mark: bytes, pause: Callable[[], object
         pause: called between one table and the next.
     """
     tables = {}
-    for name, table in _TABLES.items():
+    for name, frame in _FRAMES.items():
         pause()
         with suppress(ValueError):
-            columns = read_frame_columns(trace.frames, name)
-            data = zlib.compress(write_columns(table, columns), _LEVEL) if columns.count else b""
+            columns = frame.read_columns(trace.frames)
+            data = zlib.compress(write_columns(frame.table, columns), _LEVEL) if columns.count else b""
             tables[name] = KeptTable(columns.count, data)
     return KeptTables(mark, tables)
 
@@ -263,7 +201,7 @@ def read_kept(connection: sqlite3.Connection) -> dict[str, KeptTables]:
         tables = {
             name: KeptTable(count, data)
             for _, _, name, count, data in group
-            if name in _TABLES and isinstance(count, int) and count >= 0 and isinstance(data, bytes)
+            if name in _FRAMES and isinstance(count, int) and count >= 0 and isinstance(data, bytes)
         }
         found[run_id] = KeptTables(mark, tables)
     return found

@@ -14,26 +14,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
 from ensemble_notebook.trace.spans.clean_text import shorten
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The columns of some rows of a table, as JSON could hold them, and the arrays that many such make together (T24).
-#
-# A part of a column has one of these forms; a missing value is None, and the fewer there are to write, the shorter:
-#
-# - ``same``: the value of all rows. - ``values`` of the rows, in order: texts and records, None included; numbers
-# without it, and then ``known`` has a ``1`` for each row that has one and a ``0`` for each other. - ``values``, each
-# once, in order of appearance, and ``codes``, their places by row, -1 for None: categories. - ``flags``: ``1``, ``0``
-# or ``?`` for each row.
-#
-# Instants are microseconds since 1970, in UTC.
 
 
 Dtype = Literal["string", "category", "Int64", "Float64", "boolean", "datetime64[ns, UTC]", "object"]
@@ -42,185 +28,6 @@ UTC_TIME: Final = "datetime64[ns, UTC]"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_FLAGS: Final = {None: "?", False: "0", True: "1"}
-
-
-class Part(TypedDict, total=False):
-    """A part of a column, in one of the forms above."""
-
-    same: Any
-    values: list[Any]
-    known: str
-    codes: list[int]
-    flags: str
-
-
-@dataclass(frozen=True, slots=True)
-class TableColumns:
-    """Some rows of a table, column by column.
-
-    Attributes:
-        count: of the rows.
-        parts: by the names of the columns.
-    """
-
-    count: int
-    parts: Mapping[str, Part]
-
-
-Pieces = Sequence[tuple[int, Part]]
-"""The parts of one column, each with the number of its rows."""
-
-
-def make_part(values: list[Any], dtype: Dtype, *, is_whole: bool = False) -> Part:
-    """The part of a column that holds these values.
-
-    Args:
-        values: as records give them; None is unknown.
-        dtype: of the column.
-        is_whole: its length is to be seen, so that nobody can claim rows without writing them.
-    """
-    if not is_whole and _are_same(values, dtype):
-        (same,) = _to_plain(values[:1], dtype)
-        return {"same": same}
-    if dtype == "boolean":
-        return {"flags": "".join([_FLAGS[each and True] for each in values])}
-    if dtype == "category":
-        places = {
-            value: place for place, value in enumerate(dict.fromkeys(each for each in values if each is not None))
-        }
-        return {"values": list(places), "codes": [places.get(each, -1) for each in values]}
-    plain = _to_plain(values, dtype)
-    if dtype in ("string", "object") or None not in plain:
-        return {"values": plain}
-    return {
-        "known": "".join(["0" if each is None else "1" for each in plain]),
-        "values": [each for each in plain if each is not None],
-    }
-
-
-def _are_same(values: list[Any], dtype: Dtype) -> bool:
-    """Whether one value stands for all. Records are compared by nobody: there 1 may be True."""
-    if not values or (dtype == "object" and values[0] is not None):
-        return False
-    return values.count(values[0]) == len(values)
-
-
-def _to_plain(values: list[Any], dtype: Dtype) -> list[Any]:
-    if dtype == "Float64":
-        return [None if each is None or math.isnan(each) else float(each) for each in values]
-    if dtype == UTC_TIME:
-        return [None if each is None else (each - _EPOCH) // _MICROSECOND for each in values]
-    return values
-
-
-def join_parts(pieces: Pieces, dtype: Dtype) -> Any:
-    """The array of pandas that the parts of a column make, one after the other."""
-    return _JOINERS[dtype](pieces)
-
-
-def _join_texts(pieces: Pieces) -> Any:
-    import pandas as pd
-
-    return pd.array(_list_values(pieces), dtype="string")
-
-
-def _join_records(pieces: Pieces) -> Any:
-    import pandas as pd
-
-    return pd.Series(_list_values(pieces), dtype=object).array
-
-
-def _list_values(pieces: Pieces) -> list[Any]:
-    values: list[Any] = []
-    for count, part in pieces:
-        values += part["values"] if "values" in part else [part["same"]] * count
-    return values
-
-
-def _join_integers(pieces: Pieces) -> Any:
-    import pandas as pd
-
-    return pd.arrays.IntegerArray(*_fill(pieces, "int64"))
-
-
-def _join_floats(pieces: Pieces) -> Any:
-    import pandas as pd
-
-    return pd.arrays.FloatingArray(*_fill(pieces, "float64"))
-
-
-def _join_times(pieces: Pieces) -> Any:
-    import numpy as np
-    import pandas as pd
-
-    values, unknown = _fill(pieces, "int64")
-    values *= 1_000
-    values[unknown] = np.iinfo(np.int64).min  # what NaT is
-    return pd.DatetimeIndex(values.view("datetime64[ns]")).tz_localize("UTC")
-
-
-def _fill(pieces: Pieces, kind: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The numbers of all rows, and which are unknown."""
-    import numpy as np
-
-    total = sum(count for count, _ in pieces)
-    values, unknown, start = np.zeros(total, kind), np.zeros(total, bool), 0
-    for count, part in pieces:
-        rows = slice(start, start + count)
-        if "known" in part:
-            known = np.frombuffer(part["known"].encode(), np.uint8) == ord("1")
-            values[rows][known], unknown[rows] = part["values"], ~known
-        elif "values" in part:
-            values[rows] = part["values"]
-        elif part["same"] is None:
-            unknown[rows] = True
-        else:
-            values[rows] = part["same"]
-        start += count
-    return values, unknown
-
-
-def _join_flags(pieces: Pieces) -> Any:
-    import numpy as np
-    import pandas as pd
-
-    text = "".join([part["flags"] if "flags" in part else _FLAGS[part["same"]] * count for count, part in pieces])
-    flags = np.frombuffer(text.encode(), np.uint8)
-    return pd.arrays.BooleanArray(flags == ord("1"), flags == ord("?"))
-
-
-def _join_categories(pieces: Pieces) -> Any:
-    """Categories are what occurs, in order of appearance, so that groups by task are in the order they ran."""
-    import numpy as np
-    import pandas as pd
-
-    places: dict[Any, int] = {}
-    codes, start = np.full(sum(count for count, _ in pieces), -1, np.int64), 0
-    for count, part in pieces:
-        rows = slice(start, start + count)
-        if "codes" in part:
-            joined = [places.setdefault(each, len(places)) for each in part["values"]]
-            codes[rows] = np.array([*joined, -1], np.int64)[part["codes"]]  # the place -1 is the last one
-        elif part["same"] is not None:
-            codes[rows] = places.setdefault(part["same"], len(places))
-        start += count
-    return pd.Categorical.from_codes(codes, categories=pd.Index(list(places), dtype="string"))
-
-
-_JOINERS: Final[Mapping[Dtype, Callable[[Pieces], Any]]] = {
-    "string": _join_texts,
-    "category": _join_categories,
-    "Int64": _join_integers,
-    "Float64": _join_floats,
-    "boolean": _join_flags,
-    UTC_TIME: _join_times,
-    "object": _join_records,
-}
-
-
-# --- What a table is: it names its grain, and each column's dtype, unit and meaning, in one place ---------------
-
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -280,6 +87,77 @@ class Column:
         return list(map(self.read, rows))
 
 
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """Some rows of a table, column by column, as JSON could hold them (T24).
+
+    Attributes:
+        count: of the rows.
+        values: by the names of the columns: of all rows, in order, or one that stands for all of them. None is unknown;
+            instants are microseconds since 1970, in UTC.
+    """
+
+    count: int
+    values: Mapping[str, list[Any]]
+
+
+Pieces = Sequence[tuple[int, list[Any]]]
+"""The values of one column in several tables, each with the number of rows there."""
+
+
+def encode_values(values: list[Any], dtype: Dtype, *, is_whole: bool = False) -> list[Any]:
+    """The values of a column as `TableColumns` has them.
+
+    Args:
+        values: as records give them; None is unknown.
+        dtype: of the column.
+        is_whole: one value does not stand for all, so that nobody can claim rows without writing them.
+    """
+    # Records are compared by nobody: there 1 may be True.
+    if not is_whole and values and (dtype != "object" or values[0] is None) and values.count(values[0]) == len(values):
+        values = values[:1]
+    if dtype == "boolean":
+        return [None if each is None else bool(each) for each in values]
+    if dtype == "Float64":
+        return [None if each is None or math.isnan(each) else float(each) for each in values]
+    if dtype == UTC_TIME:
+        return [None if each is None else (each - _EPOCH) // _MICROSECOND for each in values]
+    return values
+
+
+def join_values(pieces: Pieces, dtype: Dtype) -> Any:
+    """The array of pandas that a column of several tables makes, one after the other."""
+    import numpy as np
+    import pandas as pd
+
+    if dtype in ("string", "object"):
+        texts: list[Any] = []
+        for count, values in pieces:
+            texts += values if len(values) == count else values * count
+        return pd.array(texts, dtype="string") if dtype == "string" else pd.Series(texts, dtype=object).array
+    total, start = sum(count for count, _ in pieces), 0
+    # Categories are what occurs, in order of appearance, so that groups by task are in the order they ran.
+    places: dict[Any, int] = {}
+    joined = np.zeros(total, {"Float64": "float64", "boolean": "bool"}.get(dtype, "int64"))
+    unknown = np.zeros(total, bool)
+    for count, values in pieces:
+        rows, known = slice(start, start := start + count), values
+        if None in values:
+            unknown[rows] = [each is None for each in values]
+            known = [each or 0 for each in values]
+        if dtype == "category":
+            known = [-1 if each is None else places.setdefault(each, len(places)) for each in values]
+        joined[rows] = known
+    if dtype == "category":
+        return pd.Categorical.from_codes(joined, categories=pd.Index(list(places), dtype="string"))
+    if dtype == UTC_TIME:
+        joined *= 1_000
+        joined[unknown] = np.iinfo(np.int64).min  # what NaT is
+        return pd.DatetimeIndex(joined.view("datetime64[ns]")).tz_localize("UTC")
+    arrays: dict[Dtype, Any] = {"Int64": pd.arrays.IntegerArray, "Float64": pd.arrays.FloatingArray}
+    return arrays.get(dtype, pd.arrays.BooleanArray)(joined, unknown)
+
+
 @dataclass(frozen=True)
 class Table:
     """What a row is, what identifies it (None: its place), and its columns in order."""
@@ -336,30 +214,25 @@ class Table:
 
     def read_columns(self, rows: Sequence[Any]) -> TableColumns:
         """The same rows column by column: what a frame is made of."""
-        return self._make_columns(rows) if rows else self._no_rows
-
-    @cached_property
-    def _no_rows(self) -> TableColumns:
-        """Made once: most runs have no rows in half of the tables."""
-        return self._make_columns(())
-
-    def _make_columns(self, rows: Sequence[Any]) -> TableColumns:
         first = self.all_columns[0]
-        parts = {
-            each.name: make_part(each.values(rows), each.dtype, is_whole=each is first) for each in self.all_columns
-        }
-        return TableColumns(len(rows), parts)
+        return TableColumns(
+            len(rows),
+            {
+                each.name: encode_values(each.values(rows), each.dtype, is_whole=each is first) if rows else []
+                for each in self.all_columns
+            },
+        )
 
-    def join(self, parts: Sequence[TableColumns]) -> pd.DataFrame:
+    def join(self, tables: Sequence[TableColumns]) -> pd.DataFrame:
         """Make a frame of the rows of several runs, one after the other."""
         import pandas as pd
 
         arrays = {
-            each.name: join_parts([(part.count, part.parts[each.name]) for part in parts], each.dtype)
+            each.name: join_values([(table.count, table.values[each.name]) for table in tables], each.dtype)
             for each in self.all_columns
         }
         if self.index is None:
-            return pd.DataFrame(arrays, index=pd.RangeIndex(sum(part.count for part in parts)))
+            return pd.DataFrame(arrays, index=pd.RangeIndex(sum(table.count for table in tables)))
         index = pd.Index(arrays.pop(self.index.name), name=self.index.name)
         return pd.DataFrame(arrays, index=index)
 
@@ -398,20 +271,38 @@ def _encode(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-class _FrameProperty(cached_property["pd.DataFrame"]):
+Finish = Callable[[Any, "pd.DataFrame"], "pd.DataFrame"]
+"""Makes a frame out of its owner and the rows of a table."""
+
+
+class FrameProperty(cached_property["pd.DataFrame"]):
     """A frame, made at first use.
 
     Attributes:
+        name: of the property.
         table: of the frame. rows: the function that gives its rows. finish: what else is to be done, see `as_frame`.
     """
 
+    name: str
     table: Table
     rows: Callable[[Any], Sequence[Any]]
     finish: Finish | None
 
+    def count_rows(self, owner: Any) -> int:
+        """How many rows it has for an owner."""
+        return len(self.rows(owner))
 
-Finish = Callable[[Any, "pd.DataFrame"], "pd.DataFrame"]
-"""Makes a frame out of its owner and the rows of a table."""
+    def read_columns(self, owner: Any) -> TableColumns:
+        """These rows, column by column."""
+        return self.table.read_columns(self.rows(owner))
+
+
+class HasFrames:
+    """What has properties that are frames."""
+
+    def make_frame(self, frame: FrameProperty) -> pd.DataFrame:
+        """The frame of the rows of the table, before anything else is done."""
+        return frame.table.to_frame(frame.rows(self))
 
 
 def as_frame(
@@ -425,64 +316,21 @@ def as_frame(
     """
 
     def decorate(rows: Callable[[Any], Sequence[Any]]) -> cached_property[pd.DataFrame]:
-        def build(owner: Any) -> pd.DataFrame:
-            made = table.to_frame(rows(owner))
+        def build(owner: HasFrames) -> pd.DataFrame:
+            made = owner.make_frame(frame)
             return made if finish is None else finish(owner, made)
 
         build.__doc__ = table.documentation
-        made = _FrameProperty(build)
-        made.table, made.rows, made.finish = table, rows, finish
-        return made
+        frame = FrameProperty(build)
+        frame.name, frame.table, frame.rows, frame.finish = rows.__name__, table, rows, finish
+        return frame
 
     return decorate
 
 
-def list_frames(kind: type) -> dict[str, Table]:
-    """The tables of the properties of a class that are frames, by their names."""
-    return {name: each.table for name, each in vars(kind).items() if isinstance(each, _FrameProperty)}
-
-
-def get_finish(kind: type, name: str) -> Finish | None:
-    """What else is to be done for one such property of a class."""
-    found: Finish | None = vars(kind)[name].finish
-    return found
-
-
-def count_frame_rows(owner: Any, name: str) -> int:
-    """How many rows one such property of an object has."""
-    return len(vars(type(owner))[name].rows(owner))
-
-
-def read_frame_columns(owner: Any, name: str) -> TableColumns:
-    """The rows of one such property of an object, column by column."""
-    frame = vars(type(owner))[name]
-    return frame.table.read_columns(frame.rows(owner))  # type: ignore[no-any-return]
-
-
-def as_joined_frame(
-    name: str, table: Table, read: Callable[[Any, str], Mapping[str, TableColumns]], finish: Finish | None = None
-) -> Any:
-    """A property that gives the same frame of several runs, one after the other, with `run_id` as a column.
-
-    Args:
-        name: of the property.
-        table: of the frame.
-        read: gives, of an object and a name, the rows of each run, by its id.
-        finish: as of the frame of one run.
-    """
-
-    def build(owner: Any) -> pd.DataFrame:
-        parts = read(owner, name)
-        made = table.join([*parts.values()])
-        if finish is not None:
-            return finish(owner, made)
-        if "run_id" not in [each.name for each in table.all_columns]:
-            run_ids = join_parts([(part.count, {"same": run_id}) for run_id, part in parts.items()], "category")
-            made["run_id"] = run_ids
-        return made
-
-    build.__doc__ = table.documentation
-    return cached_property(build)
+def list_frames(kind: type) -> dict[str, FrameProperty]:
+    """The properties of a class that are frames, by their names."""
+    return {name: each for name, each in vars(kind).items() if isinstance(each, FrameProperty)}
 
 
 def document_table(table: Table) -> Callable[[Callable[P, R]], Callable[P, R]]:
