@@ -32,11 +32,11 @@ from ensemble_notebook.models.langchain.langchain_port import (
     to_openai_tool,
 )
 from ensemble_notebook.models.langchain.replies import find_reasoning, parse_arguments, write_arguments
-from ensemble_notebook.models.openai.chat_transport import check_chunk
 from ensemble_notebook.models.openai.endpoint import Endpoint, find_completions_url, is_trusted_url
 from ensemble_notebook.models.openai.kept_fields import KEPT, KeptFields, put_back
 from ensemble_notebook.models.openai.reply_body import (
     BrokenStreamError,
+    check_chunk,
     collect_refused_usage,
     find_told_error,
     parse_completion,

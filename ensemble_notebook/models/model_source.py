@@ -171,10 +171,10 @@ class ModelSource:
         protect_secrets(core)
         has_schema_support, is_script = False, is_scripted(core)
         if not is_script:
-            from ensemble_notebook.models.openai import chat_openai, chat_transport
+            from ensemble_notebook.models.openai import chat_openai
 
             has_schema_support = chat_openai.has_schema_support(core)
-            if chat_transport.has_replaceable_completions(core):
+            if chat_openai.has_replaceable_completions(core):
                 http_client = chat_openai.find_own_http_client(core)
                 if http_client is None:
                     base_url, proxy = core.openai_api_base, core.openai_proxy

@@ -8,7 +8,7 @@ from ensemble_notebook.models.chat_completions import load_client
 _MODULES: Final = (
     "ensemble_notebook.models.langchain.langchain_port",
     "ensemble_notebook.models.model_source",
-    "ensemble_notebook.models.openai.chat_transport",
+    "ensemble_notebook.models.openai.chat_openai",
     "ensemble_notebook.models.openai.response_schema",
     "ensemble_notebook.models.recording.resumer",
     "ensemble_notebook.trace.store.store_file",

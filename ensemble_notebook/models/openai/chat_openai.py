@@ -1,33 +1,56 @@
-"""Chat models of langchain-openai: made from an endpoint, or a user's object without hidden retries (E30).
+"""Chat models of langchain-openai: users' objects without hidden retries (E30), and specs that LangChain is to ask.
 
-Either way langchain-openai speaks the protocol, over connections that belong to one event loop.
+What a user's model calls to send and receive is made more forgiving: what servers send is put right by `reply_body` and
+`streamed_reply`, as for specs. Knows nothing of conversations.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import re
 import runpy
-from collections.abc import Mapping
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from ensemble_notebook.models.openai.chat_transport import (
-    TolerantCompletions,
-    find_base_url,
-    find_client,
-    is_openai_model,
-    is_responses_api_used,
-    replace_client,
-    replace_completions,
+from ensemble_notebook.models.openai.endpoint import (
+    Endpoint,
+    find_base_url_of_environment,
+    find_completions_url,
+    is_openai_url,
+    split_credentials,
 )
-from ensemble_notebook.models.openai.endpoint import Endpoint, is_openai_url, split_credentials
+from ensemble_notebook.models.openai.kept_fields import put_back
+from ensemble_notebook.models.openai.reply_body import (
+    NO_PART,
+    BrokenStreamError,
+    MalformedReplyError,
+    check_chunk,
+    parse_completion,
+    to_chunks,
+    unwrap_error,
+)
 from ensemble_notebook.models.openai.response_schema import make_response_format
+from ensemble_notebook.models.openai.sent_fields import find_sent_fields
+from ensemble_notebook.models.openai.streamed_reply import ChunkCorrector, is_event_stream
 
 if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
     from langchain_openai.chat_models.base import BaseChatOpenAI
+
+
+# Names of langchain-openai that are not public there, for two things without a public way: a user's model gets a copy
+# of its client that does not retry in secret, and its requests go through completions of ours. Where a later version
+# has them no more, a model stays plain: it works, with less patience for odd servers. A test says when they move.
+
+# The `AsyncOpenAI` of a model, and its `chat.completions`, through which a model sends.
+_CLIENT: Final = "root_async_client"
+_COMPLETIONS: Final = "async_client"
+# Whether a request would go to OpenAI's newer interface, which has its own names for everything.
+_USES_RESPONSES_API: Final = "_use_responses_api"
 
 
 def make_chat_model(endpoint: Endpoint, settings: Mapping[str, Any]) -> ChatOpenAI:
@@ -103,6 +126,36 @@ def bind_schema(model: BaseChatOpenAI, schema: Mapping[str, Any], options: Mappi
     return model.bind(extra_body={**(model.extra_body or {}), "response_format": response_format})
 
 
+def has_replaceable_completions(model: object) -> bool:
+    """Whether a model is one of langchain-openai whose requests can be sent by other completions than its own.
+
+    Imports nothing: where langchain-openai is not loaded, no object is a model of it.
+    """
+    fields = getattr(type(model), "model_fields", {})
+    return is_openai_model(model) and getattr(model, _CLIENT, None) is not None and _COMPLETIONS in fields
+
+
+def is_openai_model(model: object) -> bool:
+    """Whether a model is a ``ChatOpenAI`` or a relative of it. Imports nothing."""
+    module = sys.modules.get("langchain_openai.chat_models.base")
+    base = getattr(module, "BaseChatOpenAI", None)
+    return base is not None and isinstance(model, base)
+
+
+def find_base_url(model: BaseChatOpenAI) -> str:
+    """Find the address that a model sends to."""
+    client = getattr(model, _CLIENT, None)
+    if client is not None:
+        return str(client.base_url)
+    return model.openai_api_base or find_base_url_of_environment() or "https://api.openai.com/v1"
+
+
+def is_responses_api_used(model: BaseChatOpenAI, options: Mapping[str, Any]) -> bool:
+    """Whether a request with these options would go to the Responses API rather than to chat completions."""
+    decide = getattr(model, _USES_RESPONSES_API, None)
+    return bool(model.use_responses_api if decide is None else decide({**options}))
+
+
 def find_own_http_client(model: BaseChatOpenAI) -> Any | None:
     """Find the HTTP client that a user gave to a model, which may be bound to one loop; None when it was left out."""
     # A proxy makes langchain-openai fill in the field.
@@ -115,8 +168,7 @@ def copy_without_retries(model: BaseChatOpenAI, http_client: Any) -> BaseChatOpe
     The copy asks for usage with streams, and sets no limit to their pauses. Everything else is the model's: callbacks,
     tags, parameters, headers. The model itself is not changed.
     """
-    client: Any = find_client(model)
-    client = client.copy(max_retries=0, http_client=http_client)
+    client = getattr(model, _CLIENT).copy(max_retries=0, http_client=http_client)
     copy = model.model_copy(
         update={
             "max_retries": 0,
@@ -126,6 +178,181 @@ def copy_without_retries(model: BaseChatOpenAI, http_client: Any) -> BaseChatOpe
             "stream_chunk_timeout": None,
         }
     )
-    replace_client(copy, client)
-    replace_completions(copy, TolerantCompletions(client.chat.completions, str(client.base_url)))
+    setattr(copy, _CLIENT, client)
+    setattr(copy, _COMPLETIONS, TolerantCompletions(client.chat.completions, str(client.base_url)))
     return copy
+
+
+# --- The chat completions of a user's ``openai.AsyncOpenAI`` client, as langchain-openai calls them: more forgiving ---
+#
+# Why not our own transport, as for specs: the client is the user's, with headers, hooks and addresses that only
+# it knows. What is sent is the same to the byte but for the order of the fields; what comes back is put right by the
+# same functions as on our own way.
+
+
+_WHOLE_TYPE: Final = re.compile(r"json|html")
+_ANNOUNCED_END: Final = re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)
+_LONGEST_END: Final = 64
+
+
+class TolerantCompletions:
+    """Takes the place of ``AsyncOpenAI.chat.completions``; whatever is not defined here is the client's own.
+
+    Args:
+        completions: of the client.
+        base_url: that it asks.
+    """
+
+    def __init__(self, completions: Any, base_url: str) -> None:
+        self._completions = completions
+        self._url, _ = find_completions_url(base_url)
+        self.with_raw_response = _TolerantRawCompletions(completions.with_raw_response, self._url)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._completions, name)
+
+    async def create(self, **payload: Any) -> Any:
+        """Ask for a reply; streamed ones come from here."""
+        reply = await _create(self._completions, payload, self._url)
+        return _TolerantStream(reply, self._url, payload.get("tools") or ()) if payload.get("stream") else reply
+
+
+class _TolerantStream:
+    """A stream of chunks, which may turn out to be a reply in one piece."""
+
+    def __init__(self, stream: Any, url: str, tools: Sequence[Mapping[str, Any]]) -> None:
+        self._stream = stream
+        self._url = url
+        self._tools = tools
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stream.__aexit__(*error)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        response = getattr(self._stream, "response", None)
+        if response is not None and _WHOLE_TYPE.search(response.headers.get("content-type", "")):
+            content = await response.aread()  # kept there, for the stream that it may still be
+            if not is_event_stream(content):
+                for chunk in to_chunks(parse_completion(content, self._url)):
+                    yield chunk
+                return
+        end, corrector = _EndOfBytes(response), ChunkCorrector(self._tools)
+        async for chunk in self._iterate_chunks(response, end, corrector):
+            yield chunk
+        for chunk in corrector.finish(self._url, is_announced=end.is_announced):
+            yield chunk
+
+    async def _iterate_chunks(self, response: Any, end: _EndOfBytes, corrector: ChunkCorrector) -> AsyncIterator[Any]:
+        import openai
+
+        try:
+            # Not read from the bytes, as ours are: who listens to the client hears of its chunks.
+            async for each in self._stream:
+                chunk = each if isinstance(each, dict) else _to_chunk(each, corrector)
+                check_chunk(chunk, getattr(response, "request", None))
+                yield corrector.take(chunk)
+        except openai.APIConnectionError:
+            if not corrector.has_reason:
+                raise
+        except openai.APIError as error:
+            raise error from BrokenStreamError(NO_PART)
+        except json.JSONDecodeError as error:
+            if not (end.is_cut_off and corrector.has_reason):
+                raise (BrokenStreamError(NO_PART) if end.is_cut_off or corrector.has_chunk else error) from error
+
+
+def _to_chunk(said: Any, corrector: ChunkCorrector) -> dict[str, Any]:
+    """Convert what the client gives for an event, as LangChain does it, too: a model, or JSON that is no object."""
+    chunk = unwrap_error(said)
+    if (dump := getattr(chunk, "model_dump", None)) is not None:
+        chunk = dump(warnings=False)
+    if isinstance(chunk, dict):
+        return chunk
+    raise BrokenStreamError(NO_PART) if corrector.has_chunk else MalformedReplyError(json.dumps(said, default=str))
+
+
+class _EndOfBytes:
+    """The last bytes of a response that somebody else reads, and does not tell how they ended."""
+
+    def __init__(self, response: Any) -> None:
+        self._last = b""
+        self._read: Any = getattr(response, "aiter_bytes", None)
+        if self._read is not None:
+            response.aiter_bytes = self._watch
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether the server said that this is the end; so it is taken to be where nobody can look."""
+        return self._read is None or _ANNOUNCED_END.search(self._last) is not None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether they end inside an event."""
+        return self._last.rstrip(b"\r\n") == self._last
+
+    async def _watch(self, *args: Any) -> AsyncIterator[bytes]:
+        async for piece in self._read(*args):
+            self._last = (self._last + piece)[-_LONGEST_END:]
+            yield piece
+
+
+class _TolerantRawCompletions:
+    """Unstreamed replies come from here."""
+
+    def __init__(self, completions: Any, url: str) -> None:
+        self._completions = completions
+        self._url = url
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._completions, name)
+
+    async def create(self, **payload: Any) -> _TolerantResponse:
+        return _TolerantResponse(await _create(self._completions, payload, self._url), self._url)
+
+
+class _TolerantResponse:
+    """A reply of the server, put right when it is parsed."""
+
+    def __init__(self, response: Any, url: str) -> None:
+        self._response = response
+        self._url = url
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._response, name)
+
+    def parse(self) -> Any:
+        """Parse it into what the client gives: relatives of ``ChatOpenAI`` look into fields that a dict has not."""
+        from openai.types.chat import ChatCompletion
+
+        return ChatCompletion.construct(**parse_completion(self._response.content, self._url))
+
+
+async def _create(completions: Any, payload: dict[str, Any], url: str) -> Any:
+    """Send a request as the server takes it, as far as that is known."""
+    import openai
+
+    fields = find_sent_fields(url)
+    fields.fit(payload)
+    try:
+        return await completions.create(**_move_messages(payload))
+    except openai.APIStatusError as error:
+        fields.learn(error, payload)
+        raise
+
+
+def _move_messages(payload: dict[str, Any]) -> dict[str, Any]:
+    """Move the messages of a payload to where the client does not walk through them.
+
+    They are plain JSON already. The walk costs half a millisecond a message, again on every turn of a conversation.
+    """
+    extra = payload.get("extra_body") or {}
+    if "messages" not in payload or "messages" in extra:
+        return payload
+    return payload | {"messages": [], "extra_body": extra | {"messages": put_back(payload["messages"])}}

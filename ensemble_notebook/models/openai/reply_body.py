@@ -15,7 +15,6 @@ from typing import Any, Final
 from ensemble_notebook.domain.seams.chat_port import REFUSED
 from ensemble_notebook.domain.value_text import WrittenFloat, read_float, read_json
 from ensemble_notebook.models.openai.kept_fields import note_fields, select_fields
-from ensemble_notebook.models.openai.known_servers import note_lack_of_reasons
 from ensemble_notebook.models.openai.tool_calls import ToolCallPiece, read_calls
 
 # --- Arguments of tool calls that are no JSON object, as a small model writes them: kept as text on their way ---------
@@ -234,6 +233,27 @@ def find_told_error(said: Mapping[str, Any], *, is_chunk: bool) -> Mapping[str, 
     return {**status, "message": told if isinstance(told, str) else json.dumps(told, ensure_ascii=False, default=str)}
 
 
+servers_without_reasons: Final[set[str]] = set()
+"""The addresses whose servers have given a reply in one piece, whose end nobody can doubt, without a finish reason: of
+these, a stream that ends in good form may be whole without one."""
+
+
+def check_chunk(chunk: Mapping[str, Any], request: Any) -> None:
+    """Check that a chunk of a stream is a part of a reply.
+
+    Raises:
+        openai.APIError: it is an error, which a server that has begun to stream can tell in no other way.
+    """
+    told = find_told_error(chunk, is_chunk=True)
+    if told is None:
+        return
+    import openai
+
+    message = told.get("message")
+    error = openai.APIError(message if isinstance(message, str) else str(told), request=request, body=told)
+    raise error from BrokenStreamError(NO_PART)
+
+
 def unwrap_error(said: Any) -> Any:
     """Give what stands alone in a list, as Google sends an error; all else as it is."""
     return said[0] if isinstance(said, list) and len(said) == 1 else said
@@ -276,7 +296,7 @@ def parse_completion(content: bytes, url: str) -> dict[str, Any]:
         return completion
     choice, *others = filter(_is_choice, choices)
     if not choice.get("finish_reason"):
-        note_lack_of_reasons(url)
+        servers_without_reasons.add(url)
     _correct_choice(choice, others)
     completion["choices"] = [choice]
     return completion

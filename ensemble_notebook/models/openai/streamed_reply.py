@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.seams.chat_port import REFUSED
 from ensemble_notebook.models.openai.kept_fields import note_fields, select_fields
-from ensemble_notebook.models.openai.known_servers import gives_no_reasons
 from ensemble_notebook.models.openai.reply_body import (
     NO_PART,
     WITHOUT_REASON,
@@ -23,6 +22,7 @@ from ensemble_notebook.models.openai.reply_body import (
     flatten_content,
     parse_completion,
     parse_json,
+    servers_without_reasons,
     show_refusal,
     to_chunks,
     to_whole_calls,
@@ -30,11 +30,10 @@ from ensemble_notebook.models.openai.reply_body import (
 )
 from ensemble_notebook.models.openai.tool_calls import CallJoiner, join_blocks, join_fields, read_calls
 
-# --- Chunks of a streamed reply that came at once, joined before LangChain sees them ----------------------------------
+# --- Chunks of a streamed reply that came at once, joined before anybody hears of them --------------------------------
 #
-# Why: for each chunk LangChain makes and validates several objects, which takes a tenth of a millisecond and more. A
-# server that is faster than we are, or a slow moment of ours, leaves many chunks in one read, and nobody sees them one
-# by one.
+# Why: each piece of a text is an event, and takes a tenth of a millisecond and more until views have it. A server that
+# is faster than we are, or a slow moment of ours, leaves many chunks in one read, and nobody sees them one by one.
 
 
 # What differs from chunk to chunk, and is told by the last one as well.
@@ -313,7 +312,7 @@ class ChunkCorrector:
         Raises:
             BrokenStreamError: the end came before that of the reply (E30).
         """
-        if not self.has_reason and not (is_announced and gives_no_reasons(url)):
+        if not self.has_reason and not (is_announced and url in servers_without_reasons):
             raise BrokenStreamError(WITHOUT_REASON, is_announced=is_announced)
         calls = choose_calls([(each.joiner.finish(), each.finish_reason) for each in self._choices.values()])
         note_fields(join_fields(self._fields), join_blocks(self._blocks), calls)

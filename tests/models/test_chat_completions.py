@@ -17,7 +17,7 @@ from langchain_openai import ChatOpenAI
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.openai.chat_transport import find_completions_url
+from ensemble_notebook.models.openai.endpoint import find_completions_url
 from ensemble_notebook.models.openai.response_schema import make_response_format
 from ensemble_notebook.models.openai_spec import check_url
 from tests.support.openai_server import MODEL, Answer
