@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from ensemble_notebook.domain.definitions.enums import TaskNoun
-from ensemble_notebook.domain.definitions.templates import find_first_texts
+from ensemble_notebook.domain.definitions.templates import check_variables, find_first_texts
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, check_inner_variables, list_known_items
-from ensemble_notebook.domain.planning.ensemble_texts import find_lacking, list_texts
+from ensemble_notebook.domain.planning.ensemble_texts import find_lacking, list_places, list_texts
 from ensemble_notebook.domain.planning.execution_plan import (
     ExecutionPlan,
     KnownItems,
@@ -37,11 +38,12 @@ from ensemble_notebook.ensemble.run_handle import RunHandle, RunStream
 from ensemble_notebook.ensemble.run_preparation import (
     PreparedEnsemble,
     ask_person_here,
+    find_unused,
     list_gate_warnings,
-    make_run_spec,
     make_source,
 )
 from ensemble_notebook.ensemble.run_settings import (
+    SETTING_NAMES,
     Inputs,
     RunArguments,
     RunSettings,
@@ -522,7 +524,13 @@ def _prepare_run(ensemble: Ensemble, given: RunArguments, *, streams: bool = Fal
         from ensemble_notebook.ensemble.earlier_runs.resuming import find_continued
 
         settings = replace(settings, continue_from=find_continued(settings.continue_from))
-    spec = make_run_spec(ensemble, inputs, given.variables, settings, source, resumed_from)
+    values = merge_inputs(ensemble, inputs, given.variables)
+    protect_named(values)
+    prepared = PreparedEnsemble(ensemble, settings, source, resumed_from)
+    check_variables(prepared.variables, values, list_places(ensemble), SETTING_NAMES)
+    if unused := find_unused(ensemble, given.variables, prepared.variables):
+        raise ValidationError(unused)
+    spec = prepared.make_spec(values)
     if resumed is not None:
         spec = replace(spec, earlier=resumed.trace.metrics.total)
     return RunHandle(ensemble, spec, source, SystemClock(), uuid.uuid4().hex[:12], settings, resumed)

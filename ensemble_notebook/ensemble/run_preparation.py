@@ -16,7 +16,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.templates import check_variables, find_first_texts, place_texts
+from ensemble_notebook.domain.definitions.templates import find_first_texts, place_texts
 from ensemble_notebook.domain.definitions.tool import human_input, list_told_names
 from ensemble_notebook.domain.fingerprints.task_keys import DelegationSettings, TaskKeys
 from ensemble_notebook.domain.outputs.secrets import protect_named
@@ -33,7 +33,6 @@ from ensemble_notebook.domain.planning.ensemble_texts import (
     has_handlers,
     list_item_inputs,
     list_open_gates,
-    list_places,
     list_texts,
 )
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, fill_plan, make_plan
@@ -54,7 +53,6 @@ from ensemble_notebook.ensemble.run_settings import (
     KeptConversations,
     RunSettings,
     describe_continued,
-    merge_inputs,
     resolve_capture_mode,
     write_inputs,
 )
@@ -126,29 +124,12 @@ def make_source(setting: RunSettings) -> ChatSource:
     return source
 
 
-def make_run_spec(
-    ensemble: EnsembleDefinition,
-    inputs: Mapping[str, Any] | None,
-    variables: Mapping[str, Any],
-    setting: RunSettings,
-    source: ChatSource,
-    resumed_from: str | None = None,
-) -> RunSpec:
-    """Everything that the engine needs for one run; `resumed_from` is the run that it goes on with.
-
-    Raises:
-        ValidationError, PromptTemplateError: it can't run like this.
-    """
-    values = merge_inputs(ensemble, inputs, variables)
-    protect_named(values)
-    prepared = PreparedEnsemble(ensemble, setting, source, resumed_from)
-    check_variables(prepared.variables, values, list_places(ensemble), SETTING_NAMES)
-    unused = [name for name in variables if name not in prepared.variables]
-    if has_handlers(ensemble):  # they may want any, but for what can only be meant as the value of a field
+def find_unused(ensemble: EnsembleDefinition, variables: Mapping[str, Any], used: Collection[str]) -> list[Problem]:
+    """The keywords that no text uses. Where there are handlers, they may want any but what is meant as a field."""
+    unused = [name for name in variables if name not in used]
+    if has_handlers(ensemble):
         unused = [name for name in unused if name in _FIELDS and _is_setting(variables[name])]
-    if unused:
-        raise ValidationError([Problem(_explain_unused(name, prepared.variables)) for name in unused])
-    return prepared.make_spec(values)
+    return [Problem(_explain_unused(name, used)) for name in unused]
 
 
 def _is_setting(value: Any) -> bool:

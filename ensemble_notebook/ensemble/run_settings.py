@@ -298,12 +298,6 @@ SETTING_NAMES: Final = (*[name for name in inspect.signature(read_run).parameter
 """What the ways to run take as keywords of their own, so that no template variable can be given by such a keyword."""
 
 
-def split_settings(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split keywords into the settings of a run, and the values of template variables."""
-    settings = {name: value for name, value in given.items() if name in SETTING_NAMES}
-    return settings, {name: value for name, value in given.items() if name not in settings}
-
-
 # --- The inputs of a run as its texts have them -----------------------------------------------------------------------
 
 

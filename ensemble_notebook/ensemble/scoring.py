@@ -36,14 +36,7 @@ from ensemble_notebook.engine.function_caller import FunctionCaller
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
-from ensemble_notebook.errors import (
-    EnsembleError,
-    Problem,
-    RunInterrupted,
-    ScoringError,
-    ValidationError,
-    did_you_mean,
-)
+from ensemble_notebook.errors import EnsembleError, Problem, RunInterrupted, ScoringError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.judge import Judgement, JudgeReader, fill_inputs, find_lacking_inputs, make_reader
 from ensemble_notebook.evaluation.scorer import (
     AnyScorers,
@@ -228,7 +221,7 @@ class _LaterScores:
             await asyncio.gather(*map(score, self._runs))
 
         try:
-            if self._scorers.has_judges:
+            if len(self._scorers.functions) < len(self._scorers.all):  # some are judges, which ask models
                 self._ask_judges()
             else:
                 score_apart(score_all)
@@ -356,11 +349,6 @@ class CheckedScorers:
             self._judges[each.name] = _CheckedJudge(each.judge, prepared.variables, prepared.versions.definition)
         if problems:
             raise ValidationError(problems)
-
-    @property
-    def has_judges(self) -> bool:
-        """Whether any of them asks models."""
-        return bool(self._judges)
 
     def list_names(self, scorer: Scorer) -> list[str]:
         """The names of what a scorer gives, as far as they are known before it does."""

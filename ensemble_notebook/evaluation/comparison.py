@@ -214,12 +214,6 @@ def _subtract_spent(a: Side, b: Side, name: str) -> Difference | None:
     return _subtract(_pair(first, second))
 
 
-def adjust(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """The same with their p adjusted by Holm, since several are compared."""
-    adjusted = statistics.adjust_by_holm([each.p for each in pairs])
-    return tuple(replace(each, adjusted_p=p, comparisons=len(pairs)) for each, p in zip(pairs, adjusted, strict=True))
-
-
 def _count(name: str) -> Callable[[Pair], int | None]:
     return lambda pair: None if pair.pairs is None else len(getattr(pair.pairs, name))
 
@@ -333,7 +327,8 @@ class Comparison(Pickled):
     """
 
     def __init__(self, pairs: Sequence[Pair], detect: float | None = None) -> None:
-        self.pairs: tuple[Pair, ...] = adjust(pairs)
+        adjusted = zip(pairs, statistics.adjust_by_holm([each.p for each in pairs]), strict=True)
+        self.pairs = tuple(replace(each, adjusted_p=p, comparisons=len(pairs)) for each, p in adjusted)
         self.detect = detect
 
     @property

@@ -16,13 +16,7 @@ from typing import Any, Final, Protocol
 from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.wording import pluralize
-from ensemble_notebook.errors import (
-    BudgetExceededError,
-    StoreError,
-    ValidationError,
-    add_origin,
-    summarize_error,
-)
+from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, add_origin, summarize_error
 from ensemble_notebook.evaluation.judge import Judgement, JudgeReader
 from ensemble_notebook.evaluation.scorer import Scorer, Subject
 from ensemble_notebook.trace.store.run_store import RunStore

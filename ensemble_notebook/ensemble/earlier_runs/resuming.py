@@ -230,16 +230,6 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
     return ResumedRun(run=run, answers=answers, results=results, trace=trace)
 
 
-def find_resumable(run_id: str | None) -> str | None:
-    """The id of a run, where the store has all that is needed to go on with it; else None."""
-    store = RunStore.find()
-    if store is None or run_id is None:
-        return None
-    with suppress(StoreError):
-        return run_id if store.find_run(run_id).facts.keeps_texts else None
-    return None
-
-
 def check_resumable(run: RememberedRun) -> None:
     """Check that enough is kept of a run to go on with it.
 

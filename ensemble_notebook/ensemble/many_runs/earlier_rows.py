@@ -6,6 +6,7 @@ Also what they took there, and calls in them of no known end (C33).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -24,15 +25,17 @@ from ensemble_notebook.domain.planning.map_design import (
     write_value,
 )
 from ensemble_notebook.engine.run_services import find_parent_run
-from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRows, ResumedRun, find_resumable, refuse_to_repeat
+from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRows, ResumedRun, refuse_to_repeat
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, name_runs, to_kept_value
 from ensemble_notebook.ensemble.run_settings import RunSettings, resolve_capture_mode
+from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.analysis.map_rows import get_design, list_map_rows
 from ensemble_notebook.trace.analysis.map_rows import list_known_rows as list_planned_rows
 from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowSpending
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.store.run_store import RunStore
 
 
 def identify_rows(
@@ -204,7 +207,10 @@ def find_answers_of(earlier: MapResult, settings: RunSettings, capture_mode: Cap
         return None
     if resolve_capture_mode(capture_mode) is CaptureMode.METADATA or earlier._last_output is None:
         return None
-    return find_resumable(earlier._last_output.run_id)
+    store, run_id = RunStore.find(), earlier._last_output.run_id
+    with suppress(StoreError):
+        return run_id if store is not None and store.find_run(run_id).facts.keeps_texts else None
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
@@ -71,9 +71,6 @@ class ExecutorRows:
         common: inputs of all rows; a row's own values override them.
         pool: where the rows run.
 
-    Attributes:
-        scorers: functions that look at each row where it runs, packed; empty: none.
-
     Raises:
         ValidationError: a part of the ensemble can't be sent to another process.
     """
@@ -106,10 +103,9 @@ class ExecutorRows:
             ensemble, budget=None, listeners=(), trace_exporter=None, capture_mode=prepared.capture_mode, verbose=False
         )
         self._packed = pack_ensemble(travelling)
-        self.scorers = b""
 
     async def run(self, row: Row, outcome: RowOutcome) -> str:
-        """As `RowRunner.run`. Called on the map's loop, inside the task of the row."""
+        """As a `RunRow`. Called on the map's loop, inside the task of the row."""
         values, place = {**self._common, **row.values}, find_calling_span()
         assert place is not None
         began_s = place.span.stream.offset_s()
@@ -163,7 +159,7 @@ class ExecutorRows:
                 values=values,
                 only=self._only,
                 grant=None if grant is None else grant.budget,
-                scorers=self.scorers,
+                scorers=self._pool.scorers,
             )
             try:
                 return await self._ask(request, grant)
@@ -363,26 +359,6 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class Pool(Protocol):
-    """Runs the rows of one map in other threads or processes.
-
-    Attributes:
-        slots: how many it runs at the same time.
-        stop_name: what workers know the stop of the map by.
-        knows_beginnings: whether a call that is cancelled has certainly not begun, and never will.
-    """
-
-    slots: int
-    stop_name: str
-    knows_beginnings: bool
-
-    def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
-        """Run a function."""
-
-    def stop(self) -> None:
-        """Cancel the calls that have not begun, and tell the others to stop. Returns at once."""
-
-
 def find_pool(executor: Any) -> Pool:
     """Wrap an executor.
 
@@ -404,7 +380,16 @@ def find_pool(executor: Any) -> Pool:
 
 
 class FuturesPool:
-    """An executor of `concurrent.futures`. A file tells the stop, to all workers that see the files of this machine."""
+    """An executor of `concurrent.futures`. A file tells the stop, to all workers that see the files of this machine.
+
+    Attributes:
+        slots: how many rows it runs at the same time.
+        stop_name: what workers know the stop of the map by.
+        knows_beginnings: whether a call that is cancelled has certainly not begun, and never will.
+        scorers: functions that look at each row where it runs, packed; empty: none.
+    """
+
+    scorers = b""
 
     def __init__(self, executor: concurrent.futures.Executor) -> None:
         self._executor = executor
@@ -420,14 +405,17 @@ class FuturesPool:
         weakref.finalize(self, file.unlink, missing_ok=True)
 
     def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
-        """As `Pool.submit`."""
+        """Run a function."""
         call = self._executor.submit(function, *arguments)
         self._calls.add(call)
         call.add_done_callback(self._forget)  # a method of ours, so that the file outlives the calls
         return call
 
     def stop(self) -> None:
-        """As `Pool.stop`. Before it is run, a call that can't be cancelled any more sees the file."""
+        """Cancel the calls that have not begun, and tell the others to stop. Returns at once.
+
+        Before it is run, a call that can't be cancelled any more sees the file.
+        """
         self._stop()
         for call in tuple(self._calls):
             call.cancel()
@@ -440,6 +428,7 @@ class DaskPool:
     """A cluster of Dask, behind its client. An event tells the stop to rows that begin, a call to those that run."""
 
     knows_beginnings = True
+    scorers = b""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -449,7 +438,7 @@ class DaskPool:
         self.stop_name = f"ensemble-stop-{uuid.uuid4().hex}"
 
     def submit(self, function: Callable[..., T], *arguments: bytes) -> concurrent.futures.Future[T]:
-        """As `Pool.submit`."""
+        """As of a `FuturesPool`."""
         call: concurrent.futures.Future[T] = concurrent.futures.Future()
         remote = self._client.submit(function, *arguments, pure=False)
         self._calls[call] = remote
@@ -468,7 +457,7 @@ class DaskPool:
         return call
 
     def stop(self) -> None:
-        """As `Pool.stop`; on a thread, since Dask blocks until it has an answer."""
+        """As of a `FuturesPool`; on a thread, since Dask blocks until it has an answer."""
         if not self._is_stopped:
             self._is_stopped = True
             threading.Thread(target=self._stop, name="ensemble-stop", daemon=True).start()
@@ -488,3 +477,7 @@ class DaskPool:
 
         make: Any = distributed.Event  # it has no types
         return make(name, client=self._client)
+
+
+Pool = FuturesPool | DaskPool
+"""Runs the rows of one map in other threads or processes."""

@@ -10,6 +10,7 @@ import logging
 import uuid
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
-from ensemble_notebook.domain.planning.map_design import MapDesign, PlannedRow
+from ensemble_notebook.domain.planning.map_design import ONLY_ROW, MapDesign, PlannedRow
 from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.wording import pluralize
@@ -45,7 +46,7 @@ from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows, Poo
 from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
-from ensemble_notebook.ensemble.many_runs.row_runs import LocalRows, RowOutcome, RowRunner, make_run_ids
+from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, RunRow, make_run_ids, run_row_here
 from ensemble_notebook.ensemble.many_runs.rows import (
     Row,
     Rows,
@@ -136,7 +137,7 @@ class _RowRun:
 
 
 class _CheckedVariant:
-    """A variant, checked once, and the runner for its rows."""
+    """A variant, checked once, and what runs its rows."""
 
     def __init__(
         self,
@@ -152,11 +153,9 @@ class _CheckedVariant:
         settings = replace(settings, review_handler=reviewer)
         self.prepared = PreparedEnsemble(variant.ensemble, settings, source)
         self.common = {**variant.ensemble.inputs, **inputs, **variant.inputs}
-        self.runner: RowRunner
-        if pool is None:
-            self.runner = LocalRows(variant.ensemble, self.prepared, settings, self.common)
-        else:
-            self.runner = ExecutorRows(variant.ensemble, self.prepared, self.common, pool)
+        self.run: RunRow = partial(run_row_here, variant.ensemble, self.prepared, settings, self.common)
+        if pool is not None:
+            self.run = ExecutorRows(variant.ensemble, self.prepared, self.common, pool).run
         self.has_handlers = has_handlers(variant.ensemble)
         self.variables = self.prepared.variables.keys()
 
@@ -242,9 +241,7 @@ class _MapRun:
         self._calls = RowCalls()
         self._score_fault: Exception | None = None
         if self._pool is not None and self._scorers.functions:
-            packed = pack_scorers(self._scorers.functions, self._scorers.expected)
-            for each in checked:
-                each.runner.scorers = packed
+            self._pool.scorers = pack_scorers(self._scorers.functions, self._scorers.expected)
         self._versions = [each.prepared.versions for each in checked]
         self._row_plan = checked[0].prepared.bare_plan
         self._fields = fields if all(each.list_fields() == fields for each in checked) else {}
@@ -287,7 +284,7 @@ class _MapRun:
         noun = TaskNoun.RUN
         if self._map_settings.repeat is None and not self._has_variants:
             noun = TaskNoun.ROW
-        elif self._map_settings.repeat is None and self._rows.is_nameless:
+        elif self._map_settings.repeat is None and [each.name for each in self._rows.rows] == [ONLY_ROW]:
             noun = TaskNoun.VARIANT
         prepared = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=noun)
         spec = prepared.make_spec({})
@@ -368,7 +365,7 @@ class _MapRun:
         kept = self._kept.get(run.name)
         try:
             if kept is None:
-                text = await run.variant.runner.run(run.row, outcome)
+                text = await run.variant.run(run.row, outcome)
                 skipped = () if self._pool is None else self._scorers.functions
                 scorers = [each for each in self._scorers.all if each not in skipped]
                 await self._score(run, outcome, outcome.output, outcome.run_id, scorers)
@@ -460,20 +457,17 @@ class _MapRun:
     def _make_row_result(self, run: _RowRun, reasons: Mapping[str, str]) -> RowResult:
         if (kept := self._kept.get(run.name)) is not None:
             return kept
-        facts: dict[str, Any] = {
-            "index": run.row.label,
-            "variant": run.variant.name,
-            "inputs": run.variant.get_inputs(run.row),
-            "name": run.name,
-            "row": run.row.name,
-            "repeat": run.repeat,
-        }
-        outcome = self._outcomes.get(run.name)
-        if outcome is None:
-            return RowResult(**facts, reason=reasons.get(run.name, "the map ended before its turn"))
-        return RowResult(
-            **facts, output=outcome.output, error=outcome.error, status=outcome.status.value, run_id=outcome.run_id
+        made = RowResult(
+            index=run.row.label,
+            variant=run.variant.name,
+            inputs=run.variant.get_inputs(run.row),
+            name=run.name,
+            row=run.row.name,
+            repeat=run.repeat,
         )
+        if (out := self._outcomes.get(run.name)) is None:
+            return replace(made, reason=reasons.get(run.name, "the map ended before its turn"))
+        return replace(made, output=out.output, error=out.error, status=out.status.value, run_id=out.run_id)
 
 
 def _count_unanswered(rows: Sequence[RowResult]) -> Iterator[str]:

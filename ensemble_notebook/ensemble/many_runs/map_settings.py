@@ -15,6 +15,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.map_design import MOST_REPEATS
 from ensemble_notebook.domain.seams.event import Listener
 from ensemble_notebook.ensemble.run_settings import (
+    SETTING_NAMES,
     Inputs,
     Pace,
     PathLike,
@@ -22,7 +23,6 @@ from ensemble_notebook.ensemble.run_settings import (
     Resumable,
     RunSettings,
     join_inputs,
-    split_settings,
 )
 from ensemble_notebook.errors import ValidationError
 
@@ -158,7 +158,8 @@ def read_repeated(inputs: Inputs, given: Mapping[str, Any], **of_map: Any) -> Ma
     """
     from ensemble_notebook.ensemble.many_runs.rows import make_only_row
 
-    settings, variables = split_settings(given)
+    settings = {name: value for name, value in given.items() if name in SETTING_NAMES}
+    variables = {name: value for name, value in given.items() if name not in SETTING_NAMES}
     for name in ("continue_from", "history"):
         if settings.pop(name, None) is not None:
             raise ValidationError(f"{name} goes on with one run, and this makes many: leave it out.")

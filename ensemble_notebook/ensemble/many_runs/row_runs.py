@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord
@@ -44,76 +44,58 @@ class RowOutcome:
     scores: list[ScoreRecord] = field(default_factory=list)
 
 
-class RowRunner(Protocol):
-    """Runs rows, in this process or elsewhere.
+RunRow = Callable[[Row, RowOutcome], Coroutine[Any, Any, str]]
+"""Runs the ensemble with a row, records what came of it in the outcome, and gives the text of the final task.
 
-    Attributes:
-        scorers: functions that look at each row where it runs, packed; empty where they are called by the map.
-    """
-
-    scorers: bytes
-
-    async def run(self, row: Row, outcome: RowOutcome) -> str:
-        """Run the ensemble with this row, and record the result in `outcome`, whatever it is.
-
-        Returns:
-            The text of the final task.
-
-        Raises:
-            Exception: what the run failed with.
-            BudgetExceededError: the budget of the map is used up.
-            CancelledError: the map was stopped.
-        """
+Raises what the run failed with; a `BudgetExceededError` where the budget of the map is used up, and a `CancelledError`
+where the map was stopped.
+"""
 
 
-class LocalRows:
-    """Runs rows on the loop of the map.
+async def run_row_here(
+    ensemble: RunnableEnsemble,
+    prepared: PreparedEnsemble,
+    settings: RunSettings,
+    common: Mapping[str, Any],
+    row: Row,
+    outcome: RowOutcome,
+) -> str:
+    """As a `RunRow`; on the loop of the map, inside the task of the row.
 
     Args:
         ensemble: what runs.
         prepared: of it.
         settings: of each run.
         common: values that hold for all rows; a row's own come before them.
+        row: with which it runs.
+        outcome: gets the result.
     """
-
-    def __init__(
-        self, ensemble: RunnableEnsemble, prepared: PreparedEnsemble, settings: RunSettings, common: Mapping[str, Any]
-    ) -> None:
-        self._ensemble = ensemble
-        self._prepared = prepared
-        self._settings = settings
-        self._common = common
-        self._clock = SystemClock()
-        self.scorers = b""
-
-    async def run(self, row: Row, outcome: RowOutcome) -> str:
-        """As `RowRunner.run`; on the loop of the map, inside the task of the row."""
-        parent = find_parent_run()
-        assert parent is not None
-        place = find_calling_span()
-        assert place is not None
-        spec = replace(self._prepared.make_spec({**self._common, **row.values}), row=place.span.task)
-        handle = RunHandle(self._ensemble, spec, parent.source, self._clock, outcome.run_id, self._settings)
-        try:
-            await handle._run_here()
-            output = await handle
-        except asyncio.CancelledError:
-            outcome.status, outcome.output = RunStatus.INTERRUPTED, handle.output
-            raise
-        except RunInterrupted as stopped:
-            outcome.status, outcome.output = RunStatus.INTERRUPTED, handle.output
-            raise asyncio.CancelledError from stopped
-        except Exception as error:
-            is_unpaid = isinstance(error, BudgetExceededError)
-            outcome.status = RunStatus.BUDGET_EXCEEDED if is_unpaid else RunStatus.FAILED
-            outcome.output, outcome.error = handle.output, error
-            raise
-        outcome.status, outcome.output = output.status, output
-        if output.status is RunStatus.FAILED:  # under PARTIAL a run tells its failure by its status alone (E34)
-            outcome.error = output.failures[0].error
-            raise outcome.error
-        leave_row(output)
-        return output.raw
+    parent = find_parent_run()
+    assert parent is not None
+    place = find_calling_span()
+    assert place is not None
+    spec = replace(prepared.make_spec({**common, **row.values}), row=place.span.task)
+    handle = RunHandle(ensemble, spec, parent.source, SystemClock(), outcome.run_id, settings)
+    try:
+        await handle._run_here()
+        output = await handle
+    except asyncio.CancelledError:
+        outcome.status, outcome.output = RunStatus.INTERRUPTED, handle.output
+        raise
+    except RunInterrupted as stopped:
+        outcome.status, outcome.output = RunStatus.INTERRUPTED, handle.output
+        raise asyncio.CancelledError from stopped
+    except Exception as error:
+        is_unpaid = isinstance(error, BudgetExceededError)
+        outcome.status = RunStatus.BUDGET_EXCEEDED if is_unpaid else RunStatus.FAILED
+        outcome.output, outcome.error = handle.output, error
+        raise
+    outcome.status, outcome.output = output.status, output
+    if output.status is RunStatus.FAILED:  # under PARTIAL a run tells its failure by its status alone (E34)
+        outcome.error = output.failures[0].error
+        raise outcome.error
+    leave_row(output)
+    return output.raw
 
 
 def leave_row(output: EnsembleOutput) -> None:

@@ -54,11 +54,6 @@ class Rows:
     index: Any
     columns: tuple[str, ...]
 
-    @property
-    def is_nameless(self) -> bool:
-        """True for `make_only_row`."""
-        return [each.name for each in self.rows] == [ONLY_ROW]
-
 
 def read_rows(given: Any, *, hides_labels: bool = False) -> Rows:
     """Read a table or a list as rows.
