@@ -20,9 +20,9 @@ from benchmarks.server import serving
 from benchmarks.stopwatch import Comparison, Work, compare, without_store
 from ensemble_notebook import Ensemble, ExecutionTrace, Task, load_traces
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_store import RunStore
+from tests.support.event_builder import EventBuilder
 
 _SPANS_OF_TASK = 4
 _LIMIT_S = 600

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.row import Row
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.event_builder import EventBuilder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -1,7 +1,6 @@
-"""What tests need, ours and those of others: runs written by hand, what every trace must hold, a clock that jumps."""
+"""What tests need, ours and those of others: what every trace must hold, a clock that jumps."""
 
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 
-__all__ = ["EventBuilder", "LoopClock", "VirtualLoop", "find_violations", "run_virtual"]
+__all__ = ["LoopClock", "VirtualLoop", "find_violations", "run_virtual"]

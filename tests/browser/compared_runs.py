@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.comparison.joined_runs import JoinedRuns
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.event_builder import EventBuilder
 
 RATES = CostConfiguration(input_rate="0.0000025", output_rate="0.00001", currency="USD")
 TASKS = {"plan": (), "facts": ["plan"], "risks": ["plan"], "brief": ()}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from playwright.sync_api import expect
 
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.browser.built_view import wait_for_picture, wait_until_measured
 from tests.browser.lab import ROOT, photograph, wait_for, wait_for_text
+from tests.support.event_builder import EventBuilder
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,6 @@ from playwright.sync_api import expect
 
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
@@ -19,6 +18,7 @@ from tests.browser.cell import LOAD, REPORT, TEAM
 from tests.browser.lab import ROOT, photograph
 from tests.browser.scenes import run_report, show_saved
 from tests.browser.test_rest import RUN_AXE
+from tests.support.event_builder import EventBuilder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -6,11 +6,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ensemble_notebook.notebook.picture.diff_picture import render_diff_html
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.browser.built_view import open_view, served_view, show_saved_view
 from tests.browser.compared_runs import RATES, save_comparison
 from tests.browser.lab import photograph, wait_for
+from tests.support.event_builder import EventBuilder
 
 PAIRS = ["plan", "facts", "risks", "brief"]
 

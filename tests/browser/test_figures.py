@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 from ensemble_notebook.notebook.picture.svg_picture import draw_svg
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.browser.cell import LOAD, REPORT, TEAM
 from tests.browser.conftest import Opener
 from tests.browser.lab import Notebook, photograph, wait_for
+from tests.support.event_builder import EventBuilder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from playwright.sync_api import expect
 
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.browser.built_view import open_view, served_view, wait_for_picture
 from tests.browser.lab import find_axe_faults, photograph
 from tests.browser.scenes import show_saved
+from tests.support.event_builder import EventBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

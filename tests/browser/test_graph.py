@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import expect
 
 from ensemble_notebook.domain.events import LlmToken
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.row_columns import read_rows
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
@@ -17,6 +16,7 @@ from tests.browser.built_view import open_view, served_view
 from tests.browser.cell import LOAD, NIGHT, SLEEPER
 from tests.browser.lab import find_axe_faults, photograph, wait_for
 from tests.browser.scenes import run_hier, run_report, show_saved
+from tests.support.event_builder import EventBuilder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

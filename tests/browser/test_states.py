@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.browser.built_view import served_view, wait_for_picture
 from tests.browser.lab import ROOT, photograph, wait_for, wait_for_text
+from tests.support.event_builder import EventBuilder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Route

@@ -17,10 +17,10 @@ from ensemble_notebook.notebook.live.terminal_table import draw_chart
 from ensemble_notebook.notebook.picture.chart import MOST_LINES, Chart, make_chart, make_plan_chart
 from ensemble_notebook.notebook.picture.chart_lines import GAP, WIDTH, BarPiece, narrow_bar
 from ensemble_notebook.notebook.picture.static_picture import render_chart_html, render_chart_text
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.drive import drive, drive_nested, fails, task
+from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 
 

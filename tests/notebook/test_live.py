@@ -10,10 +10,10 @@ from ensemble_notebook.notebook.live.run_display import INTERVAL_S, RunPainter
 from ensemble_notebook.notebook.live.run_feed import FIRST_REPEAT_S, RunFeed, find_feed, list_feeds
 from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget, make_timeline, show_feed
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.event_builder import EventBuilder
 
 LIMIT_S = 60
 

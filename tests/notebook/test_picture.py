@@ -25,10 +25,10 @@ from ensemble_notebook.notebook.picture.static_picture import (
     render_chart_html,
     render_chart_text,
 )
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.event_builder import EventBuilder
 
 AT_A_TIME = r"\d+:\d\d [AP]M (?:UTC|GMT[+-][\d:]+)"
 # What JupyterLab's sanitiser leaves in an untrusted notebook, of what is used here; it takes out scripts, style sheets

@@ -4,7 +4,7 @@ import re
 
 from ensemble_notebook.cell.cell_reader import read_cell
 from ensemble_notebook.notebook.picture.static_picture import make_plan_bundle
-from ensemble_notebook.testing.event_builder import EventBuilder
+from tests.support.event_builder import EventBuilder
 
 PLANNED = """
 llm: openai:gpt-4o-mini

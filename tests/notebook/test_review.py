@@ -13,9 +13,9 @@ from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRe
 from ensemble_notebook.ensemble import person as review
 from ensemble_notebook.ensemble.person import InterruptGuard, Person, read_decision
 from ensemble_notebook.notebook.live.run_feed import RunFeed
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.event_builder import EventBuilder
 from tests.support.limits import meet_limit
 
 LIMIT_S = 60

@@ -14,9 +14,9 @@ from ensemble_notebook import Ensemble, ScriptedChatModel, Task
 from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.errors import MissingPackageError, ValidationError
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.run_files import write_parquet
+from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 from tests.trace.test_frames import everything, research
 from tests.trace.test_plots import layers

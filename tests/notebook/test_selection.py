@@ -11,9 +11,9 @@ from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed_of
 from ensemble_notebook.notebook.live.timeline_widget import StaticTimeline, TimelineWidget, make_timeline
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.event_builder import EventBuilder
 
 
 class Carrier:

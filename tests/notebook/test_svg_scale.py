@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.notebook.picture.svg_picture import BARS_FROM, BARS_TO, draw_svg
 from ensemble_notebook.notebook.picture.time_scale import FOLD, TimeScale
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from tests.support.event_builder import EventBuilder
 
 WIDTH = float(BARS_TO - BARS_FROM)
 

@@ -12,7 +12,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ToolOutcome
 from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.testing.event_builder import EventBuilder
+from tests.support.event_builder import EventBuilder
 
 SECONDS = (0.0, 0.1, 0.5, 1.0, 2.25)
 DECISIONS = (

@@ -1,7 +1,7 @@
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import ReviewDecision
-from ensemble_notebook.testing.event_builder import EventBuilder
+from tests.support.event_builder import EventBuilder
 
 
 def names(events):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.review import ReviewDecision
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 from tests.trace.test_operation_fold import managed, phase_done_twice
 

@@ -8,9 +8,9 @@ import pytest
 import ensemble_notebook
 from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.ensemble.run_settings import VARIABLES, config, resolve_capture_mode
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.exporters import JsonTraceExporter, export_trace, make_file_name
+from tests.support.event_builder import EventBuilder
 
 
 @pytest.fixture(autouse=True)

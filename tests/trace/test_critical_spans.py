@@ -6,10 +6,10 @@ Holds what T20 says of `critical` and `slack_ms`.
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from tests.support.event_builder import EventBuilder
 
 
 def run(tasks, seconds):

@@ -8,11 +8,11 @@ import pytest
 
 from ensemble_notebook import Ensemble, Task, load_traces
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.codec.event_codec import event_to_plain
 from ensemble_notebook.trace.codec.records import read_groups, write_events
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.store_file import VERSION, open_file, opened
+from tests.support.event_builder import EventBuilder
 from tests.support.store import wait_for_store
 
 

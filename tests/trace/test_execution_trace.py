@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from tests.support.event_builder import EventBuilder
 
 
 def events():

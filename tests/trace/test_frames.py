@@ -12,11 +12,11 @@ from pandas.testing import assert_frame_equal
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.frames import Frames
+from tests.support.event_builder import EventBuilder
 from tests.support.frames_document import DOCUMENT, TABLES, make_document
 from tests.support.stream import streams
 

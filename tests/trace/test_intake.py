@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.events import Event, TaskCompleted
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.store import run_writer
 from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_writer import RunWriter
 from ensemble_notebook.trace.store.store_writer import Intake
+from tests.support.event_builder import EventBuilder
 
 USUAL_S = 0.1
 LONGEST_COMMIT_S = 0.019

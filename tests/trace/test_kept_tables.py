@@ -19,7 +19,6 @@ from pandas.testing import assert_frame_equal
 from ensemble_notebook import CaptureMode, Ensemble, ScriptedChatModel, StoreError, Task, load_traces
 from ensemble_notebook.domain.events import LlmToken
 from ensemble_notebook.domain.outputs import secrets
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.joined_frames import FRAMES, TABLES
 from ensemble_notebook.trace.store import run_store
@@ -27,6 +26,7 @@ from ensemble_notebook.trace.store.kept_tables import read_columns, write_column
 from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_rows import unfold
 from ensemble_notebook.trace.store.run_store import RunStore, make_run_table
+from tests.support.event_builder import EventBuilder
 from tests.support.store import wait_for_store
 from tests.support.stream import streams
 

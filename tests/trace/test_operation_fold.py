@@ -5,12 +5,12 @@ import pytest
 from ensemble_notebook.domain.definitions.enums import ExitReason, OnTimeout, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.definitions.review import ReviewDecision
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.timeline.timeline_messages import RunState, to_row
+from tests.support.event_builder import EventBuilder
 
 
 def builder(**facts):

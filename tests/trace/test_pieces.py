@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.domain.events import TaskCompleted
 from ensemble_notebook.domain.outputs.secrets import mask, mask_values
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_rows import (
@@ -26,6 +25,7 @@ from ensemble_notebook.trace.store.run_writer import FinishedTask, RunWriter
 from ensemble_notebook.trace.store.store_file import open_file
 from ensemble_notebook.trace.store.store_reader import read_results
 from ensemble_notebook.trace.store.store_writer import Intake
+from tests.support.event_builder import EventBuilder
 from tests.trace.test_written_events import SECRETS
 
 WITH_SECRETS = st.lists(

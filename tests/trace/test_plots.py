@@ -11,9 +11,9 @@ import vl_convert
 from hypothesis import given, settings
 
 from ensemble_notebook.errors import MissingPackageError, ValidationError
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.figures import MOST_GROUPS, MOST_ROWS
+from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 from tests.trace.test_frames import research
 

@@ -10,10 +10,10 @@ from genai_prices import data as genai_prices_list
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.events import LlmCallStarted, RunStarted
 from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.prices import calculate_price
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from tests.support.event_builder import EventBuilder
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SOME = TokenUsage(input_tokens=1000, output_tokens=100)

@@ -15,7 +15,6 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.wording import format_duration, format_money
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.comparison.row_diffs import format_difference
 from ensemble_notebook.trace.comparison.run_diff import RunHistory
 from ensemble_notebook.trace.comparison.text_changes import (
@@ -26,6 +25,7 @@ from ensemble_notebook.trace.comparison.text_changes import (
     shorten_same,
 )
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 
 COLUMNS = [

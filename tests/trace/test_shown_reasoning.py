@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 
 from ensemble_notebook.domain.events import LlmCallCompleted
-from ensemble_notebook.testing import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.span_details import LONGEST_TEXT
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.event_builder import EventBuilder
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwx0123"
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 from hypothesis import given
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, PhaseStatus, SpanStatus, ToolOutcome
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 from tests.trace.test_operation_fold import managed, phase_done_twice
 

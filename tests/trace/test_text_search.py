@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ensemble_notebook.notebook.live.run_feed import RunFeed
-from ensemble_notebook.testing import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.text_search import MOST_SNIPPETS
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.event_builder import EventBuilder
 
 
 def make_messages(build: EventBuilder) -> TimelineMessages:

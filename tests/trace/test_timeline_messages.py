@@ -14,13 +14,13 @@ from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, RateLimit
 from ensemble_notebook.domain.events import LlmAttemptStarted, LlmToken
-from ensemble_notebook.testing.event_builder import START, EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.timeline_columns import ROWS, RUN, VERSION
 from ensemble_notebook.trace.timeline.row_columns import read_rows
 from ensemble_notebook.trace.timeline.timeline_messages import FEW_ROWS, TAIL, TimelineMessages
+from tests.support.event_builder import START, EventBuilder
 from tests.support.stream import streams
 
 KEY = "sk-" + "a1B2" * 8

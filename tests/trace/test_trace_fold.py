@@ -7,9 +7,9 @@ import pytest
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus, ToolOutcome
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from tests.support.event_builder import EventBuilder
 
 
 def one_task(**facts):

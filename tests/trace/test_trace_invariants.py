@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 from tests.trace.test_operation_fold import managed, phase_done_twice
 

@@ -14,10 +14,10 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.value_text import format_instant, parse_instant, write_duration
 from ensemble_notebook.errors import TraceFormatError
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.codec.records import read_value
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 from tests.trace.test_operation_fold import managed, phase_done_twice
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ensemble_notebook import Agent, Ensemble, Reply, Review, ReviewDecision, ScriptedChatModel, Task, TaskInput
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 
 TOLERANCE_MS = 1e-3

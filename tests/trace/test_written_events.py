@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.events import TaskCompleted, TaskStarted
 from ensemble_notebook.domain.outputs.secrets import mask, protect
-from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.codec.event_codec import event_to_plain
 from ensemble_notebook.trace.codec.records import list_fields_where_none_tells, read_event, read_groups, write_events
+from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
 
 SECRETS = (
