@@ -10,17 +10,17 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.binding.ensemble_builder import EnsembleBuilder
 from ensemble_notebook.cell.binding.inputs import (
+    InputFinder,
     TemplateText,
     collect_filled,
     collect_item_inputs,
     collect_templates,
     find_continued,
-    find_inputs,
 )
 from ensemble_notebook.cell.binding.name_resolver import NameResolver
 from ensemble_notebook.cell.object_names import remember_names
@@ -160,18 +160,6 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _INPUT_READERS: Final = frozenset({"handler", "input_guardrails", "manager_prompt"})
 
 
-class CellText(Protocol):
-    """A cell in a file: its body, and the name of the file."""
-
-    @property
-    def body(self) -> str:
-        """In YAML."""
-
-    @property
-    def name(self) -> str:
-        """As messages show it."""
-
-
 def read_cell(
     text: str,
     namespace: Mapping[str, Any] | None = None,
@@ -182,7 +170,7 @@ def read_cell(
     is_dry_run: bool = False,
     continue_from: str | None = None,
     columns: Collection[str] = (),
-    file: CellText | None = None,
+    file: CellFile | None = None,
     line: str = "",
     only: str | None = None,
     scores: Sequence[str] = (),
@@ -229,17 +217,17 @@ def read_cell(
                 else:
                     overrides = {**overrides, "llm": default_llm}
             _apply_overrides(top, overrides, source)
-            inputs = find_inputs(
-                _collect_templates(top),
-                top,
-                overrides.get("inputs", {}),
-                namespace,
-                report,
+            inputs = InputFinder(
+                texts=_collect_templates(top),
+                top=top,
+                options=overrides.get("inputs", {}),
+                namespace=namespace,
+                report=report,
+                columns=columns,
                 is_strict=needs_inputs,
                 is_dry_run=is_dry_run,
                 is_read_whole=_is_read_whole(top),
-                columns=columns,
-            )
+            ).find()
             resolver = NameResolver(namespace)
             assembly = EnsembleBuilder(top, resolver, inputs.values, report)
             definition, graph = assembly.make(EnsembleDefinition)
@@ -340,19 +328,12 @@ def _apply_overrides(top: Section, overrides: Mapping[str, Any], source: SourceT
         if name not in overrides:
             continue
         given = overrides[name]
-        place = source.locate_option(str(given))
-        node = ScalarNode(0, 0, place, str(given), is_plain=False)
-        top.key_values[name] = KeyValue(place, node)
-        top.values[name] = _read_option(name, given, node)
-
-
-def _read_option(name: str, given: Any, node: ScalarNode) -> Any:
-    """The value of an option, as the reader of the cell would have left it."""
-    if not isinstance(given, str):
-        return given
-    if name == "budget" and is_amount(given):
-        return read_limit(node, "--budget", vocabulary.BUDGET)
-    return node if name in ("llm", "budget") else given
+        node = ScalarNode(0, 0, source.locate_option(str(given)), str(given), is_plain=False)
+        top.key_values[name] = KeyValue(node.place, node)
+        if isinstance(given, str) and name == "budget" and is_amount(given):
+            top.values[name] = read_limit(node, "--budget", vocabulary.BUDGET)
+        else:
+            top.values[name] = node if isinstance(given, str) and name in ("llm", "budget") else given
 
 
 def _is_read_whole(top: Section) -> bool:

@@ -11,26 +11,10 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
+from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.outline import Outline, Path, Slot
 from ensemble_notebook.cell.reading.options import list_options
-from ensemble_notebook.cell.vocabulary import (
-    AGENT,
-    BUDGET,
-    CELL,
-    CONDITION,
-    CONSTRAINTS,
-    COST,
-    MODEL,
-    PHASE,
-    PHASE_REVIEW,
-    RATE,
-    REVIEW,
-    TASK,
-    TEXTS,
-    Key,
-    SectionSchema,
-    ValueKind,
-)
+from ensemble_notebook.cell.vocabulary import Key, SectionSchema, ValueKind
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ReviewTiming, Workflow
 from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.templates import find_variables
@@ -120,10 +104,8 @@ def explain(text: str, caret: int) -> str | None:
     if (group := section.key_groups.get(word)) is not None:
         return f"{word}: {group.meaning}\n\nTakes {', '.join(group.fields)}."
     key = find_key(section, word)
-    return None if key is None else _explain_key(word, section, key)
-
-
-def _explain_key(word: str, section: SectionSchema, key: Key) -> str:
+    if key is None:
+        return None
     lines = [f"{word} (of {section.label}): {key.meaning}", "", f"Takes {key.kind.value}."]
     if key.word.choices:
         lines.append(f"One of {', '.join(key.word.choices)}.")
@@ -244,14 +226,6 @@ def _is_function(value: object) -> bool:
     return callable(value) and not isinstance(value, type | ModuleType)
 
 
-def _is_class(value: object) -> bool:
-    return isinstance(value, type)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sized) and not isinstance(value, str | bytes | type)
-
-
 def _has(*attributes: str) -> Callable[[object], bool]:
     """Whether the class of an object has these; the object itself is not asked, it may answer anything."""
     return lambda value: all(hasattr(type(value), each) for each in attributes)
@@ -262,25 +236,19 @@ def _is_tool(value: object) -> bool:
     return _is_function(value) or (hasattr(kind, "invoke") and not hasattr(kind, "bind_tools"))
 
 
-def _is_tool_or_tools(value: object) -> bool:
-    return _is_tool(value) or (isinstance(value, list | tuple) and any(map(_is_tool, value)))
-
-
-def _is_object(value: object) -> bool:
-    return _is_function(value) or (_is_value(value) and not isinstance(value, str | int | float | list | dict))
-
-
 _FITS: Final[Mapping[ValueKind, Callable[[object], bool]]] = {
     ValueKind.OBJECT: _is_tool,
-    ValueKind.OBJECTS: _is_object,
+    ValueKind.OBJECTS: lambda value: (
+        _is_function(value) or (_is_value(value) and not isinstance(value, str | int | float | list | dict))
+    ),
     ValueKind.FUNCTIONS: _is_function,
-    ValueKind.TOOLS: _is_tool_or_tools,
+    ValueKind.TOOLS: lambda value: _is_tool(value) or (isinstance(value, list | tuple) and any(map(_is_tool, value))),
     ValueKind.REVIEWER: _is_function,
     ValueKind.PHASE_REVIEW: _is_function,
     ValueKind.MODEL: _has("invoke", "bind_tools"),
     ValueKind.ENSEMBLE: is_ensemble,
-    ValueKind.OUTPUT_TYPE: _is_class,
-    ValueKind.ITEM_SOURCE: _is_list,
+    ValueKind.OUTPUT_TYPE: lambda value: isinstance(value, type),
+    ValueKind.ITEM_SOURCE: lambda value: isinstance(value, Sized) and not isinstance(value, str | bytes | type),
     ValueKind.PROMPT: _has("system", "user"),
     ValueKind.DEPS: _is_value,
     ValueKind.STORE: _has("store", "retrieve"),
@@ -295,29 +263,29 @@ Place = SectionSchema | Key | None
 """A section, the value of a key, or nothing that is known."""
 
 SECTIONS: Final[Mapping[ValueKind, SectionSchema]] = {
-    ValueKind.WORKER: AGENT,
-    ValueKind.MODEL: MODEL,
-    ValueKind.COST: COST,
-    ValueKind.PROMPT_TEXTS: TEXTS,
-    ValueKind.RATE: RATE,
-    ValueKind.BUDGET: BUDGET,
-    ValueKind.REVIEW: REVIEW,
-    ValueKind.PHASE_REVIEW: PHASE_REVIEW,
-    ValueKind.CONSTRAINTS: CONSTRAINTS,
+    ValueKind.WORKER: vocabulary.AGENT,
+    ValueKind.MODEL: vocabulary.MODEL,
+    ValueKind.COST: vocabulary.COST,
+    ValueKind.PROMPT_TEXTS: vocabulary.TEXTS,
+    ValueKind.RATE: vocabulary.RATE,
+    ValueKind.BUDGET: vocabulary.BUDGET,
+    ValueKind.REVIEW: vocabulary.REVIEW,
+    ValueKind.PHASE_REVIEW: vocabulary.PHASE_REVIEW,
+    ValueKind.CONSTRAINTS: vocabulary.CONSTRAINTS,
 }
 """What the keys of a mapping are that stands as a value."""
 _MEMBERS: Final[Mapping[ValueKind, SectionSchema]] = {
-    ValueKind.AGENTS: AGENT,
-    ValueKind.TASKS: TASK,
-    ValueKind.PHASES: PHASE,
-    ValueKind.WHEN: CONDITION,
+    ValueKind.AGENTS: vocabulary.AGENT,
+    ValueKind.TASKS: vocabulary.TASK,
+    ValueKind.PHASES: vocabulary.PHASE,
+    ValueKind.WHEN: vocabulary.CONDITION,
 }
 """What each member of a mapping or list is."""
 
 
 def find_place(path: Path) -> Place:
     """Find what a path leads to; None where nothing is known of it."""
-    place: Place = CELL
+    place: Place = vocabulary.CELL
     for part in path:
         place = _find_next(place, part)
     return place
@@ -336,8 +304,8 @@ def find_key(section: SectionSchema, word: str) -> Key | None:
 
 
 def _find_next(place: Place, part: str | int) -> Place:
-    if place is CELL and isinstance(part, int):
-        return TASK  # a cell that is a list of tasks
+    if place is vocabulary.CELL and isinstance(part, int):
+        return vocabulary.TASK  # a cell that is a list of tasks
     if isinstance(place, Key):
         if (member := _MEMBERS.get(place.kind)) is not None:
             return place if place.kind is ValueKind.WHEN and isinstance(part, int) else member
@@ -346,11 +314,11 @@ def _find_next(place: Place, part: str | int) -> Place:
         section = SECTIONS.get(place.kind)
         return None if section is None else find_key(section, part)
     if place is None or isinstance(part, int):
-        return TASK if place is PHASE else None  # a phase that is a list of tasks
+        return vocabulary.TASK if place is vocabulary.PHASE else None  # a phase that is a list of tasks
     if (key_group := place.key_groups.get(part)) is not None:
         return key_group.schema
     key = find_key(place, part)
-    return TASK if key is None and place is PHASE else key
+    return vocabulary.TASK if key is None and place is vocabulary.PHASE else key
 
 
 # --- What may stand at the caret of a cell's first line, and which inputs it gives ------------------------------------

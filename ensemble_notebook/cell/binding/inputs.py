@@ -6,7 +6,7 @@ Knows no definitions: it gets texts with their places, and gives values.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -109,83 +109,141 @@ def collect_filled(sections: Iterable[Section], fields: tuple[str, ...]) -> list
     ]
 
 
-def find_inputs(
-    texts: Iterable[TemplateText],
-    top: Section,
-    options: Mapping[str, Any],
-    namespace: Mapping[str, Any] | None,
-    report: MistakeReport,
-    *,
-    is_strict: bool,
-    is_dry_run: bool = False,
-    is_read_whole: bool,
-    columns: Collection[str] = (),
-) -> Inputs:
-    """Find a value for every variable of the texts; report, all together, those that have none if `is_strict`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFinder:
+    """Finds a value for every variable of the texts of a cell.
 
-    A dry run is told of them, and refused where another name was surely meant.
-
-    Where `is_read_whole`, code gets all inputs, so that one that no text uses is no sign of anything.
-
-    Those that are called like one of the `columns` get theirs from each row, before all else.
+    Attributes:
+        texts: that may hold variables.
+        top: the section of the cell.
+        options: what its first line gives.
+        namespace: the notebook's variables; None where they are not known.
+        report: is told, all together, which have none, and what is wrong.
+        columns: variables that are called like one get their values from each row, before all else.
+        is_strict: a variable without a value is a mistake.
+        is_dry_run: it is told, and a mistake where another name was surely meant.
+        is_read_whole: code gets all inputs, so that one that no text uses is no sign of anything.
     """
-    declared: dict[str, Any] = top.values.get("inputs", {})
-    found = Inputs({**declared, **options})
-    for name in [name for name in found.values if not is_variable_name(name)]:
-        place = top.find_place("inputs", name) if name in declared else OPTIONS
-        report.add_mistake(place, f"the input {quote(name)} can't be a variable.", "Use ASCII letters, digits and _.")
-        del found.values[name]
-    texts = list(texts)
-    first: dict[str, TemplateText] = {}
-    for template in texts:
-        for name in template.variables:
-            first.setdefault(name, template)
-    found.variables = tuple(first)
-    for name in found.variables:
-        if name not in {*found.values, *columns} and namespace is not None and _is_value(namespace, name):
-            found.values[name] = namespace[name]
-    _report_fields(texts, found, namespace, report)
-    unreadable = top.find_key_places("inputs").keys() - declared.keys()
-    written = {name for template in texts if not template.is_source for name in template.variables}
-    for name in [name for name in found.variables if name in written]:
-        if (fault := find_text_fault(found.values.get(name))) is not None:
-            place = find_variable_place(first[name], name, report.source)
-            report.add_mistake(place, f"the value of {{{name}}} can't be written: {fault}", _FOR_HANDLERS)
-            found.values[name] = None
-    known = {*found.values, *unreadable, *columns}
-    found.missing = tuple(name for name in found.variables if name not in known)
-    _report_unused(found, top, options, report, columns, is_read_whole=is_read_whole)
-    if (is_strict or is_dry_run) and ("inputs" in top.values or "inputs" not in top.key_values):
-        for name in found.missing:
-            _report_missing(name, first[name], found, namespace, report, columns, is_strict=is_strict)
-    return found
 
+    texts: Sequence[TemplateText]
+    top: Section
+    options: Mapping[str, Any]
+    namespace: Mapping[str, Any] | None
+    report: MistakeReport
+    columns: Collection[str]
+    is_strict: bool
+    is_dry_run: bool
+    is_read_whole: bool
 
-def _report_fields(
-    texts: Iterable[TemplateText], found: Inputs, namespace: Mapping[str, Any] | None, report: MistakeReport
-) -> None:
-    """Report ``{row.text}``: variables have no fields, and it would go to the model as it is written.
-
-    A mistake where there is such a variable; else it may be a piece of code, and is only noticed.
-    """
-    for template in texts:
-        node = template.key_value.value
-        for match in _WITH_FIELD.finditer(report.source.text, node.start, node.end):
-            name, path = match[1], match[2]
-            if name in template.places:
-                continue
-            place = report.source.locate(match.start(), match.end())
-            flat = f"{name}_{path.replace('.', '_')}"
-            message = f"{match[0]} stays as it is: variables have no fields."
-            hint = (
-                f"Give the value a name of its own, `inputs: {{{flat}: ...}}` or -i {flat}=..., and write {{{flat}}}."
+    def find(self) -> Inputs:
+        """The values, and the variables that have none."""
+        declared: dict[str, Any] = self.top.values.get("inputs", {})
+        found = Inputs({**declared, **self.options})
+        for name in [name for name in found.values if not is_variable_name(name)]:
+            place = self.top.find_place("inputs", name) if name in declared else OPTIONS
+            self.report.add_mistake(
+                place, f"the input {quote(name)} can't be a variable.", "Use ASCII letters, digits and _."
             )
-            if name == ITEM and name not in found.values:
-                report.add_mistake(place, f"{match[0]} is a field of an item, and this task has none.", _FOR_EACH)
-            elif name in found.values or (namespace is not None and name in namespace and _is_value(namespace, name)):
-                report.add_mistake(place, message, hint)
-            else:
-                report.add_notice(place, f"{message} {hint}", is_warning=True)
+            del found.values[name]
+        first: dict[str, TemplateText] = {}
+        for template in self.texts:
+            for name in template.variables:
+                first.setdefault(name, template)
+        found.variables = tuple(first)
+        for name in found.variables:
+            if (
+                name not in {*found.values, *self.columns}
+                and self.namespace is not None
+                and _is_value(self.namespace, name)
+            ):
+                found.values[name] = self.namespace[name]
+        self._report_fields(found)
+        unreadable = self.top.find_key_places("inputs").keys() - declared.keys()
+        written = {name for template in self.texts if not template.is_source for name in template.variables}
+        for name in [name for name in found.variables if name in written]:
+            if (fault := find_text_fault(found.values.get(name))) is not None:
+                place = find_variable_place(first[name], name, self.report.source)
+                self.report.add_mistake(place, f"the value of {{{name}}} can't be written: {fault}", _FOR_HANDLERS)
+                found.values[name] = None
+        known = {*found.values, *unreadable, *self.columns}
+        found.missing = tuple(name for name in found.variables if name not in known)
+        self._report_unused(found)
+        if (self.is_strict or self.is_dry_run) and ("inputs" in self.top.values or "inputs" not in self.top.key_values):
+            for name in found.missing:
+                self._report_missing(name, first[name], found)
+        return found
+
+    def _report_fields(self, found: Inputs) -> None:
+        """Report ``{row.text}``: variables have no fields, and it would go to the model as it is written.
+
+        A mistake where there is such a variable; else it may be a piece of code, and is only noticed.
+        """
+        for template in self.texts:
+            node = template.key_value.value
+            for match in _WITH_FIELD.finditer(self.report.source.text, node.start, node.end):
+                name, path = match[1], match[2]
+                if name in template.places:
+                    continue
+                place = self.report.source.locate(match.start(), match.end())
+                flat = f"{name}_{path.replace('.', '_')}"
+                message = f"{match[0]} stays as it is: variables have no fields."
+                given = f"`inputs: {{{flat}: ...}}` or -i {flat}=..."
+                hint = f"Give the value a name of its own, {given}, and write {{{flat}}}."
+                if name == ITEM and name not in found.values:
+                    self.report.add_mistake(
+                        place, f"{match[0]} is a field of an item, and this task has none.", _FOR_EACH
+                    )
+                elif name in found.values or (
+                    self.namespace is not None and name in self.namespace and _is_value(self.namespace, name)
+                ):
+                    self.report.add_mistake(place, message, hint)
+                else:
+                    self.report.add_notice(place, f"{message} {hint}", is_warning=True)
+
+    def _report_missing(self, name: str, template: TemplateText, found: Inputs) -> None:
+        """Report a variable without a value, which is a mistake in a run, or where another name was surely meant."""
+        place = find_variable_place(template, name, self.report.source)
+        names = {} if self.namespace is None else self.namespace
+        meant = {each: each for each in (*self.columns, *template.places, *found.values) if each not in found.variables}
+        meant = {**{each: f"{CONTEXT}.{each}" for each in template.tasks}, **meant}
+        near = find_nearest_name(name, meant)
+        if near is not None:
+            close = f" Did you mean {meant[near]!r}?"
+        elif name in names:
+            close = f" The notebook's {name!r} is a function, a class or a module."
+        else:
+            shown = (each for each in names if not each.startswith("_") and is_value(names[each]))
+            close = suggest_name(name, [*found.values, *shown])
+        if name == ITEM:
+            self.report.add_mistake(place, "{item} stands for an item, and this task has none.", _FOR_EACH)
+            return
+        hint = (
+            f"Pass `-i {name}=...`, add it to `inputs:`, or set {name} in a cell above; {{{{{name}}}}} stays as it is."
+        )
+        if self.columns:
+            hint = f"Rows and variants provide: {join_names(self.columns)}. {hint}"
+        if near is None and not self.is_strict:
+            self.report.add_notice(place, f"{{{name}}} has no value, which a run needs.{close}")
+        else:
+            self.report.add_mistake(place, f"{{{name}}} has no value.{close}", hint)
+
+    def _report_unused(self, found: Inputs) -> None:
+        """Report a value that no text uses: it may be for a handler, or is the misspelt one of a variable."""
+        used = set(found.variables)
+        places = self.top.find_key_places("inputs")
+        for name in found.values:
+            if name in used:
+                if name in self.options and name in self.columns:
+                    self.report.add_notice(
+                        OPTIONS, f"rows or variants provide {quote(name)}, and come before this input."
+                    )
+                continue
+            place = OPTIONS if name in self.options else places.get(name, self.top.place)
+            if close := suggest_name(name, found.missing):
+                hint = f"The texts use: {join_names(found.variables)}."
+                self.report.add_mistake(place, f"no text uses the input {name!r}.{close}", hint)
+            elif not self.is_read_whole:
+                self.report.add_notice(place, f"no text uses the input {name!r}.")
 
 
 def find_variable_place(template: TemplateText, name: str, source: SourceText) -> Place:
@@ -201,66 +259,6 @@ def find_variable_place(template: TemplateText, name: str, source: SourceText) -
 def _is_value(namespace: Mapping[str, Any], name: str) -> bool:
     """True when the notebook has a value of this name, not a function, class or module."""
     return name in namespace and is_value(namespace[name])
-
-
-def _report_missing(
-    name: str,
-    template: TemplateText,
-    found: Inputs,
-    namespace: Mapping[str, Any] | None,
-    report: MistakeReport,
-    columns: Collection[str],
-    *,
-    is_strict: bool,
-) -> None:
-    """Report a variable without a value; unless `is_strict`, as a mistake only where another name was surely meant."""
-    place = find_variable_place(template, name, report.source)
-    names = {} if namespace is None else namespace
-    meant = {each: each for each in (*columns, *template.places, *found.values) if each not in found.variables}
-    meant = {**{each: f"{CONTEXT}.{each}" for each in template.tasks}, **meant}
-    near = find_nearest_name(name, meant)
-    if near is not None:
-        close = f" Did you mean {meant[near]!r}?"
-    elif name in names:
-        close = f" The notebook's {name!r} is a function, a class or a module."
-    else:
-        shown = (each for each in names if not each.startswith("_") and is_value(names[each]))
-        close = suggest_name(name, [*found.values, *shown])
-    if name == ITEM:
-        report.add_mistake(place, "{item} stands for an item, and this task has none.", _FOR_EACH)
-        return
-    hint = f"Pass `-i {name}=...`, add it to `inputs:`, or set {name} in a cell above; {{{{{name}}}}} stays as it is."
-    if columns:
-        hint = f"Rows and variants provide: {join_names(columns)}. {hint}"
-    if near is None and not is_strict:
-        report.add_notice(place, f"{{{name}}} has no value, which a run needs.{close}")
-    else:
-        report.add_mistake(place, f"{{{name}}} has no value.{close}", hint)
-
-
-def _report_unused(
-    found: Inputs,
-    top: Section,
-    options: Mapping[str, Any],
-    report: MistakeReport,
-    columns: Collection[str],
-    *,
-    is_read_whole: bool,
-) -> None:
-    """A value that no text uses may be for a handler; where it nearly fits a variable without value, it is misspelt."""
-    used = set(found.variables)
-    places = top.find_key_places("inputs")
-    for name in found.values:
-        if name in used:
-            if name in options and name in columns:
-                report.add_notice(OPTIONS, f"rows or variants provide {quote(name)}, and come before this input.")
-            continue
-        place = OPTIONS if name in options else places.get(name, top.place)
-        if close := suggest_name(name, found.missing):
-            hint = f"The texts use: {join_names(found.variables)}."
-            report.add_mistake(place, f"no text uses the input {name!r}.{close}", hint)
-        elif not is_read_whole:
-            report.add_notice(place, f"no text uses the input {name!r}.")
 
 
 _HOW: Final = (

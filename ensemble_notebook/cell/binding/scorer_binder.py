@@ -251,26 +251,15 @@ def bind_scorers(
             report.add_mistake(place, f"--score: two scores are called {read.name!r}.", hint)
             continue
         found[read.name], places[read.name] = scorer, place
-    _check_columns(read_scorers(found) if found else (), expected, columns, places, report)
-    return CellScorers(found, expected)
-
-
-def _check_columns(
-    scorers: Sequence[Scorer],
-    expected: str | None,
-    columns: Sequence[str],
-    places: Mapping[str, Any],
-    report: MistakeReport,
-) -> None:
-    """Report columns that are needed and not there."""
     try:
         column = find_expected_column(columns, expected)
     except ValidationError as error:
         report.add_mistake(report.source.locate_option(expected or ""), f"--expected: {error}", "")
-        return
-    for each in scorers:
+        return CellScorers(found, expected)
+    for each in read_scorers(found) if found else ():
         for problem in [*find_lacking_columns([each], columns, column), *_find_judge_problems(each, columns, column)]:
             report.add_mistake(places[each.name], problem.message, "")
+    return CellScorers(found, expected)
 
 
 def _find_judge_problems(scorer: Scorer, columns: Sequence[str], expected: str | None) -> Iterator[Problem]:

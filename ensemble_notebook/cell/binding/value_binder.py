@@ -157,21 +157,25 @@ class ValueBinder:
         self._resolver, self._definition_builder, self._report = resolver, definition_builder, report
         self.binders: Mapping[ValueKind, Binder | None] = {
             ValueKind.MODEL: self._bind_model,
-            ValueKind.OBJECT: self._bind_object,
-            ValueKind.PROMPT: self._bind_prompt,
-            ValueKind.DEPS: self._bind_deps,
+            ValueKind.OBJECT: lambda _, key, value: resolver.find(value, FUNCTIONS, key.word.label),
+            ValueKind.PROMPT: lambda _, __, value: resolver.find(value, PROMPTS),
+            ValueKind.DEPS: lambda _, __, value: resolver.find(value, OBJECTS),
             ValueKind.ENSEMBLE: self._bind_ensemble,
             ValueKind.OBJECTS: self._bind_functions,
             ValueKind.TOOLS: self._bind_tools,
             ValueKind.FUNCTIONS: self._bind_functions,
-            ValueKind.OUTPUT_TYPE: self._bind_output_type,
+            ValueKind.OUTPUT_TYPE: lambda _, __, value: (
+                resolver.find_output_type(value) if isinstance(value, ScalarNode) else value
+            ),
             ValueKind.COST: self.make_part,
             ValueKind.PROMPT_TEXTS: self.make_part,
             ValueKind.RATE: self._bind_limit,
             ValueKind.BUDGET: self._bind_limit,
             ValueKind.REVIEW: self.make_parts,
             ValueKind.CONSTRAINTS: self.make_part,
-            ValueKind.MEMORIES: self._bind_texts,
+            ValueKind.MEMORIES: lambda section, key, value: self.make_each(
+                section, key, value, lambda node: node.text.strip()
+            ),
             ValueKind.STORE: self._bind_store,
             ValueKind.EXPORTER: self._bind_exporter,
         }
@@ -181,13 +185,11 @@ class ValueBinder:
         found = {}
         for name, value in section.values.items():
             key = section.schema.keys.get(name)
-            if key is None:
-                continue
-            binder = self.binders.get(key.kind, _keep)
-            if binder is None:
+            binder = None if key is None else self.binders.get(key.kind)
+            if key is None or (binder is None and key.kind in self.binders):
                 continue
             try:
-                found[name] = binder(section, key, value)
+                found[name] = value if binder is None else binder(section, key, value)
             except MisreadError as misread:
                 self._report.add_misread(misread)
         return found
@@ -224,15 +226,6 @@ class ValueBinder:
         cost: Any = value.values.get(COST)
         rates: Any = None if cost is None else self.make_part(value, value.schema.keys[COST], cost)
         return self._resolver.check_model(value, rates)
-
-    def _bind_object(self, _: Section, key: Key, value: ScalarNode) -> Any:
-        return self._resolver.find(value, FUNCTIONS, key.word.label)
-
-    def _bind_prompt(self, _: Section, __: Key, value: ScalarNode) -> Any:
-        return self._resolver.find(value, PROMPTS)
-
-    def _bind_deps(self, _: Section, __: Key, value: ScalarNode) -> Any:
-        return self._resolver.find(value, OBJECTS)
 
     def _bind_ensemble(self, _: Section, __: Key, value: ScalarNode) -> Any:
         """Find an ensemble, with a placeholder for one that is missing: what its task gives it has no fault by that."""
@@ -283,18 +276,12 @@ class ValueBinder:
                 tools.append(tool)
         return tools
 
-    def _bind_output_type(self, _: Section, __: Key, value: Any) -> Any:
-        return self._resolver.find_output_type(value) if isinstance(value, ScalarNode) else value
-
     def _bind_limit(self, section: Section, key: Key, value: Section | ScalarNode) -> Any:
         """Make a limit for this section alone, or find one of the notebook, which all who name it share."""
         if isinstance(value, Section):
             return self.make_part(section, key, value)
         found = self._resolver.find(value, LIMITS[key.kind])
         return None if isinstance(found, Unimported) else found
-
-    def _bind_texts(self, section: Section, key: Key, value: Iterable[ScalarNode]) -> tuple[str, ...]:
-        return self.make_each(section, key, value, lambda node: node.text.strip())
 
     def _bind_store(self, _: Section, __: Key, value: bool | ScalarNode) -> Any:
         if isinstance(value, bool):
@@ -307,10 +294,6 @@ class ValueBinder:
         if is_path(value.text, (".json",)):
             return self._resolver.make_exporter(value)
         return self._resolver.find(value, EXPORTERS)
-
-
-def _keep(_: Section, __: Key, value: Any) -> Any:
-    return value
 
 
 # Whether there is such a role, and whether the constraints can be met, is the definitions' to say.

@@ -46,6 +46,12 @@ from ensemble_notebook.domain.definitions.output_type import is_type
 # Knows what every section has in common; agents, tasks and phases are read in `member_reader`.
 
 ValueReader = Callable[[Node, str], Any]
+_NUMBERS: Final = (ValueKind.NUMBER, ValueKind.WHOLE, ValueKind.SECONDS, ValueKind.SHARE)
+_SINGLE_NAMES: Final = (
+    *(ValueKind.AGENT, ValueKind.OBJECT, ValueKind.ENSEMBLE),
+    *(ValueKind.PROMPT, ValueKind.DEPS, ValueKind.EXPORTER),
+)
+_LISTS_OF_NAMES: Final = (ValueKind.NAMES, ValueKind.OBJECTS, ValueKind.TOOLS, ValueKind.ROLES)
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -62,29 +68,15 @@ class FieldReader:
     def __init__(self, report: MistakeReport) -> None:
         self.report = report
         self.has_familiar_key = False
-        text, names = partial(read_text, report=report), partial(read_names, report=report)
         self.readers: Mapping[ValueKind, ValueReader] = {
-            ValueKind.TEXT: text,
-            ValueKind.CHOICE: text,
+            **dict.fromkeys((ValueKind.TEXT, ValueKind.CHOICE), partial(read_text, report=report)),
             ValueKind.FLAG: read_flag,
-            ValueKind.NUMBER: partial(read_number, wanted=ValueKind.NUMBER.value),
             ValueKind.EXTRAS: self._read_extras,
             ValueKind.TEXTS: self._read_texts,
-            ValueKind.WHOLE: partial(read_number, wanted=ValueKind.WHOLE.value),
-            ValueKind.SECONDS: partial(read_number, wanted=ValueKind.SECONDS.value),
-            ValueKind.SHARE: partial(read_number, wanted=ValueKind.SHARE.value),
-            ValueKind.PRICE: partial(self._read_digits, wanted=ValueKind.PRICE.value),
-            ValueKind.AMOUNT: partial(self._read_digits, wanted=ValueKind.AMOUNT.value),
-            ValueKind.AGENT: partial(self.read_name, wanted=ValueKind.AGENT.value),
-            ValueKind.OBJECT: partial(self.read_name, wanted=ValueKind.OBJECT.value),
-            ValueKind.ENSEMBLE: partial(self.read_name, wanted=ValueKind.ENSEMBLE.value),
-            ValueKind.PROMPT: partial(self.read_name, wanted=ValueKind.PROMPT.value),
-            ValueKind.DEPS: partial(self.read_name, wanted=ValueKind.DEPS.value),
-            ValueKind.EXPORTER: partial(self.read_name, wanted=ValueKind.EXPORTER.value),
-            ValueKind.NAMES: partial(names, wanted=ValueKind.NAMES.value),
-            ValueKind.OBJECTS: partial(names, wanted=ValueKind.OBJECTS.value),
-            ValueKind.TOOLS: partial(names, wanted=ValueKind.TOOLS.value),
-            ValueKind.ROLES: partial(names, wanted=ValueKind.ROLES.value),
+            **{kind: partial(read_number, wanted=kind.value) for kind in _NUMBERS},
+            **{kind: partial(self._read_digits, wanted=kind.value) for kind in (ValueKind.PRICE, ValueKind.AMOUNT)},
+            **{kind: partial(self.read_name, wanted=kind.value) for kind in _SINGLE_NAMES},
+            **{kind: partial(read_names, report=report, wanted=kind.value) for kind in _LISTS_OF_NAMES},
             ValueKind.MODEL: self._read_model,
             ValueKind.INPUTS: self._read_inputs,
             ValueKind.COST: partial(self.read_part, schema=vocabulary.COST),

@@ -85,9 +85,9 @@ class CellWriter:
             ValueKind.REVIEWER: self._write_reviewer,
             ValueKind.INPUTS: self._write_inputs,
             ValueKind.ITEM_SOURCE: self._write_item_source,
-            ValueKind.ROLES: self._write_roles,
-            ValueKind.CAPS: self._write_caps,
-            ValueKind.STAGES: self._write_stages,
+            ValueKind.ROLES: lambda value, spot: write_names([self._write_role(role) for role in value], spot),
+            ValueKind.CAPS: lambda value, _: {self._write_role(role): number for role, number in value.items()},
+            ValueKind.STAGES: lambda value, _: [[self._write_role(role) for role in stage] for stage in value],
         }
         values.writers = self.writers
 
@@ -281,15 +281,6 @@ class CellWriter:
             return role
         same = next((agent for agent in agents if normalize_role(agent.role) == normalize_role(role)), None)
         return role if same is None else self._keys[id(same)]
-
-    def _write_roles(self, value: Sequence[str], spot: Spot) -> Any:
-        return write_names([self._write_role(role) for role in value], spot)
-
-    def _write_caps(self, value: Mapping[str, int], _: Spot) -> dict[str, int]:
-        return {self._write_role(role): number for role, number in value.items()}
-
-    def _write_stages(self, value: Sequence[Sequence[str]], _: Spot) -> list[list[str]]:
-        return [[self._write_role(role) for role in stage] for stage in value]
 
 
 def _insert(fields: dict[str, Any], name: str, value: Any) -> dict[str, Any]:

@@ -89,7 +89,8 @@ def write_crewai_cell(folder: Path, namespace: Mapping[str, Any]) -> tuple[str, 
     if not is_managed:
         top.pop("workflow", None)
     body: dict[str, Any] = {}
-    names = _list_variables(agents, tasks)
+    values = (value for fields in (*agents.values(), *tasks.values()) for value in fields.values())
+    names = dict.fromkeys(name for value in values if isinstance(value, str) for name in find_variables(value))
     if names:
         body["# inputs"] = Comment(f"needs {' '.join(f'-i {name}=...' for name in names)}")
     if is_managed:
@@ -217,11 +218,6 @@ def _check_model(spec: Any) -> Any:
     except ValidationError:
         return None
     return spec
-
-
-def _list_variables(*groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    texts = [text for group in groups for fields in group.values() for text in fields.values() if isinstance(text, str)]
-    return list(dict.fromkeys(name for text in texts for name in find_variables(text)))
 
 
 # --- What the crew.py of a crewAI project says, read from its syntax tree. Nothing of it is imported or run -----------

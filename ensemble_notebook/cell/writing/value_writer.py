@@ -76,23 +76,19 @@ class SectionWriter:
         self._limits: dict[int, str] = {}
         self.writers: Mapping[ValueKind, ValueWriter] = {
             **dict.fromkeys((ValueKind.TEXT, ValueKind.SCALAR), self._write_text),
-            **dict.fromkeys((ValueKind.FLAG, ValueKind.NUMBER, ValueKind.WHOLE, ValueKind.SHARE), _keep),
-            ValueKind.SECONDS: _write_seconds,
-            ValueKind.CHOICE: _write_choice,
-            ValueKind.TEXTS: self.write_data,
-            ValueKind.EXTRAS: self.write_data,
-            ValueKind.INPUTS: self.write_data,
-            **dict.fromkeys((ValueKind.PRICE, ValueKind.AMOUNT), _write_decimal),
             **dict.fromkeys(
-                (ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.DEPS, ValueKind.ENSEMBLE), self._write_object
+                (ValueKind.FLAG, ValueKind.NUMBER, ValueKind.WHOLE, ValueKind.SHARE), lambda value, _: value
             ),
+            ValueKind.SECONDS: lambda value, _: int(value) if value == int(value) else value,
+            ValueKind.CHOICE: lambda value, _: str(value.value if isinstance(value, Enum) else value),
+            **dict.fromkeys((ValueKind.TEXTS, ValueKind.EXTRAS, ValueKind.INPUTS), self.write_data),
+            **dict.fromkeys((ValueKind.PRICE, ValueKind.AMOUNT), _write_decimal),
+            **dict.fromkeys((ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.DEPS, ValueKind.ENSEMBLE), self._name),
             **dict.fromkeys((ValueKind.OBJECTS, ValueKind.FUNCTIONS), self._write_objects),
             ValueKind.TOOLS: self._write_tools,
             ValueKind.MODEL: self._write_model,
             ValueKind.OUTPUT_TYPE: self._write_output_type,
-            ValueKind.COST: self._write_part,
-            ValueKind.PROMPT_TEXTS: self._write_part,
-            ValueKind.CONSTRAINTS: self._write_part,
+            **dict.fromkeys((ValueKind.COST, ValueKind.PROMPT_TEXTS, ValueKind.CONSTRAINTS), self._write_part),
             ValueKind.RATE: self._write_rate,
             ValueKind.BUDGET: self._write_budget,
             ValueKind.REVIEW: self._write_reviews,
@@ -147,9 +143,6 @@ class SectionWriter:
 
     def _name(self, value: Any, spot: Spot) -> str:
         return self.names.find(value, spot.shown, spot.owner, spot.key.name)
-
-    def _write_object(self, value: Any, spot: Spot) -> str:
-        return self._name(value, spot)
 
     def _write_objects(self, value: Sequence[Any], spot: Spot) -> Any:
         return write_names([self._name(each, spot) for each in value], spot)
@@ -310,21 +303,9 @@ def _check_text(text: str, spot: Spot) -> None:
         raise spot.refuse(f"The {spot.shown} holds half of a character (a lone surrogate), which no cell can hold.")
 
 
-def _write_seconds(value: float, _: Spot) -> float:
-    return int(value) if value == int(value) else value
-
-
-def _write_choice(value: Any, _: Spot) -> str:
-    return str(value.value if isinstance(value, Enum) else value)
-
-
 def _write_decimal(value: Decimal, _: Spot) -> Digits:
     text = f"{value:f}"
     return Digits(text if len(text) <= _LONGEST_NUMBER else str(value))
-
-
-def _keep(value: Any, _: Spot) -> Any:
-    return value
 
 
 # The written form is read back and used only if it gives the same schema.
@@ -379,13 +360,10 @@ def _write_fields(schema: Mapping[str, Any]) -> dict[str, Any] | None:
         is_optional = name not in schema["required"]
         if is_optional and not isinstance(kind, str):
             return None
-        written[name] = _mark_optional(kind) if is_optional else kind
+        if is_optional:
+            kind = " | ".join(part for part in kind.split(" | ") if part != "null") + "?"
+        written[name] = kind
     return written
-
-
-def _mark_optional(kind: str) -> str:
-    parts = [part for part in kind.split(" | ") if part != "null"]
-    return f"{' | '.join(parts)}?"
 
 
 def _write_type(schema: Mapping[str, Any]) -> Any:

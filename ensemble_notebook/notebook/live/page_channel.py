@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from comm import create_comm, get_comm_manager
 from IPython.core.getipython import get_ipython
 
-from ensemble_notebook.notebook.live.run_feed import Feed, find_feed, list_feeds
+from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, list_feeds
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -96,7 +96,7 @@ class PageChannels:
     def __init__(self, shell: InteractiveShell) -> None:
         self.busy_status: Final = BusyStatus(shell)
         self._shell = shell
-        self._ending: tuple[Feed, list[dict[str, Any]]] | None = None
+        self._ending: tuple[RunFeed, list[dict[str, Any]]] | None = None
         self._pages: list[PageChannel] = []
         self._lock = threading.Lock()
         # Pages ask which comms there are for the target before they open one: a kernel logs an error otherwise.
@@ -132,12 +132,12 @@ class PageChannels:
         for page in self._list_pages():
             page.tell_feeds()
 
-    def tell_picture(self, feed: Feed, picture: dict[str, Any]) -> None:
+    def tell_picture(self, feed: RunFeed, picture: dict[str, Any]) -> None:
         """Give all pages a newer picture of a run: one that was loaded since it began hears of no updated output."""
         for page in self._list_pages():
             page.send_of(feed.feed_id, {"kind": "picture", "data": picture}, None)
 
-    def end_run(self, feed: Feed, bundles: Sequence[dict[str, Any]], *, is_in_cell: bool) -> None:
+    def end_run(self, feed: RunFeed, bundles: Sequence[dict[str, Any]], *, is_in_cell: bool) -> None:
         """A run has shown its last outputs. Where its cell still runs, pages are told when that is over, too."""
         outputs = [{"output_type": "display_data", "metadata": {}, "data": each} for each in bundles]
         if is_in_cell:
@@ -166,7 +166,7 @@ class PageChannels:
         )
         return {"output_type": "error", "ename": type(error).__name__, "evalue": str(error), "traceback": list(lines)}
 
-    def _tell_ended(self, feed: Feed, outputs: Sequence[dict[str, Any]], execution_count: int | None = None) -> None:
+    def _tell_ended(self, feed: RunFeed, outputs: Sequence[dict[str, Any]], execution_count: int | None = None) -> None:
         """Tell all pages, also those that come later, what a cell has shown last, and its number."""
         message = {"kind": "ended", "outputs": list(outputs), "execution_count": execution_count}
         with _unkept_lock:
@@ -212,7 +212,7 @@ class PageChannel:
         self.subshell_id: Final = subshell_id
         self._comm = comm
         self._channels = channels
-        self._subscribers: weakref.WeakKeyDictionary[Feed, _FeedSubscriber] = weakref.WeakKeyDictionary()
+        self._subscribers: weakref.WeakKeyDictionary[RunFeed, _FeedSubscriber] = weakref.WeakKeyDictionary()
         if hasattr(comm, "_reply_subshell_for"):
             # ipykernel 7.4 would send what comes to the shell that last used the comm, which may be the busy one.
             comm._reply_subshell_for = lambda _data, default: default
@@ -293,7 +293,7 @@ class _FeedSubscriber:
 
 
 _channels: weakref.WeakKeyDictionary[InteractiveShell, PageChannels] = weakref.WeakKeyDictionary()
-_unkept: weakref.WeakKeyDictionary[Feed, dict[str, Any]] = weakref.WeakKeyDictionary()
+_unkept: weakref.WeakKeyDictionary[RunFeed, dict[str, Any]] = weakref.WeakKeyDictionary()
 _unkept_lock: Final = threading.Lock()
 
 

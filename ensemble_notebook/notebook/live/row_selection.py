@@ -13,7 +13,7 @@ from ensemble_notebook.notebook.live.timeline_widget import make_timeline
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
-    from ensemble_notebook.notebook.live.run_feed import Feed
+    from ensemble_notebook.notebook.live.run_feed import RunFeed
 
 
 class _Labels(TraitType[list[Any], Iterable[Any]]):
@@ -41,7 +41,7 @@ class RowSelection(HasTraits):
 
     selection = _Labels()
 
-    def __init__(self, feed: Feed, labels: Mapping[str, Any]) -> None:
+    def __init__(self, feed: RunFeed, labels: Mapping[str, Any]) -> None:
         super().__init__()
         self._messages = feed.messages
         self._spans = feed.selection

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from IPython.core.getipython import get_ipython
@@ -235,30 +236,35 @@ class RunDisplay(Protocol):
         """Show what stays; None where the run was given up before it had an end. `result` is that of a map."""
 
 
-def make_run_display(
-    mode: DisplayMode,
-    cost: CostConfiguration | None,
-    *,
-    variable: str,
-    cell: str,
-    has_timeline: bool,
-    is_background: bool,
-) -> RunDisplay:
-    """The display of a cell, which the notebook calls `cell`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownCell:
+    """A cell whose run is shown.
 
-    `cost` are the ensemble's own rates, `variable` will have its output or its handle.
+    Attributes:
+        variable: will have its output, or its handle.
+        cell: what the notebook calls it.
+        has_timeline: the timeline is shown, too.
+        is_background: it is over before its run is.
     """
-    expression = f"{variable}.result()" if is_background else variable
+
+    variable: str
+    cell: str
+    has_timeline: bool
+    is_background: bool
+
+    @property
+    def expression(self) -> str:
+        """What gives the output in the notebook."""
+        return f"{self.variable}.result()" if self.is_background else self.variable
+
+
+def make_run_display(mode: DisplayMode, cost: CostConfiguration | None, shown: ShownCell) -> RunDisplay:
+    """The display of a cell; `cost` are the ensemble's own rates."""
     if mode is DisplayMode.TEXT:
-        painter = RunPainter(cost, variable, cell)
-        return TerminalDisplay(
-            painter, expression, variable, cell, has_timeline=has_timeline, is_background=is_background
-        )
+        return TerminalDisplay(RunPainter(cost, shown.variable, shown.cell), shown)
     is_watched = mode is DisplayMode.WIDGET
-    live = RunPainter(cost, variable, cell, wants_tokens=is_watched) if has_timeline else None
-    return NotebookDisplay(
-        live, expression, variable, cell, is_watched=is_watched, has_timeline=has_timeline, is_background=is_background
-    )
+    live = RunPainter(cost, shown.variable, shown.cell, wants_tokens=is_watched) if shown.has_timeline else None
+    return NotebookDisplay(live, shown, is_watched=is_watched)
 
 
 class NotebookDisplay:
@@ -267,36 +273,20 @@ class NotebookDisplay:
     The widget comes second: a table of what is planned can be shown before the widget's library is imported.
     """
 
-    def __init__(
-        self,
-        live: RunPainter | None,
-        expression: str,
-        variable: str,
-        cell: str,
-        *,
-        is_watched: bool,
-        has_timeline: bool,
-        is_background: bool,
-    ) -> None:
+    def __init__(self, live: RunPainter | None, shown: ShownCell, *, is_watched: bool) -> None:
         self.listeners: Sequence[Any] = () if live is None else (live,)
         self.has_buttons = live is not None and is_watched
-        self._live = live
-        self._is_watched = is_watched
+        self._live, self._shown, self._is_watched = live, shown, is_watched
         self._plan: Bundle = {}
-        self._expression = expression
-        self._variable = variable
-        self._cell = cell
-        self._has_timeline = has_timeline
-        self._is_background = is_background
         self._timeline: Any = None
         self._answer: Any = None
         self._feed: RunFeed | None = None
 
     def open(self, plan: ExecutionPlan) -> None:
-        if self._has_timeline:
+        if self._shown.has_timeline:
             self._plan = make_first_bundle(plan)
             self._timeline = display(self._plan, raw=True, display_id=True)
-        if self._is_background:
+        if self._shown.is_background:
             # The cell is over when the answer comes: its place has to be made now.
             self._answer = display(_make_text_bundle(""), raw=True, display_id=True)
 
@@ -337,7 +327,7 @@ class NotebookDisplay:
         if self._timeline is not None:
             last.append(self._make_last_picture(output))
             self._timeline.update(last[0], raw=True)
-        if (bundle := _make_answer_bundle(output, result, self._expression)) is not None:
+        if (bundle := _make_answer_bundle(output, result, self._shown.expression)) is not None:
             last.append(bundle)
             if self._answer is None:
                 display(bundle, raw=True)
@@ -345,12 +335,12 @@ class NotebookDisplay:
                 self._answer.update(bundle, raw=True)
         channels = find_page_channels()
         if channels is not None and self._feed is not None:
-            channels.end_run(self._feed, last, is_in_cell=not self._is_background)
+            channels.end_run(self._feed, last, is_in_cell=not self._shown.is_background)
 
     def _make_last_picture(self, output: EnsembleOutput | None) -> dict[str, Any]:
         if output is not None:
             live = None if self._live is None else self._live.messages
-            bundle = make_output_bundle(output, self._expression, live, self._cell, self._variable)
+            bundle = make_output_bundle(output, self._shown.expression, live, self._shown.cell, self._shown.variable)
             return add_feed_id(bundle, self._feed)
         return _make_text_bundle("") if self._live is None else make_interim_bundle(self._live.messages)
 
@@ -360,16 +350,11 @@ class TerminalDisplay:
 
     has_buttons = False
 
-    def __init__(
-        self, live: RunPainter, expression: str, variable: str, cell: str, *, has_timeline: bool, is_background: bool
-    ) -> None:
+    def __init__(self, live: RunPainter, shown: ShownCell) -> None:
         from rich.console import Console
 
-        self._expression = expression
-        self._variable = variable
-        self._cell = cell
-        self._has_timeline = has_timeline and not is_background
-        self._has_answer = not is_background
+        self._shown = shown
+        self._has_timeline = shown.has_timeline and not shown.is_background
         self._console = Console(force_jupyter=False)
         self._live = live if self._has_timeline and self._console.is_terminal else None
         self.listeners: Sequence[Any] = () if self._live is None else (self._live,)
@@ -396,9 +381,9 @@ class TerminalDisplay:
             for warning in () if output is None else output._late_warnings:
                 display(_make_text_bundle(f"! {remove_control_characters(warning)}"), raw=True)
         elif self._has_timeline and output is not None:
-            bundle = make_output_bundle(output, cell=self._cell, variable=self._variable)
+            bundle = make_output_bundle(output, cell=self._shown.cell, variable=self._shown.variable)
             display(_make_text_bundle(bundle["text/plain"]), raw=True)
-        answer = _make_answer_bundle(output, result, self._expression) if self._has_answer else None
+        answer = None if self._shown.is_background else _make_answer_bundle(output, result, self._shown.expression)
         if answer is not None:
             display(_make_text_bundle(f"\n{answer['text/plain']}"), raw=True)
 

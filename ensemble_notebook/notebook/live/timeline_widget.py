@@ -17,7 +17,7 @@ from IPython.core.getipython import get_ipython
 
 from ensemble_notebook.notebook.live.frontend import DisplayMode, choose_display_mode
 from ensemble_notebook.notebook.live.page_channel import begin_page_channels, find_page_channels
-from ensemble_notebook.notebook.live.run_feed import Feed, RunFeed, find_feed, find_feed_of, keep_feed
+from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, find_feed_of, keep_feed
 from ensemble_notebook.notebook.live.run_selection import SelectableTimeline
 from ensemble_notebook.notebook.picture.html_table import Bundle
 from ensemble_notebook.notebook.picture.static_picture import (
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # again never misses a widget's model (W14).
 
 
-def make_feed_bundle(feed: Feed) -> Bundle:
+def make_feed_bundle(feed: RunFeed) -> Bundle:
     """A run as it stands, without a widget. Of one that is over, all that a page without a kernel shows is in it."""
     if feed.is_live:
         bundle = {**make_interim_bundle(feed.messages), TRACE_MIME: {"kind": "live"}}
@@ -51,7 +51,7 @@ def make_feed_bundle(feed: Feed) -> Bundle:
     return add_feed_id(bundle, feed)
 
 
-def add_feed_id(bundle: Bundle, feed: Feed | None) -> Bundle:
+def add_feed_id(bundle: Bundle, feed: RunFeed | None) -> Bundle:
     """The bundle with the name by which pages find its run while the kernel lives.
 
     Without channels there is nothing to be found by it, and a live view of our type would show nothing.
@@ -69,7 +69,7 @@ def add_feed_id(bundle: Bundle, feed: Feed | None) -> Bundle:
 
 _STATIC: Final = Path(__file__).parents[2] / "static"
 
-_widgets: weakref.WeakKeyDictionary[Feed, TimelineWidget] = weakref.WeakKeyDictionary()
+_widgets: weakref.WeakKeyDictionary[RunFeed, TimelineWidget] = weakref.WeakKeyDictionary()
 
 
 class TimelineWidget(SelectableTimeline, anywidget.AnyWidget):
@@ -93,7 +93,7 @@ class TimelineWidget(SelectableTimeline, anywidget.AnyWidget):
     _details = traitlets.Unicode((_STATIC / "details.js").read_text(encoding="utf-8")).tag(sync=True)
     _explorer = traitlets.Unicode((_STATIC / "explorer.js").read_text(encoding="utf-8")).tag(sync=True)
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: RunFeed) -> None:
         super().__init__(feed.selection, feed_id=feed.feed_id)
         self.on_msg(self._receive)
         answer_at_once(self.comm)
@@ -135,7 +135,7 @@ class StaticTimeline(SelectableTimeline):
     Nobody selects anything in it, but Python may: cells that were written for a reader run without one, too.
     """
 
-    def __init__(self, feed: Feed, make_bundle: Callable[[], Bundle]) -> None:
+    def __init__(self, feed: RunFeed, make_bundle: Callable[[], Bundle]) -> None:
         super().__init__(feed.selection)
         self._feed = feed
         self._make_bundle = make_bundle
@@ -148,7 +148,7 @@ class StaticTimeline(SelectableTimeline):
 class PageTimeline(SelectableTimeline):
     """The timeline of a run where a page is connected that shows it by its feed alone."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: RunFeed) -> None:
         super().__init__(feed.selection)
         self._feed = feed
 
@@ -171,7 +171,7 @@ def make_timeline(output: EnsembleOutput, scores: Sequence[ScoreRecord] = ()) ->
     return show_run(feed, lambda: make_output_bundle(output))
 
 
-def show_run(feed: Feed, make_bundle: Callable[[], Bundle]) -> TimelineWidget | PageTimeline | StaticTimeline:
+def show_run(feed: RunFeed, make_bundle: Callable[[], Bundle]) -> TimelineWidget | PageTimeline | StaticTimeline:
     """What shows a feed here: a still picture where a notebook is executed without a reader.
 
     No widget where a page does without: a widget has to be kept in the kernel and in the page.
@@ -185,7 +185,7 @@ def show_run(feed: Feed, make_bundle: Callable[[], Bundle]) -> TimelineWidget | 
     return PageTimeline(feed) if channels is not None and channels.has_pages else show_feed(feed)
 
 
-def show_feed(feed: Feed) -> TimelineWidget:
+def show_feed(feed: RunFeed) -> TimelineWidget:
     """The widget of a feed: the same one each time, until somebody closes it."""
     widget = _widgets.get(feed)
     if widget is not None and widget.comm is None:

@@ -325,19 +325,18 @@ class EnsembleMagics(Magics):
         from ensemble_notebook.ensemble.person import Person
         from ensemble_notebook.ensemble.run_settings import RunArguments, RunSettings
         from ensemble_notebook.notebook.live.frontend import can_answer, choose_display_mode
-        from ensemble_notebook.notebook.live.run_display import make_run_display
+        from ensemble_notebook.notebook.live.run_display import ShownCell, make_run_display
 
         assert self.shell is not None
         ensemble = read.build(self._names)
         self.stop_warm_up()  # from here on the run imports what it needs, and nothing gives way to it
-        run_display = make_run_display(
-            choose_display_mode(self.shell, self.display),
-            ensemble.cost,
+        shown = ShownCell(
             variable=options.out,
             cell=origin.cell or "",
             has_timeline=self.timeline and options.has_timeline,
             is_background=options.is_background,
         )
+        run_display = make_run_display(choose_display_mode(self.shell, self.display), ensemble.cost, shown)
         has_console = not options.is_background and can_answer(self.shell)
         reviewer = Person(
             has_timeline=run_display.has_buttons, has_console=has_console, is_asked=ensemble.review_handler is None

@@ -6,7 +6,7 @@ Help while a cell is typed begins and ends with it, below.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final
 
@@ -137,7 +137,19 @@ def begin_help(shell: InteractiveShell) -> None:
     shell.Completer.custom_matchers.append(context_matcher(identifier=_IDENTIFIER)(complete_cell))
     kernel: Any = getattr(shell, "kernel", None)
     if hasattr(kernel, "do_inspect"):  # that of xeus-python answers Shift-Tab by itself
-        kernel.do_inspect = _make_inspect(kernel.do_inspect)
+        # IPython itself would be told a word, and not its place
+        inspect = kernel.do_inspect
+
+        def do_inspect(code: str, cursor_pos: int, *args: Any, **options: Any) -> Any:
+            first = _find_first_line(code)
+            if first is not None and cursor_pos > first.end():
+                from ensemble_notebook.cell.completion import explain
+
+                if (text := explain(code[first.end() + 1 :], cursor_pos - first.end() - 1)) is not None:
+                    return {"status": "ok", "found": True, "data": {"text/plain": text}, "metadata": {}}
+            return inspect(code, cursor_pos, *args, **options)
+
+        kernel.do_inspect = do_inspect
 
 
 def end_help(shell: InteractiveShell) -> None:
@@ -160,18 +172,3 @@ def propose_at(code: str, caret: int, names: Mapping[str, Any]) -> Proposals | N
     if caret <= first.end():
         return propose_options(code[first.start("line") : caret], body, names)
     return propose(body, caret - first.end() - 1, names, list_given(first["line"], names))
-
-
-def _make_inspect(inspect: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel's answer to Shift-Tab, with ours before it. IPython itself would be told a word, and not its place."""
-
-    def do_inspect(code: str, cursor_pos: int, *args: Any, **options: Any) -> Any:
-        first = _find_first_line(code)
-        if first is not None and cursor_pos > first.end():
-            from ensemble_notebook.cell.completion import explain
-
-            if (text := explain(code[first.end() + 1 :], cursor_pos - first.end() - 1)) is not None:
-                return {"status": "ok", "found": True, "data": {"text/plain": text}, "metadata": {}}
-        return inspect(code, cursor_pos, *args, **options)
-
-    return do_inspect
