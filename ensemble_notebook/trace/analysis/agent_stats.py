@@ -13,7 +13,7 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.shared_columns import arrange
-from ensemble_notebook.trace.tables.table import Column, Table
+from ensemble_notebook.trace.tables.table import Column, Table, make_known
 
 
 class AgentStats:
@@ -106,7 +106,7 @@ def _make_duration_columns(kind: SpanKind, what: str) -> tuple[Column, ...]:
 
 
 def _make_count_column(kind: SpanKind, what: str) -> Column:
-    return Column(f"{kind.value}_count", "Int64", what, methodcaller("count_spans", kind), is_nullable=False)
+    return make_known(f"{kind.value}_count", "Int64", what, methodcaller("count_spans", kind))
 
 
 def _make_token_column(name: str, meaning: str) -> Column:
@@ -115,13 +115,13 @@ def _make_token_column(name: str, meaning: str) -> Column:
 
 AGENTS: Final = Table(
     "agent, by role; a fallback agent and a worker have their own part of a task. 'Handler' stands for all handlers",
-    Column("agent", "string", "role", is_nullable=False),
+    make_known("agent", "string", "role"),
     arrange(
         (
             _make_count_column(SpanKind.TASK, "tasks that began, delegated ones included"),
             _make_count_column(SpanKind.LLM, "model calls"),
             _make_count_column(SpanKind.ATTEMPT, "physical requests behind them"),
-            Column("tool_count", "Int64", "tool calls that were executed", is_nullable=False),
+            make_known("tool_count", "Int64", "tool calls that were executed"),
             _make_count_column(SpanKind.DELEGATION, "delegations that it asked for"),
             *_make_duration_columns(SpanKind.TASK, "tasks"),
             *_make_duration_columns(SpanKind.LLM, "model calls"),
@@ -143,9 +143,7 @@ AGENTS: Final = Table(
                 "share of its requests that were tried again",
                 methodcaller("compute_rate", SpanKind.ATTEMPT, is_retried=True),
             ),
-            Column(
-                "tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once", is_nullable=False
-            ),
+            make_known("tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once"),
             Column("tool_tokens", "Int64", "input and output of the calls that asked for tools; known part"),
             _make_token_column("input_tokens", "cached ones included"),
             _make_token_column("cache_read_tokens", "read from the provider's cache"),
@@ -153,7 +151,7 @@ AGENTS: Final = Table(
             _make_token_column("reasoning_tokens", "spent on reasoning"),
             Column("total_tokens", "Int64", "input and output; known part"),
             Column("cost", "Float64", "known part, in currency"),
-            Column("cost_complete", "boolean", "False when the price of a request is unknown", is_nullable=False),
+            make_known("cost_complete", "boolean", "False when the price of a request is unknown"),
             Column("currency", "category", "of the cost"),
         ),
         "task_count",

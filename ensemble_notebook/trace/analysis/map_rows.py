@@ -40,7 +40,7 @@ from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.shared_columns import HTTP_STATUS, arrange
-from ensemble_notebook.trace.tables.table import Column, Table
+from ensemble_notebook.trace.tables.table import Column, Table, make_known
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -264,7 +264,7 @@ MAP_ROWS: Final = Table(
     (
         *arrange(
             (
-                Column("map_run_id", "string", "of the map", "row.map_run_id", is_nullable=False),
+                make_known("map_run_id", "string", "of the map", "row.map_run_id"),
                 Column(
                     "run_id",
                     "string",
@@ -285,13 +285,7 @@ MAP_ROWS: Final = Table(
                     "of what its run read, numbered where rows are equal; NA where nothing of it is kept",
                 ),
                 Column("repeat", "Int64", "number of the repeat, from 1", "row.planned.repeat"),
-                Column(
-                    "status",
-                    "category",
-                    "how its run ended; skipped where it has none",
-                    "row.status",
-                    is_nullable=False,
-                ),
+                make_known("status", "category", "how its run ended; skipped where it has none", "row.status"),
                 Column("error_type", "category", "class of what it failed with", "row.error_type"),
                 Column("error", "string", "what it failed with, or why it was skipped", "row.error_text"),
                 replace(
@@ -302,7 +296,7 @@ MAP_ROWS: Final = Table(
                 Column("cost", "Float64", "known part, in currency", "row.spending.cost"),
                 Column("currency", "category", "of the cost"),
                 *make_time_columns("row.spending"),
-                Column("reused", "boolean", "an earlier map or run has done it", "row.is_reused", is_nullable=False),
+                make_known("reused", "boolean", "an earlier map or run has done it", "row.is_reused"),
             )
         ),
         _spread("input", "what it was given: a column for each input, with its name", "inputs"),

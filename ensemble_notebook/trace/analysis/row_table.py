@@ -17,7 +17,7 @@ from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.shared_columns import HTTP_STATUS
-from ensemble_notebook.trace.tables.table import Column, Dtype, Table
+from ensemble_notebook.trace.tables.table import Column, Dtype, Table, make_known
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -96,7 +96,7 @@ def make_time_columns(path: str) -> tuple[Column, ...]:
     return tuple(Column(name, "Float64", meaning, f"{path}.{name}") for name, meaning in _TIMES.items())
 
 
-_STATUS: Final = Column("status", "category", "how its run ended; skipped where it has none", is_nullable=False)
+_STATUS: Final = make_known("status", "category", "how its run ended; skipped where it has none")
 _RAW: Final = Column("raw", "string", "text of the final task")
 _LAST: Final = (
     Column("error", "string", "what it failed with, or why it was skipped"),
@@ -107,7 +107,7 @@ _LAST: Final = (
     Column("cost", "Float64", "known part, in currency", "spending.cost"),
     *make_time_columns("spending"),
     Column("run_id", "string", "of its own run, as in the trace"),
-    Column("reused", "boolean", "an earlier map or run has done it: nothing of it was run", is_nullable=False),
+    make_known("reused", "boolean", "an earlier map or run has done it: nothing of it was run"),
 )
 
 ROWS: Final = Table("row that was given, in the same order and with the same index", None, (_STATUS, _RAW, *_LAST))

@@ -16,7 +16,7 @@ from ensemble_notebook.trace.folding.milestones import Milestone, Milestones, is
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import ActiveInterval, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.table import Column, HasFrames, Table, as_frame
+from ensemble_notebook.trace.tables.table import Column, HasFrames, Table, as_frame, make_known
 
 # The kinds with time of their own. The time of other spans is that of the spans inside.
 _TIMED: Final = (
@@ -244,7 +244,7 @@ class PredictedTask(SuggestsNames):
 
 PREDICTED: Final = Table(
     "task of the plan, or item of one, that ran, in order of its predicted start",
-    Column("span_id", "string", "of the task, as in frames.tasks", "span.span_id", is_nullable=False),
+    make_known("span_id", "string", "of the task, as in frames.tasks", "span.span_id"),
     (
         Column("task", "category", "name of the task", "span.name"),
         Column("phase", "category", "name of the phase, NA in a flat ensemble", "span.phase"),

@@ -16,7 +16,7 @@ from ensemble_notebook.trace.analysis.timeseries import Interval, list_startup_t
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.table import Column, Table
+from ensemble_notebook.trace.tables.table import Column, Table, make_known
 
 RUN_PATH: Final = "/"
 
@@ -174,15 +174,14 @@ DIFF: Final = Table(
     None,
     (
         Column("path", "string", "names from the outside in, joined by /, the n-th of a name with #n; / is the run"),
-        Column("kind", "category", "of the span", "span.kind.value", is_nullable=False),
+        make_known("kind", "category", "of the span", "span.kind.value"),
         Column("task", "category", "name of the task that it belongs to", "span.task"),
-        Column(
+        make_known(
             "status",
             "category",
             "same, changed (in what was asked, who was asked or what came of it; of what is inside it, too), added, "
             "removed, or reused: one of the runs took it from an earlier one, so its amounts are not compared; time, "
             "tokens, cost, waits and further attempts alone change nothing",
-            is_nullable=False,
         ),
         Column("output_changed", "boolean", "whether its text is another one; NA where it has none or none was kept"),
         Column("delta_ms", "Float64", "second run less first, of duration_ms as in frames.tasks and frames.spans"),

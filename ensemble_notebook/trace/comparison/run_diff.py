@@ -41,7 +41,7 @@ from ensemble_notebook.trace.folding.milestones import is_startup
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.shared_words import name_status
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, HasFrames, Table, as_frame
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, HasFrames, Table, as_frame, make_known
 
 _UNENDED: Final = (RunStatus.PENDING, RunStatus.RUNNING)
 _MOST_NAMED: Final = 5
@@ -316,7 +316,7 @@ def _read_text(name: str) -> Any:
 
 HISTORY: Final = Table(
     "run, newest first. What changed is told from the latest earlier run of the same name",
-    Column("run_id", "string", "unique", "fold.run_id", is_nullable=False),
+    make_known("run_id", "string", "unique", "fold.run_id"),
     (
         Column("name", "category", "of the ensemble", "fold.name"),
         Column("start_time", UTC_TIME, "when it started", "fold.run.start_time"),

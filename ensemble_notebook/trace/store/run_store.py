@@ -29,7 +29,7 @@ from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult
 from ensemble_notebook.trace.store.run_writer import MakeDocument, RunWriter
 from ensemble_notebook.trace.store.store_file import OFF, VARIABLE, find_store
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, make_known
 
 if TYPE_CHECKING:
     import sqlite3
@@ -457,7 +457,7 @@ def _read_origin(name: str) -> Any:
 
 REMEMBERED_RUNS: Final = Table(
     "remembered run, newest first",
-    Column("run_id", "string", "unique", "run.run_id", is_nullable=False),
+    make_known("run_id", "string", "unique", "run.run_id"),
     (
         Column("name", "category", "of the ensemble, else of the variable that has its output", "run.facts.name"),
         Column("status", "category", "how it ended, or stands", "run.status.value"),

@@ -30,7 +30,15 @@ from ensemble_notebook.trace.tables.shared_columns import (
     WHERE,
     arrange,
 )
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, make_attribute_reader, mark_known
+from ensemble_notebook.trace.tables.table import (
+    UTC_TIME,
+    Column,
+    Table,
+    make_attribute,
+    make_attribute_reader,
+    make_known,
+    mark_known,
+)
 
 
 def _format_arguments(message: Message) -> str | None:
@@ -82,21 +90,14 @@ SPANS: Final = Table(
     SPAN_ID,
     arrange(
         (
-            Column("run_id", "category", "of the run", is_nullable=False),
+            make_known("run_id", "category", "of the run"),
             Column("parent_id", "string", "span_id of the span around it, NA for the run"),
-            Column("seq", "Int64", "number of the event that started it", is_nullable=False),
-            Column("depth", "Int64", "how many spans are around it", is_nullable=False),
-            Column(
-                "kind",
-                "category",
-                "as in the list above: run, phase, task, turn, llm, ...",
-                "kind.value",
-                "Kind",
-                is_nullable=False,
+            make_known("seq", "Int64", "number of the event that started it"),
+            make_known("depth", "Int64", "how many spans are around it"),
+            make_known(
+                "kind", "category", "as in the list above: run, phase, task, turn, llm, ...", "kind.value", "Kind"
             ),
-            Column(
-                "name", "category", "of the phase, task, model or tool; else its kind and number", is_nullable=False
-            ),
+            make_known("name", "category", "of the phase, task, model or tool; else its kind and number"),
             *WHERE,
             *TIMES,
             Column("self_ms", "Float64", "the part of duration_ms in which it was not over and no child was running"),
@@ -117,9 +118,7 @@ SPANS: Final = Table(
             Column("finish_reason", "category", "why the model stopped, as the provider says"),
             Column("reused", "boolean", "of a task, a call or a review: an earlier run had done it"),
             *LEAF_USAGE,
-            Column(
-                "usage_leaf", "boolean", "True for the rows that hold tokens and cost: the attempts", is_nullable=False
-            ),
+            make_known("usage_leaf", "boolean", "True for the rows that hold tokens and cost: the attempts"),
             Column("tool", "category", "name of the tool"),
             Column("tool_call_id", "string", "the model's id of the tool call"),
             Column(
@@ -135,14 +134,12 @@ SPANS: Final = Table(
 
 PHASES: Final = Table(
     "attempt of a phase: more than one where its review sent it back; phases that never ran have one, too",
-    Column("span_id", "string", "of the phase's span, the same for all its attempts", is_nullable=False),
+    make_known("span_id", "string", "of the phase's span, the same for all its attempts"),
     arrange(
         (
-            Column("phase", "category", "name", is_nullable=False),
+            make_known("phase", "category", "name"),
             Column("attempt", "Int64", "its number, from 1; NA for what never ran"),
-            Column(
-                "after", "object", "names of its predecessors", "depends_on", "readonly string[]", is_nullable=False
-            ),
+            make_known("after", "object", "names of its predecessors", "depends_on", "readonly string[]"),
             Column(
                 "status",
                 "category",
@@ -153,11 +150,10 @@ PHASES: Final = Table(
             *TIMES,
             *ERROR,
             Column("reason", "string", "why it was skipped, or left by a person"),
-            Column(
+            make_attribute(
                 "feedback",
                 "string",
                 "with which its review sent it back, or its `until`, which did not hold; secrets masked",
-                make_attribute_reader("feedback"),
             ),
             *COUNTS,
             *SUMS,
@@ -176,15 +172,11 @@ TASKS: Final = Table(
     SPAN_ID,
     arrange(
         (
-            Column("task", "category", "name", is_nullable=False),
+            make_known("task", "category", "name"),
             Column("phase", "category", "name of its phase, NA in a flat ensemble"),
             Column("agent", "category", "role of the agent, 'Handler' for a handler"),
             Column(
-                "depends_on",
-                "object",
-                "names of the tasks that it waited for",
-                _read_depends_on,
-                "readonly string[]",
+                "depends_on", "object", "names of the tasks that it waited for", _read_depends_on, "readonly string[]"
             ),
             Column("item_of", "category", "of an item: name of the task that runs for each of them"),
             Column("item_count", "Int64", "of such a task: for how many items it runs"),
@@ -192,12 +184,11 @@ TASKS: Final = Table(
             *(OWN_TIME if each.name == OWN_TIME.name else each for each in TIMES),
             Column("self_ms", "Float64", "the time in which it was not over and no turn or other step ran"),
             Column("queue_ms", "Float64", "it was ready and waited for a free place"),
-            Column(
+            make_known(
                 "attempt_count",
                 "Int64",
                 "how often it was begun: more than once where it was sent back; 0 for what never ran",
                 _count_attempts,
-                is_nullable=False,
             ),
             Column("is_fallback", "boolean", "a fallback agent took over"),
             *REUSE,
@@ -223,17 +214,13 @@ LLM_CALLS: Final = Table(
             *BEGUN,
             Column("latency_ms", "Float64", "time of the last attempt alone"),
             Column("time_to_first_token_ms", "Float64", "until the first streamed piece; NA when not streamed"),
-            Column("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms", is_nullable=False),
-            Column("attempt_count", "Int64", "physical requests", "totals.llm_attempt_count", is_nullable=False),
+            make_known("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms"),
+            make_known("attempt_count", "Int64", "physical requests", "totals.llm_attempt_count"),
             Column("max_attempts", "Int64", "how many were allowed"),
             Column("finish_reason", "category", "why the model stopped, as the provider says"),
             Column("tool_call_count", "Int64", "tool calls that the reply asks for", "tool_request_count"),
-            Column(
-                "tool_wait_ms",
-                "Float64",
-                "how long its agent then waited for those tools",
-                "totals.tool_wait_ms",
-                is_nullable=False,
+            make_known(
+                "tool_wait_ms", "Float64", "how long its agent then waited for those tools", "totals.tool_wait_ms"
             ),
             *SUMS,
             *ERROR,
@@ -247,7 +234,7 @@ ATTEMPTS: Final = Table(
     SPAN_ID,
     arrange(
         (
-            Column("llm_id", "string", "span_id of the LLM call", "parent_id", is_nullable=False),
+            make_known("llm_id", "string", "span_id of the LLM call", "parent_id"),
             *WHERE,
             Column("attempt", "Int64", "its number, from 1"),
             Column("max_attempts", "Int64", "how many were allowed"),
@@ -294,22 +281,18 @@ MESSAGES: Final = Table(
     Column("message", "Int64", "its number in the run, from 0", "number"),
     arrange(
         (
-            Column("seq", "Int64", "number of the event that brought it", is_nullable=False),
-            Column(
-                "span_id",
-                "string",
-                "where it arose: task, correcting turn, LLM call or tool call",
-                "span.span_id",
-                is_nullable=False,
+            make_known("seq", "Int64", "number of the event that brought it"),
+            make_known(
+                "span_id", "string", "where it arose: task, correcting turn, LLM call or tool call", "span.span_id"
             ),
             *(Column(each.name, each.dtype, each.meaning, f"span.{each.name}") for each in WHERE),
-            Column("time", UTC_TIME, "when it arose", is_nullable=False),
-            Column("role", "category", "system, user, assistant or tool", is_nullable=False),
-            Column("is_earlier", "boolean", "said in an earlier run, which the task continues", is_nullable=False),
-            Column("is_left_out", "boolean", "said there, and not sent, since there is a limit", is_nullable=False),
+            make_known("time", UTC_TIME, "when it arose"),
+            make_known("role", "category", "system, user, assistant or tool"),
+            make_known("is_earlier", "boolean", "said in an earlier run, which the task continues"),
+            make_known("is_left_out", "boolean", "said there, and not sent, since there is a limit"),
             Column("name", "category", "of the tool, for a tool's result"),
-            Column("text", "string", "secrets masked", is_nullable=False),
-            Column("characters", "Int64", "length of the text", lambda message: len(message.text), is_nullable=False),
+            make_known("text", "string", "secrets masked"),
+            make_known("characters", "Int64", "length of the text", lambda message: len(message.text)),
             Column("reasoning", "string", "what the model thought before a reply, secrets masked"),
             Column("tool_calls", "string", "what a reply asks for, as name(arguments)", _format_arguments),
             Column("tool_call_id", "string", "which request a tool's result answers"),
@@ -331,33 +314,22 @@ DELEGATIONS: Final = Table(
             Column("delegation_id", "string", "id of request and response"),
             Column("phase", "category", "name of the phase, NA in a flat ensemble"),
             Column("task", "category", "name of the task in which it was asked for"),
-            Column("delegator", "category", "role of who asked", make_attribute_reader("delegator")),
+            make_attribute("delegator", "category", "role of who asked"),
             Column("delegate_to", "category", "role of the worker"),
-            Column(
-                "depth",
-                "Int64",
-                "1 for what the agent of a task asks for, 2 for what its worker does, ...",
-                make_attribute_reader("depth"),
+            make_attribute(
+                "depth", "Int64", "1 for what the agent of a task asks for, 2 for what its worker does, ..."
             ),
-            Column("priority", "category", "as the request says", make_attribute_reader("priority")),
+            make_attribute("priority", "category", "as the request says"),
             Column(
                 "scope",
                 "string",
                 "JSON text: facts for the worker, by name; secrets masked",
                 _make_json_reader("scope"),
             ),
-            Column(
-                "expected_output_schema",
-                "string",
-                "what the answer should look like; NA: nothing in particular",
-                make_attribute_reader("expected_output_schema"),
+            make_attribute(
+                "expected_output_schema", "string", "what the answer should look like; NA: nothing in particular"
             ),
-            Column(
-                "max_output_retries",
-                "Int64",
-                "corrections of an answer that does not match the schema",
-                make_attribute_reader("max_output_retries"),
-            ),
+            make_attribute("max_output_retries", "Int64", "corrections of an answer that does not match the schema"),
             Column(
                 "metadata", "string", "JSON text: what policies noted; secrets masked", _make_json_reader("metadata")
             ),
@@ -392,27 +364,22 @@ REVIEWS: Final = Table(
             Column("phase", "category", "name of the phase, NA in a flat ensemble"),
             Column("task", "category", "name of the task; NA for a phase"),
             Column("agent", "category", "role of who did or will do what is looked at"),
-            Column(
-                "subject",
-                "category",
-                "task, output, tool, question or phase",
-                make_attribute_reader("subject"),
-                is_nullable=False,
+            make_known(
+                "subject", "category", "task, output, tool, question or phase", make_attribute_reader("subject")
             ),
-            Column("tool", "category", "name of the tool, for a tool call", make_attribute_reader("tool")),
+            make_attribute("tool", "category", "name of the tool, for a tool call"),
             STATUS,
             *BEGUN,
             Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
-            Column("text", "string", "what was shown, secrets masked", _read_asked, is_nullable=False, longest=2_000),
+            make_known("text", "string", "what was shown, secrets masked", _read_asked, longest=2_000),
             Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
-            Column(
+            make_attribute(
                 "by",
                 "category",
                 "who decided: a person, the name of a handler, on_timeout, or nobody_to_ask; NA without an answer",
-                make_attribute_reader("by"),
             ),
             Column("answer", "string", "the edited text, the feedback or the reason, secrets masked", "output"),
-            Column("is_timeout", "boolean", "nobody answered in time", make_attribute_reader("is_timeout")),
+            make_attribute("is_timeout", "boolean", "nobody answered in time"),
             *ERROR,
             *CHAIN,
         ),
@@ -435,8 +402,8 @@ LINKS: Final = Table(
         ),
         Column("characters", "Int64", "length of the text that was handed over; NA where there was none"),
         Column("tokens", "Int64", "of that text, where a model wrote it and its provider counted"),
-        Column("src", "string", "span_id of where it begins", "source.span_id", is_nullable=False),
-        Column("dst", "string", "span_id of where it ends", "target.span_id", is_nullable=False),
+        make_known("src", "string", "span_id of where it begins", "source.span_id"),
+        make_known("dst", "string", "span_id of where it ends", "target.span_id"),
     ),
 )
 
@@ -445,28 +412,26 @@ ERRORS: Final = Table(
     SPAN_ID,
     arrange(
         (
-            Column("seq", "Int64", "number of the event that reported it", "end_seq", is_nullable=False),
-            Column("time", UTC_TIME, "when", "end_time", is_nullable=False),
-            Column("kind", "category", "of the span", "kind.value", is_nullable=False),
+            make_known("seq", "Int64", "number of the event that reported it", "end_seq"),
+            make_known("time", UTC_TIME, "when", "end_time"),
+            make_known("kind", "category", "of the span", "kind.value"),
             Column("name", "category", "of the span"),
             *WHERE,
             *ERROR,
             HTTP_STATUS,
             Column("origin", "string", "file:line in function of your own code that it came from"),
-            Column("is_origin", "boolean", "the failure began here", is_nullable=False),
-            Column(
+            make_known("is_origin", "boolean", "the failure began here"),
+            make_known(
                 "is_fatal",
                 "boolean",
                 "it ended a task, a phase or the run; False for what was tried again, or was got over, as the failure "
                 "of a tool that the model was told of",
-                is_nullable=False,
             ),
-            Column(
+            make_known(
                 "is_retried",
                 "boolean",
                 "an attempt that was followed by another one",
                 lambda span: bool(span.retry_reason),
-                is_nullable=False,
             ),
             Column("attempt", "Int64", "its number, for an attempt"),
             Column("model", "category", "that was asked", "model_requested"),
@@ -484,14 +449,14 @@ ERRORS: Final = Table(
 
 RUNS: Final = Table(
     "run. Its time is told apart: wall_ms = active_ms + human_wait_ms + idle_ms",
-    Column("run_id", "string", "unique", "fold.run_id", is_nullable=False),
+    make_known("run_id", "string", "unique", "fold.run_id"),
     arrange(
         (
             Column(
                 "name", "category", "of the ensemble, else of the variable that the output is bound to", "fold.name"
             ),
-            Column("workflow", "category", "of the ensemble", "fold.workflow", is_nullable=False),
-            Column("status", "category", "how the run ended, or stands", "fold.status.value", "RunStatus", False),
+            make_known("workflow", "category", "of the ensemble", "fold.workflow"),
+            make_known("status", "category", "how the run ended, or stands", "fold.status.value", "RunStatus"),
             Column(
                 "exit_reason",
                 "category",
@@ -520,39 +485,22 @@ RUNS: Final = Table(
                 "fold.prompts_version",
             ),
             Column("replayed_from", "string", "the recording that answered in place of models", "fold.replayed_from"),
-            Column("start_time", UTC_TIME, "when it started", "run.start_time", is_nullable=False),
+            make_known("start_time", UTC_TIME, "when it started", "run.start_time"),
             Column("end_time", UTC_TIME, "when it ended", "run.end_time"),
-            Column("wall_ms", "Float64", "from start to end", is_nullable=False),
-            Column(
-                "active_ms",
-                "Float64",
-                "something was at work: a request, a tool, a handler, a guardrail or memory",
-                is_nullable=False,
+            make_known("wall_ms", "Float64", "from start to end"),
+            make_known(
+                "active_ms", "Float64", "something was at work: a request, a tool, a handler, a guardrail or memory"
             ),
-            Column("human_wait_ms", "Float64", "nothing was at work, and a review was open", is_nullable=False),
-            Column(
-                "idle_ms",
-                "Float64",
-                "neither: waits for rate limits and startups, back-off, the engine itself",
-                is_nullable=False,
+            make_known("human_wait_ms", "Float64", "nothing was at work, and a review was open"),
+            make_known(
+                "idle_ms", "Float64", "neither: waits for rate limits and startups, back-off, the engine itself"
             ),
-            Column("work_ms", "Float64", "of all that was at work; side by side adds up", is_nullable=False),
+            make_known("work_ms", "Float64", "of all that was at work; side by side adds up"),
             Column("parallelism", "Float64", "work_ms / active_ms"),
-            Column(
-                "queue_ms",
-                "Float64",
-                "its tasks were ready and waited for a free place; side by side adds up",
-                is_nullable=False,
-            ),
+            make_known("queue_ms", "Float64", "its tasks were ready and waited for a free place; side by side adds up"),
             Column("max_concurrency", "Int64", "the limit of tasks at the same time", "fold.max_concurrency"),
             *(
-                Column(
-                    f"tasks_{name}",
-                    "Int64",
-                    f"tasks of the plan that {meaning}",
-                    _make_task_counter(*statuses),
-                    is_nullable=False,
-                )
+                make_known(f"tasks_{name}", "Int64", f"tasks of the plan that {meaning}", _make_task_counter(*statuses))
                 for name, statuses, meaning in (
                     ("done", (SpanStatus.OK,), "completed"),
                     ("failed", (SpanStatus.ERROR,), "failed"),
@@ -560,12 +508,11 @@ RUNS: Final = Table(
                     ("cancelled", (SpanStatus.CANCELLED, SpanStatus.INTERRUPTED), "were cancelled or interrupted"),
                 )
             ),
-            Column(
+            make_known(
                 "tasks_reused",
                 "Int64",
                 "tasks of the plan that were reused; of a map, the tasks of its rows",
                 "fold.savings.task_count",
-                is_nullable=False,
             ),
             Column(
                 "saved_tokens",
@@ -644,12 +591,12 @@ SCORES: Final = Table(
     arrange(
         (
             Column("map_run_id", "string", "of the map that the run is a row of"),
-            Column("run_id", "string", "of the run that was scored; of a map, the row's own run", is_nullable=False),
+            make_known("run_id", "string", "of the run that was scored; of a map, the row's own run"),
             Column("span_id", "string", "of what was scored inside the run; NA for the run as a whole"),
             Column("variant", "category", "of the row"),
             Column("row", "category", "label of the row, as the map calls it"),
             Column("repeat", "Int64", "number of the repeat, from 1"),
-            Column("name", "category", "of the score", is_nullable=False),
+            make_known("name", "category", "of the score"),
             Column("value", "Float64", "the number; 1 or 0 where it passed or failed"),
             Column("label", "string", "the word, where the score is one"),
             Column("passed", "boolean", "whether it passed, where the score says that"),
@@ -659,11 +606,11 @@ SCORES: Final = Table(
                 "why; what the scorer failed with, where it did",
                 lambda each: each.reason or each.error,
             ),
-            Column("kind", "category", "code, judge or human", "kind.value", is_nullable=False),
+            make_known("kind", "category", "code, judge or human", "kind.value"),
             Column("scorer", "category", "name of the function or the judge"),
             Column("model", "category", "that the judge asked"),
             Column("cost", "Float64", "of the judge, in currency"),
-            Column("scored_at", UTC_TIME, "when it was given", is_nullable=False),
+            make_known("scored_at", UTC_TIME, "when it was given"),
         ),
         "variant",
         "row",

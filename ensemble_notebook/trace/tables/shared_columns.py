@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ensemble_notebook.trace.spans.span import Span
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, mark_known
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, make_known, mark_known
 
 _READING_ORDER: Final = (
     *("kind", "name", "variant", "row", "repeat", "task", "agent", "status", "start_ms", "duration_ms"),
@@ -46,7 +46,7 @@ def _read_model(span: Span) -> str | None:
     return span.model or span.model_requested
 
 
-SPAN_ID: Final = Column("span_id", "string", "unique in all runs", is_nullable=False)
+SPAN_ID: Final = make_known("span_id", "string", "unique in all runs")
 
 WHERE: Final = (
     Column("phase", "category", "name of the phase, NA in a flat ensemble"),
@@ -57,13 +57,12 @@ WHERE: Final = (
     Column("is_fallback", "boolean", "a fallback agent is at work; of a task: one took over"),
     Column("delegation_id", "string", "of the innermost delegation that it is a part of"),
 )
-STATUS: Final = Column(
+STATUS: Final = make_known(
     "status",
     "category",
     "pending, running, waiting, ok, error, cancelled, interrupted or skipped",
     "status.value",
     "Status",
-    is_nullable=False,
 )
 TIMES: Final = (
     Column("start_time", UTC_TIME, "when it started, NA for what never ran"),
@@ -91,7 +90,7 @@ CHAIN: Final = (
     Column("slack_ms", "Float64", "how much later it could have ended without delaying the run"),
 )
 REUSE: Final = (
-    Column("reused", "boolean", "it has the output of an earlier run, and was not run", is_nullable=False),
+    make_known("reused", "boolean", "it has the output of an earlier run, and was not run"),
     Column("reuse_reason", "string", "why it was reused, or ran all the same; NA where nobody asked"),
     Column("saved_tokens", "Int64", "what it took in that run: input and output; NA where it was not reused"),
     Column("saved_cost", "Float64", "the same of its cost, in currency; NA where that is unknown"),
@@ -121,85 +120,37 @@ LEAF_USAGE: Final = (
 SUMS: Final = (
     *(Column(each.name, "Int64", f"{each.meaning}; known part", f"totals.{each.name}") for each in LEAF_TOKENS),
     Column("total_tokens", "Int64", "input and output", "totals.total_tokens"),
-    Column(
-        "tokens_complete",
-        "boolean",
-        "False when the tokens of a request are unknown",
-        "totals.tokens_complete",
-        is_nullable=False,
+    make_known(
+        "tokens_complete", "boolean", "False when the tokens of a request are unknown", "totals.tokens_complete"
     ),
     Column("cost", "Float64", "known part, in currency", "totals.cost"),
-    Column(
-        "cost_complete",
-        "boolean",
-        "False when the price of a request is unknown",
-        "totals.cost_complete",
-        is_nullable=False,
-    ),
-    Column("currency", "category", "of the cost", is_nullable=False),
+    make_known("cost_complete", "boolean", "False when the price of a request is unknown", "totals.cost_complete"),
+    make_known("currency", "category", "of the cost"),
 )
 COUNTS: Final = (
-    Column("llm_call_count", "Int64", "model calls", "totals.llm_call_count", is_nullable=False),
-    Column(
-        "llm_attempt_count", "Int64", "physical requests behind them", "totals.llm_attempt_count", is_nullable=False
+    make_known("llm_call_count", "Int64", "model calls", "totals.llm_call_count"),
+    make_known("llm_attempt_count", "Int64", "physical requests behind them", "totals.llm_attempt_count"),
+    make_known("retry_count", "Int64", "attempts that were followed by another one", "totals.retry_count"),
+    make_known("tool_call_count", "Int64", "tool calls that were executed", "totals.tool_call_count"),
+    make_known("delegation_count", "Int64", "delegations asked for, refused ones included", "totals.delegation_count"),
+    make_known("fallback_count", "Int64", "tasks that another agent took over", "totals.fallback_count"),
+    make_known("memory_retrieve_count", "Int64", "scopes of the memory that were read", "totals.memory_retrieve_count"),
+    make_known("memory_store_count", "Int64", "scopes of the memory that were written", "totals.memory_store_count"),
+    make_known("error_count", "Int64", "failures, each counted once", "totals.error_count"),
+    make_known("llm_time_ms", "Float64", "time of all attempts; side by side adds up", "totals.llm_ms"),
+    make_known(
+        "tool_time_ms", "Float64", "tools' own time, without delegated work; side by side adds up", "totals.tool_ms"
     ),
-    Column(
-        "retry_count", "Int64", "attempts that were followed by another one", "totals.retry_count", is_nullable=False
+    make_known(
+        "tool_wait_ms", "Float64", "time in which turns waited for tools; side by side once", "totals.tool_wait_ms"
     ),
-    Column("tool_call_count", "Int64", "tool calls that were executed", "totals.tool_call_count", is_nullable=False),
-    Column(
-        "delegation_count",
-        "Int64",
-        "delegations asked for, refused ones included",
-        "totals.delegation_count",
-        is_nullable=False,
+    make_known("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms"),
+    make_known(
+        "wait_ms", "Float64", "waits of requests for rate limits and budgets; side by side adds up", "totals.wait_ms"
     ),
-    Column("fallback_count", "Int64", "tasks that another agent took over", "totals.fallback_count", is_nullable=False),
-    Column(
-        "memory_retrieve_count",
-        "Int64",
-        "scopes of the memory that were read",
-        "totals.memory_retrieve_count",
-        is_nullable=False,
+    make_known(
+        "human_wait_ms", "Float64", "waits for answers of reviews; side by side adds up", "totals.human_wait_ms"
     ),
-    Column(
-        "memory_store_count",
-        "Int64",
-        "scopes of the memory that were written",
-        "totals.memory_store_count",
-        is_nullable=False,
-    ),
-    Column("error_count", "Int64", "failures, each counted once", "totals.error_count", is_nullable=False),
-    Column("llm_time_ms", "Float64", "time of all attempts; side by side adds up", "totals.llm_ms", is_nullable=False),
-    Column(
-        "tool_time_ms",
-        "Float64",
-        "tools' own time, without delegated work; side by side adds up",
-        "totals.tool_ms",
-        is_nullable=False,
-    ),
-    Column(
-        "tool_wait_ms",
-        "Float64",
-        "time in which turns waited for tools; side by side once",
-        "totals.tool_wait_ms",
-        is_nullable=False,
-    ),
-    Column("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms", is_nullable=False),
-    Column(
-        "wait_ms",
-        "Float64",
-        "waits of requests for rate limits and budgets; side by side adds up",
-        "totals.wait_ms",
-        is_nullable=False,
-    ),
-    Column(
-        "human_wait_ms",
-        "Float64",
-        "waits for answers of reviews; side by side adds up",
-        "totals.human_wait_ms",
-        is_nullable=False,
-    ),
-    Column("prompt_build_ms", "Float64", "making the prompts", "totals.prompt_ms", is_nullable=False),
+    make_known("prompt_build_ms", "Float64", "making the prompts", "totals.prompt_ms"),
     Column("memory_time_ms", "Float64", "reading and writing the memory", "totals.memory_ms"),
 )

@@ -251,6 +251,23 @@ def mark_known(columns: Iterable[Column], *names: str) -> tuple[Column, ...]:
     return tuple(replace(each, is_nullable=False) if each.name in names or not names else each for each in columns)
 
 
+def make_known(
+    name: str,
+    dtype: Dtype,
+    meaning: str,
+    value: str | Callable[[Any], Any] | None = None,
+    type_name: str | None = None,
+    longest: int = 500,
+) -> Column:
+    """A column whose values are never unknown."""
+    return Column(name, dtype, meaning, value, type_name, is_nullable=False, longest=longest)
+
+
+def make_attribute(name: str, dtype: Dtype, meaning: str, type_name: str | None = None) -> Column:
+    """A column of what only spans of one kind have, in their attributes."""
+    return Column(name, dtype, meaning, make_attribute_reader(name), type_name)
+
+
 def make_attribute_reader(name: str) -> Callable[[Any], Any]:
     """How a span gives what only its kind has."""
     return lambda span: (span.attributes or {}).get(name)

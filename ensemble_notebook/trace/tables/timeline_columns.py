@@ -17,7 +17,7 @@ from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
 from ensemble_notebook.trace.tables.shared_columns import OWN_TIME
-from ensemble_notebook.trace.tables.table import Column, Table, make_attribute_reader
+from ensemble_notebook.trace.tables.table import Column, Table, make_attribute, make_attribute_reader, make_known
 
 VERSION: Final = 4
 """Of these tables. A view reads all versions up to its own: 1 is that of 0.1.0; since 3 the rows come as columns, since
@@ -80,13 +80,7 @@ DELEGATION: Final = Table(
     None,
     (
         *DELEGATIONS.pick("delegator", "depth", "priority"),
-        Column(
-            "errors",
-            "object",
-            "why it was refused or failed",
-            make_attribute_reader("errors"),
-            type_name="readonly string[]",
-        ),
+        make_attribute("errors", "object", "why it was refused or failed", type_name="readonly string[]"),
     ),
 )
 REVIEW: Final = Table(
@@ -94,45 +88,30 @@ REVIEW: Final = Table(
     None,
     (
         *REVIEWS.pick("subject", "tool", "text"),
-        Column(
-            "verdicts",
-            "object",
-            "what may be answered",
-            make_attribute_reader("verdicts"),
-            type_name="readonly Verdict[]",
-            is_nullable=False,
+        make_known(
+            "verdicts", "object", "what may be answered", make_attribute_reader("verdicts"), "readonly Verdict[]"
         ),
-        Column(
-            "deadline_ms",
-            "Float64",
-            "when on_timeout decides, since the run started; absent: never",
-            make_attribute_reader("deadline_ms"),
-        ),
-        Column("on_timeout", "category", "what it decides", make_attribute_reader("on_timeout")),
+        make_attribute("deadline_ms", "Float64", "when on_timeout decides, since the run started; absent: never"),
+        make_attribute("on_timeout", "category", "what it decides"),
         Column("decision", "category", "what was answered", "review_decision"),
         *REVIEWS.pick("by", "is_timeout"),
-        Column(
-            "row",
-            "string",
-            "name of the row of a map that it is about; an answer may then serve all rows",
-            make_attribute_reader("row"),
-        ),
+        make_attribute("row", "string", "name of the row of a map that it is about; an answer may then serve all rows"),
     ),
 )
 MEMORY: Final = Table(
     "memory operation",
     None,
     (
-        Column("operation", "category", "retrieve or store", make_attribute_reader("operation"), is_nullable=False),
-        Column("scope", "category", "of the memory", make_attribute_reader("scope"), is_nullable=False),
-        Column("count", "Int64", "entries that were found or written", make_attribute_reader("count")),
+        make_known("operation", "category", "retrieve or store", make_attribute_reader("operation")),
+        make_known("scope", "category", "of the memory", make_attribute_reader("scope")),
+        make_attribute("count", "Int64", "entries that were found or written"),
     ),
 )
 ROUND: Final = Table(
     "round: one go at the work of a phase or task that was sent back",
     None,
     (
-        Column("start_ms", "Float64", "its start, since the run started", is_nullable=False),
+        make_known("start_ms", "Float64", "its start, since the run started"),
         Column("end_ms", "Float64", "its end; absent while it lasts"),
         Column("verdict", "string", "what became of it, in words; absent where nobody said"),
     ),
@@ -142,7 +121,7 @@ WORK: Final = Table(
     "part of what a manager saw to: a task as it was written, or work that was handed on",
     None,
     (
-        Column("title", "string", "what it is called", is_nullable=False),
+        make_known("title", "string", "what it is called"),
         Column("span_id", "string", "of the task that a worker did, or of a delegation that was refused"),
         Column("agent", "string", "who did it"),
         Column("note", "string", "why there is no work to be seen, in words"),
@@ -171,11 +150,7 @@ ROWS: Final = Table(
             "description", "depends_on", "item_count", "reuse_reason", "saved_tokens", "saved_cost", "saved_ms"
         ),
         Column(
-            "context",
-            "object",
-            "names of the tasks whose outputs it was given",
-            _read_context,
-            type_name="readonly string[]",
+            "context", "object", "names of the tasks whose outputs it was given", _read_context, "readonly string[]"
         ),
         Column("output_characters", "Int64", "of a task: length of what it gave", _read_output_length),
         *SPANS.pick("start_ms"),
@@ -204,22 +179,11 @@ ROWS: Final = Table(
         Column(
             "title", "string", "what a task is called whose name nobody chose: its first words, or the name of its item"
         ),
-        Column(
-            "work",
-            "object",
-            "of a manager: what stands below it, in order",
-            list_work,
-            type_name="readonly Work[]",
-        ),
+        Column("work", "object", "of a manager: what stands below it, in order", list_work, "readonly Work[]"),
         Column("review_id", "string", "of a task that answers the review of a phase: span_id of that"),
         *SPANS.pick("critical", "slack_ms", "queue_ms", "backoff_ms", "time_to_first_token_ms", "wait_kind"),
         *SPANS.pick("error_type", "error_message", "reason"),
-        Column(
-            "outcome",
-            "category",
-            "of what was skipped: declined, or exited early",
-            "outcome_word",
-        ),
+        Column("outcome", "category", "of what was skipped: declined, or exited early", "outcome_word"),
         *SPANS.pick("attempt", "max_attempts", "retry_reason"),
         *SPANS.pick("provider", "model_requested"),
         Column("model", "category", "name as the provider gave it"),
@@ -239,10 +203,7 @@ ROWS: Final = Table(
             "readonly (number | boolean | string | null)[]",
         ),
         Column(
-            "llm_call_count",
-            "Int64",
-            "of a task or phase: model calls",
-            _make_sum_reader(attrgetter("llm_call_count")),
+            "llm_call_count", "Int64", "of a task or phase: model calls", _make_sum_reader(attrgetter("llm_call_count"))
         ),
         Column(
             "lacks_tokens",
@@ -267,25 +228,16 @@ ROWS: Final = Table(
         Column("review", "object", "of a review", _make_record_reader(SpanKind.REVIEW, REVIEW), "Review"),
         Column("memory", "object", "of a memory operation", _make_record_reader(SpanKind.MEMORY, MEMORY), "Memory"),
         Column("guardrail", "category", "what a guardrail looks at: input or output", make_attribute_reader("kind")),
-        Column(
-            "is_correction",
-            "boolean",
-            "of a turn: the reply before was not of the output type",
-            make_attribute_reader("is_correction"),
+        make_attribute("is_correction", "boolean", "of a turn: the reply before was not of the output type"),
+        make_attribute("progress", "string", "what its code has said last of how far it is"),
+        make_attribute(
+            "delta", "string", "of a task in a view of two runs: how much more it took in the second one, in words"
         ),
-        Column("progress", "string", "what its code has said last of how far it is", make_attribute_reader("progress")),
-        Column(
-            "delta",
-            "string",
-            "of a task in a view of two runs: how much more it took in the second one, in words",
-            make_attribute_reader("delta"),
-        ),
-        Column(
+        make_attribute(
             "settings",
             "object",
             "how a task was declared, by the names of its fields, where that differs from the defaults",
-            make_attribute_reader("settings"),
-            "Readonly<Record<string, string | number | boolean>>",
+            type_name="Readonly<Record<string, string | number | boolean>>",
         ),
     ),
 )
@@ -306,20 +258,20 @@ SERIES: Final = Table(
     "point of a run: what it had come to at a time (W35)",
     None,
     (
-        Column("at_ms", "Float64", "since the run started", is_nullable=False),
-        Column("input_tokens", "Int64", "of the requests that had ended; known part", is_nullable=False),
-        Column("output_tokens", "Int64", "of the requests that had ended; known part", is_nullable=False),
-        Column("cost", "Float64", "of the requests that had ended, in currency; known part", is_nullable=False),
-        Column("done", "Int64", "tasks of the plan that had completed", is_nullable=False),
-        Column("failed", "Int64", "tasks of the plan that had failed", is_nullable=False),
-        Column("skipped", "Int64", "tasks of the plan that had been skipped", is_nullable=False),
-        Column("cancelled", "Int64", "tasks of the plan that had been cancelled or interrupted", is_nullable=False),
-        Column("running", "Int64", "tasks of the plan that were at work", is_nullable=False),
-        Column("llm_calls", "Int64", "model calls that had been made", is_nullable=False),
-        Column("requests", "Int64", "requests that had been made for them", is_nullable=False),
-        Column("tool_calls", "Int64", "tool calls that had been executed", is_nullable=False),
-        Column("errors", "Int64", "failures, each counted once", is_nullable=False),
-        Column("retries", "Int64", "attempts that were followed by another one", is_nullable=False),
+        make_known("at_ms", "Float64", "since the run started"),
+        make_known("input_tokens", "Int64", "of the requests that had ended; known part"),
+        make_known("output_tokens", "Int64", "of the requests that had ended; known part"),
+        make_known("cost", "Float64", "of the requests that had ended, in currency; known part"),
+        make_known("done", "Int64", "tasks of the plan that had completed"),
+        make_known("failed", "Int64", "tasks of the plan that had failed"),
+        make_known("skipped", "Int64", "tasks of the plan that had been skipped"),
+        make_known("cancelled", "Int64", "tasks of the plan that had been cancelled or interrupted"),
+        make_known("running", "Int64", "tasks of the plan that were at work"),
+        make_known("llm_calls", "Int64", "model calls that had been made"),
+        make_known("requests", "Int64", "requests that had been made for them"),
+        make_known("tool_calls", "Int64", "tool calls that had been executed"),
+        make_known("errors", "Int64", "failures, each counted once"),
+        make_known("retries", "Int64", "attempts that were followed by another one"),
     ),
 )
 
@@ -327,8 +279,8 @@ PHASE: Final = Table(
     "phase of the plan",
     None,
     (
-        Column("name", "string", "of the phase", is_nullable=False),
-        Column("span_id", "string", "of its span", is_nullable=False),
+        make_known("name", "string", "of the phase"),
+        make_known("span_id", "string", "of its span"),
         *PHASES.pick("after"),
     ),
 )
@@ -336,9 +288,9 @@ ACTIVE: Final = Table(
     "span at work",
     None,
     (
-        Column("span_id", "string", "of the span", is_nullable=False),
+        make_known("span_id", "string", "of the span"),
         *SPANS.pick("kind"),
-        Column("name", "string", "of the span", is_nullable=False),
+        make_known("name", "string", "of the span"),
     ),
 )
 BUDGET: Final = Table(
@@ -360,18 +312,18 @@ MANY: Final = Table(
     "work on many, while it goes on",
     None,
     (
-        Column("total", "Int64", "how many items, or rows", is_nullable=False),
-        Column("done", "Int64", "of them that completed", is_nullable=False),
-        Column("failed", "Int64", "of them that ended otherwise", is_nullable=False),
-        Column("start_ms", "Float64", "when the first of them could begin", is_nullable=False),
+        make_known("total", "Int64", "how many items, or rows"),
+        make_known("done", "Int64", "of them that completed"),
+        make_known("failed", "Int64", "of them that ended otherwise"),
+        make_known("start_ms", "Float64", "when the first of them could begin"),
     ),
 )
 FAILURE: Final = Table(
     "error",
     None,
     (
-        Column("type", "string", "its class", is_nullable=False),
-        Column("message", "string", "its text, secrets masked", is_nullable=False),
+        make_known("type", "string", "its class"),
+        make_known("message", "string", "its text, secrets masked"),
     ),
 )
 
@@ -387,30 +339,22 @@ RUN: Final = Table(
         Column("name", "string", "its own, else that of the variable with its output, else the number of its cell"),
         *RUNS.pick("status", "exit_reason"),
         Column("sentence", "string", "what happened, in one sentence; null before the end"),
-        Column("elapsed_ms", "Float64", "since the start; of a run that is over, its length", is_nullable=False),
+        make_known("elapsed_ms", "Float64", "since the start; of a run that is over, its length"),
         Column("ended_at", "string", "the instant of its end; null before"),
-        Column(
-            "task_noun",
-            "category",
-            "what a task is called: task, row, variant or run",
-            "fold.task_noun.value",
-            is_nullable=False,
-        ),
-        Column("tasks_total", "Int64", "tasks of the plan", _count_tasks, is_nullable=False),
+        make_known("task_noun", "category", "what a task is called: task, row, variant or run", "fold.task_noun.value"),
+        make_known("tasks_total", "Int64", "tasks of the plan", _count_tasks),
         *RUNS.pick("tasks_done", "tasks_failed", "tasks_skipped", "tasks_cancelled"),
-        Column(
-            "phases_now", "object", "names of the phases that run", type_name="readonly string[]", is_nullable=False
-        ),
-        Column("active", "object", "what is at work, the longest running first", None, "readonly ActiveSpan[]", False),
-        Column(
-            "waiting", "object", "span_id of the reviews that nobody has answered yet", None, "readonly string[]", False
+        make_known("phases_now", "object", "names of the phases that run", type_name="readonly string[]"),
+        make_known("active", "object", "what is at work, the longest running first", type_name="readonly ActiveSpan[]"),
+        make_known(
+            "waiting", "object", "span_id of the reviews that nobody has answered yet", type_name="readonly string[]"
         ),
         Column("many", "object", "the items or rows that are at work; null where there are none", None, "Many"),
         *RUNS.pick("input_tokens", "cache_read_tokens", "output_tokens", "tokens_complete"),
         *RUNS.pick("cost", "cost_complete", "currency"),
         *RUNS.pick("llm_call_count", "tool_call_count", "error_count", "retry_count"),
         Column("budget", "object", "limits, and what is spent of them; null without one", None, "Budget"),
-        Column("is_scripted", "boolean", "a script answered for a model", "fold.is_scripted", is_nullable=False),
+        make_known("is_scripted", "boolean", "a script answered for a model", "fold.is_scripted"),
         *RUNS.pick("max_concurrency"),
         Column(
             "rate_limit",
@@ -428,15 +372,10 @@ RUN: Final = Table(
         Column("variable", "string", "the notebook's variable that has its output"),
         Column("is_resumable", "boolean", "a line of the notebook can go on with it; null: nobody knows"),
         *RUNS.pick("replayed_from"),
-        Column(
-            "score_names",
-            "object",
-            "names of the scores of its spans",
-            "fold.score_names",
-            "readonly string[]",
-            is_nullable=False,
+        make_known(
+            "score_names", "object", "names of the scores of its spans", "fold.score_names", "readonly string[]"
         ),
-        Column("warnings", "object", "the latest warnings", type_name="readonly string[]", is_nullable=False),
+        make_known("warnings", "object", "the latest warnings", type_name="readonly string[]"),
         Column("note", "string", "what is being prepared, e.g. a model that loads", "fold.note"),
         Column("error", "object", "what ended the run", None, "Failure"),
     ),
@@ -446,21 +385,17 @@ GRAPH_NODES: Final = Table(
     "node of the graph of a run, or a box around others",
     None,
     (
-        Column(
-            "key", "string", "identifies it in this graph, as long as the run goes on", "node.key", is_nullable=False
-        ),
-        Column(
-            "kind", "category", "phase, round or rows, which are boxes; else a node", "node.kind", is_nullable=False
-        ),
+        make_known("key", "string", "identifies it in this graph, as long as the run goes on", "node.key"),
+        make_known("kind", "category", "phase, round or rows, which are boxes; else a node", "node.kind"),
         Column("parent", "Int64", "place of the box around it among the nodes, before it"),
-        Column("title", "string", "what it is called", "node.title", is_nullable=False),
+        make_known("title", "string", "what it is called", "node.title"),
         Column("agent", "category", "role of who is to do it", lambda row: row.node.agent or None),
         Column("model", "category", "by which model", lambda row: row.node.model or None),
         Column("settings", "string", "how it was declared, in words", lambda row: row.node.settings or None),
         Column("count", "Int64", "how many it stands for", "node.count"),
         Column("is_many", "boolean", "it runs for each item of a list", "node.is_many"),
         *(
-            Column(name, "Int64", meaning, f"place.{name}", is_nullable=False)
+            make_known(name, "Int64", meaning, f"place.{name}")
             for name, meaning in (
                 ("x", "its left side, in pixels from that of the graph"),
                 ("y", "its top, in pixels from that of the graph"),
@@ -474,25 +409,19 @@ GRAPH_EDGES: Final = Table(
     "edge of the graph of a run",
     None,
     (
-        Column("source", "Int64", "place of the node that it comes from, among the nodes", is_nullable=False),
-        Column("target", "Int64", "place of the node that it goes to, among the nodes", is_nullable=False),
-        Column(
-            "kind",
-            "category",
-            "context, items, condition, order, delegation, loop or round",
-            "edge.kind",
-            is_nullable=False,
-        ),
+        make_known("source", "Int64", "place of the node that it comes from, among the nodes"),
+        make_known("target", "Int64", "place of the node that it goes to, among the nodes"),
+        make_known("kind", "category", "context, items, condition, order, delegation, loop or round", "edge.kind"),
         Column("words", "string", "what is said of it", lambda row: row.edge.words or None),
-        Column("way", "object", "the points that it goes through: x, y, x, y, ...", None, "readonly number[]", False),
+        make_known("way", "object", "the points that it goes through: x, y, x, y, ...", type_name="readonly number[]"),
     ),
 )
 GRAPH_MEMBERS: Final = Table(
     "span that a node of the graph stands for",
     None,
     (
-        Column("span_id", "string", "of the span", is_nullable=False),
-        Column("node", "Int64", "place of the node among the nodes", is_nullable=False),
+        make_known("span_id", "string", "of the span"),
+        make_known("node", "Int64", "place of the node among the nodes"),
         Column("go", "Int64", "which go at its work, from 1; absent for all of it"),
     ),
 )
