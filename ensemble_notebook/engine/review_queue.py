@@ -35,7 +35,7 @@ _BY_DEFAULT: Final = {
     OnTimeout.EXIT_EARLY: ReviewDecision.exit_early(),
     OnTimeout.CONTINUE: ReviewDecision.approve(),
 }
-_SO: Final = {
+_CONSEQUENCES: Final = {
     OnTimeout.EXIT_EARLY: "so the run ends early",
     OnTimeout.CONTINUE: "so it goes on as it is",
     OnTimeout.FAIL: "so it counts as failed",
@@ -168,7 +168,7 @@ class ReviewQueue:
                 by=by,
             )
             if by == NOBODY_TO_ASK and self.left is None:
-                about = f"The review of {_describe(request)} was not answered, {_SO[request.on_timeout]}"
+                about = f"The review of {_describe(request)} was not answered, {_CONSEQUENCES[request.on_timeout]}"
                 self._warn(f"{about}: {NOBODY_HERE}.")
         return answer
 

@@ -75,7 +75,12 @@ def mcp_tools(
         ValidationError: there is no command and no address, or the headers are none.
     """
     command = _read_command(server)
-    _require_package()
+    try:
+        number = version("mcp")
+    except PackageNotFoundError:
+        raise MissingPackageError("Tools of MCP servers need mcp", extra="mcp") from None
+    if int(number.partition(".")[0]) < 2:
+        raise MissingPackageError(f"Tools of MCP servers need mcp 2.3 or later, and {number} is here", extra="mcp")
     if not is_seconds(timeout):
         raise ValidationError(f"The timeout of mcp_tools must be seconds > 0, got {timeout!r}.")
     connection = McpConnection(command, dict(env or {}), dict(headers or {}), cwd, float(timeout))
@@ -491,15 +496,6 @@ def _hide_secrets(text: str) -> tuple[str, list[str]]:
 
 def _names_secret(start: str) -> bool:
     return is_secret_name(start.strip("-=: \"'"))
-
-
-def _require_package() -> None:
-    try:
-        number = version("mcp")
-    except PackageNotFoundError:
-        raise MissingPackageError("Tools of MCP servers need mcp", extra="mcp") from None
-    if int(number.partition(".")[0]) < 2:
-        raise MissingPackageError(f"Tools of MCP servers need mcp 2.3 or later, and {number} is here", extra="mcp")
 
 
 async def _import(*modules: str) -> None:

@@ -258,7 +258,7 @@ class AgentLoop:
                 f"Give your best final answer now, from what you have."
             )
             skipped = ToolOutcome.SKIPPED_MAX_ITERATIONS
-            self._emit_completed(self._emit_started(call, turn), call, SpanStatus.SKIPPED, skipped, text, None)
+            self._emit_completed(self._emit_started(call, turn), call, SpanStatus.SKIPPED, skipped, text)
             answers.append(ToolAnswer(text, skipped))
         if self._refused > WARNINGS_BEFORE_END:
             # The call that was made most often, where that is more than once.
@@ -315,7 +315,7 @@ class AgentLoop:
                 answer = await self._get_answer(call, conversation, span)
         except ToolLeftRunning as left:
             if left.answer is None:
-                self._emit_completed(span, call, SpanStatus.INTERRUPTED, ToolOutcome.UNKNOWN, "", None)
+                self._emit_completed(span, call, SpanStatus.INTERRUPTED, ToolOutcome.UNKNOWN)
             else:
                 self._emit_answer(span, call, left.answer)
             raise asyncio.CancelledError from left
@@ -330,7 +330,7 @@ class AgentLoop:
             self._emit_completed(span, call, SpanStatus.CANCELLED, None, "", stopped)
             raise
         except TaskAbandoned as abandoned:  # nothing broke: a person has left, and it is not to go on
-            self._emit_completed(span, call, SpanStatus.SKIPPED, ToolOutcome.DECLINED, abandoned.reason, None)
+            self._emit_completed(span, call, SpanStatus.SKIPPED, ToolOutcome.DECLINED, abandoned.reason)
             raise
         except Exception as error:
             self._emit_completed(span, call, SpanStatus.ERROR, ToolOutcome.FAILURE, "", error)
@@ -342,9 +342,8 @@ class AgentLoop:
         if answer.warning:
             span.emit(Warned, message=answer.warning)
         status = _STATUSES.get(answer.outcome, SpanStatus.ERROR)
-        self._emit_completed(
-            span, call, status, answer.outcome, answer.text, answer.error, answer.value, reused=answer.is_kept
-        )
+        facts = {"structured_output": answer.value, "reused": answer.is_kept}
+        self._emit_completed(span, call, status, answer.outcome, answer.text, answer.error, **facts)
 
     async def _get_answer(self, call: ToolCall, conversation: Conversation, span: SpanEmitter) -> ToolAnswer:
         if self.cut is not None:
@@ -370,14 +369,8 @@ class AgentLoop:
         return await (run() if is_own else conversation.run_tool(approved, run))
 
     def _emit_started(self, call: ToolCall, turn: SpanEmitter) -> SpanEmitter:
-        span = turn.child()
-        span.emit(
-            ToolCallStarted,
-            agent=self._agent.role,
-            tool=call.name,
-            tool_call_id=call.id,
-            arguments=write_arguments(call.arguments),
-        )
+        span, arguments = turn.child(), write_arguments(call.arguments)
+        span.emit(ToolCallStarted, agent=self._agent.role, tool=call.name, tool_call_id=call.id, arguments=arguments)
         return span
 
     def _emit_completed(
@@ -386,24 +379,13 @@ class AgentLoop:
         call: ToolCall,
         status: SpanStatus,
         outcome: ToolOutcome | None,
-        result: str,
-        error: BaseException | None,
-        value: Any = None,
-        *,
-        reused: bool = False,
+        result: str = "",
+        error: BaseException | None = None,
+        **facts: Any,
     ) -> None:
         self.tool_call_count += status is not SpanStatus.SKIPPED
-        span.emit(
-            ToolCallCompleted,
-            tool=call.name,
-            tool_call_id=call.id,
-            status=status,
-            outcome=outcome,
-            result=result,
-            error=error,
-            structured_output=value,
-            reused=reused,
-        )
+        facts |= {"tool": call.name, "tool_call_id": call.id, "status": status, "outcome": outcome}
+        span.emit(ToolCallCompleted, result=result, error=error, **facts)
 
 
 # Calls as Hermes and Qwen, Llama, Mistral, DeepSeek, gpt-oss, and others after them write them.

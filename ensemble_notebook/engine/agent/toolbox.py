@@ -121,53 +121,51 @@ class Toolbox:
         try:
             with CallingSpan(span):
                 calling = caller.call(f"tool {call.name}", tool.function, arguments, on_left=left.append)
-                return _to_answer(call.name, await calling)
+                return _to_answer(tool, await calling)
         except (BudgetExceededError, TaskAbandoned):
             raise  # a run inside the tool has used up the budget of this one, or was ended by a review (E52, E54)
         except asyncio.CancelledError as stopped:
-            if (met := _read_stop(call.name, tool, left, ended)) is not None:
+            if (met := _read_stop(tool, left, ended)) is not None:
                 raise met from stopped
             raise
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model
-            return _to_failure(call.name, tool, error)
+            return _to_failure(tool, error)
         finally:
             body_of_call.reset(body)
 
 
-def _read_end(name: str, tool: Tool, give_result: Callable[[], Any]) -> ToolAnswer | None:
+def _read_end(tool: Tool, give_result: Callable[[], Any]) -> ToolAnswer | None:
     """What a tool says that nobody waits for; None where it was stopped, as a run inside it."""
     try:
         result = give_result()
-        return None if is_unfinished(result) else _to_answer(name, result)
+        return None if is_unfinished(result) else _to_answer(tool, result)
     except (BudgetExceededError, TaskAbandoned):
         return None
     except Exception as error:  # noqa: BLE001 - as of a tool that somebody waits for
         is_stopped = isinstance(error.__cause__, KeyboardInterrupt | asyncio.CancelledError)
-        return None if is_stopped else _to_failure(name, tool, error)
+        return None if is_stopped else _to_failure(tool, error)
 
 
-def _read_stop(
-    name: str, tool: Tool, left: Sequence[ThreadCall], ended: Sequence[Callable[[], Any]]
-) -> BaseException | None:
+def _read_stop(tool: Tool, left: Sequence[ThreadCall], ended: Sequence[Callable[[], Any]]) -> BaseException | None:
     """What a stop has met instead of a tool that took it; None where it did."""
     if left:
         call = left[0]
-        late = ToolLeftRunning(lambda hear: call.hear_end(lambda give: hear(_read_end(name, tool, give))))
+        late = ToolLeftRunning(lambda hear: call.hear_end(lambda give: hear(_read_end(tool, give))))
         return late if call.has_begun else ToolNeverBegun()
     if tool.is_remote:
         return ToolLeftRunning()
-    answer = _read_end(name, tool, ended[0]) if ended else None
+    answer = _read_end(tool, ended[0]) if ended else None
     return None if answer is None else ToolLeftRunning(lambda hear: hear(answer), answer)
 
 
-def _to_failure(name: str, tool: Tool, error: Exception) -> ToolAnswer:
+def _to_failure(tool: Tool, error: Exception) -> ToolAnswer:
     errors = getattr(error, "errors", None)
     # The fields that a pydantic error about the arguments names; nothing for other errors, the tool's own included.
     if tool.schema is not None and getattr(error, "title", None) == tool.schema.__name__ and callable(errors):
         own = tool.own_names
         places = ((".".join(own.get(str(part), str(part)) for part in each["loc"]), each["msg"]) for each in errors())
         if faults := "; ".join(f"{place}: {message}" for place, message in places):
-            text = f"Error: the arguments of tool {name!r} don't fit: {faults}"
+            text = f"Error: the arguments of tool {tool.spec.name!r} don't fit: {faults}"
             return ToolAnswer(text, ToolOutcome.FAILURE, error)
     kind, message = type(error).__name__, get_message(error)
     if error.__cause__ is not None and message == summarize_error(error.__cause__):
@@ -196,7 +194,7 @@ def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
     return adapt(tool.function, arguments)
 
 
-def _to_answer(tool: str, result: Any) -> ToolAnswer:
+def _to_answer(tool: Tool, result: Any) -> ToolAnswer:
     """What a model gets for what a tool gave; a value that no prompt can hold is a failure that says so."""
     value = None
     if isinstance(result, ToolResult):
@@ -208,8 +206,10 @@ def _to_answer(tool: str, result: Any) -> ToolAnswer:
     try:
         written = write_value(result, config.max_table_chars)
     except UnwritableValueError as error:
-        return ToolAnswer(f"Error: the result of tool {tool!r} can't be shown: {error}", ToolOutcome.FAILURE, error)
-    warning = describe_limited_table(f"What tool {tool!r} returned", written) if written.shown else ""
+        return ToolAnswer(
+            f"Error: the result of tool {tool.spec.name!r} can't be shown: {error}", ToolOutcome.FAILURE, error
+        )
+    warning = describe_limited_table(f"What tool {tool.spec.name!r} returned", written) if written.shown else ""
     return ToolAnswer(written.text, ToolOutcome.SUCCESS, value=value, warning=warning)
 
 

@@ -59,9 +59,9 @@ class EventStream:
         self._writer: int | None = None
 
     @functools.cached_property
-    def open_startups(self) -> OpenStartups:
-        """What the runs inside this one wait for to be made ready; most runs have none inside."""
-        return OpenStartups()
+    def open_startups(self) -> dict[str, OpenStartup]:
+        """By what is made ready, what the runs inside this one wait for: each is told once in it. Most have none."""
+        return {}
 
     @functools.cached_property
     def told(self) -> set[object]:
@@ -234,36 +234,3 @@ class OpenStartup:
     span_id: str
     began_s: float
     waiting: set[str]
-
-
-class OpenStartups:
-    """The startups that the runs inside one run wait for, by what is made ready: each is told once in it.
-
-    Belongs to the loop of that run.
-    """
-
-    def __init__(self) -> None:
-        self._by_subject: dict[str, OpenStartup] = {}
-
-    def join(self, span_id: str, subject: str, offset_s: float) -> bool:
-        """A span waits for `subject` from now on.
-
-        Returns:
-            Whether it is the first, and so to be told.
-        """
-        subject = subject or span_id  # what has no name is nothing that others wait for, too
-        if subject in self._by_subject:
-            self._by_subject[subject].waiting.add(span_id)
-            return False
-        self._by_subject[subject] = OpenStartup(span_id, offset_s, {span_id})
-        return True
-
-    def leave(self, span_id: str) -> OpenStartup | None:
-        """A span does not wait any more.
-
-        Returns:
-            The startup that is over with it, which is to be told; None while others wait for the same.
-        """
-        subject, startup = next(each for each in self._by_subject.items() if span_id in each[1].waiting)
-        startup.waiting.discard(span_id)
-        return None if startup.waiting else self._by_subject.pop(subject)

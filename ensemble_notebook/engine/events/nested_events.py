@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain import events
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
-from ensemble_notebook.engine.events.event_stream import STARTUP, EventStream, SpanEmitter
+from ensemble_notebook.engine.events.event_stream import STARTUP, EventStream, OpenStartup, SpanEmitter
 from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.task_timer import GroupTimer, TimedAround
 
@@ -127,7 +127,7 @@ class NestedEvents:
             return
         stream = self._place.span.stream
         for each in self._startups:
-            if over := stream.open_startups.leave(each):
+            if over := self._leave_startup(each):
                 span = SpanEmitter(stream, over.span_id, stream.run_id)
                 waited_s = stream.offset_s() - over.began_s
                 span.emit(events.WaitEnded, cause=STARTUP, waited_s=waited_s, status=SpanStatus.CANCELLED)
@@ -152,15 +152,27 @@ class NestedEvents:
             stream = self._place.span.stream
             if isinstance(event, events.WaitStarted) and event.parent_id == event.run_id:  # as no other wait is
                 self._startups.add(event.span_id)
-                if stream.open_startups.join(event.span_id, event.subject, event.offset_s + self._later_s):
+                subject = event.subject or event.span_id  # what has no name is nothing that others wait for, too
+                if (startup := stream.open_startups.get(subject)) is not None:
+                    startup.waiting.add(event.span_id)
+                else:
+                    began_s = event.offset_s + self._later_s
+                    stream.open_startups[subject] = OpenStartup(event.span_id, began_s, {event.span_id})
                     self._tell(event, parent_id=stream.run_id)
             elif isinstance(event, events.WaitEnded) and event.span_id in self._startups:
                 self._startups.discard(event.span_id)
-                if over := stream.open_startups.leave(event.span_id):
+                if over := self._leave_startup(event.span_id):
                     waited_s = event.offset_s + self._later_s - over.began_s
                     self._tell(event, span_id=over.span_id, parent_id=stream.run_id, waited_s=waited_s)
             else:
                 self._tell(event, **_UNLINKED.get(type(event), {}))
+
+    def _leave_startup(self, span_id: str) -> OpenStartup | None:
+        """The startup that is over, since nobody waits for it any more; None while others do."""
+        startups = self._place.span.stream.open_startups
+        subject, startup = next(each for each in startups.items() if span_id in each[1].waiting)
+        startup.waiting.discard(span_id)
+        return None if startup.waiting else startups.pop(subject)
 
     def _tell(self, event: events.Event, **changes: Any) -> None:
         offset_s = event.offset_s + self._later_s

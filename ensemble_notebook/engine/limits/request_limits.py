@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import count
 from typing import Final
@@ -172,22 +173,19 @@ _ROUNDING_S: Final = 1e-6
 
 # Re-entrant, since a coroutine that nobody runs any more may be collected, and leave its queue, at any place.
 _lock: Final = threading.RLock()
-_numbers: Final = count()
 
 
+@dataclass(slots=True, eq=False)
 class TokenBucket:
     """One limit's token bucket, and the queue of those who wait for its next token.
 
     Only code that holds the lock of this module may touch it.
     """
 
-    __slots__ = ("interval_s", "next_token_at", "number", "queue")
-
-    def __init__(self, interval_s: float) -> None:
-        self.interval_s = interval_s
-        self.number = next(_numbers)
-        self.next_token_at = float("-inf")
-        self.queue: deque[CrossThreadEvent] = deque()
+    interval_s: float
+    number: int = field(default_factory=count().__next__, init=False)
+    next_token_at: float = field(default=float("-inf"), init=False)
+    queue: deque[CrossThreadEvent] = field(default_factory=deque, init=False)
 
     def take_token(self, now: float) -> None:
         """One request goes; a timer that was early by a hair does not move the schedule."""

@@ -195,7 +195,7 @@ class Driver:
         if result.outputs and not any(output.reused for output in result.outputs.values()):
             # A manager that ends without a required stage has done less than was asked of it.
             for number, roles in self._runner.undone_stages:
-                names = ", ".join(repr(self._find_told_role(role)) for role in roles)
+                names = ", ".join(repr(self._stream.find_declared_role(role) or role) for role in roles)
                 self.warn(f"Stage {number} of required_stages is not complete: {names} did nothing for the manager.")
                 result.is_doubtful = True
         made = self._spec.definition
@@ -203,14 +203,9 @@ class Driver:
         if not made.fallback_is_warning:  # the status does not tell of it
             for output in result.outputs.values():
                 if output.from_fallback:
-                    role = self._find_told_role(output.agent_role)
+                    role = self._stream.find_declared_role(output.agent_role) or output.agent_role
                     self.warn(f"Task {output.name!r} was done by its fallback {role!r}.")
         self._spans.emit_run_ended(result)
-
-    def _find_told_role(self, role: str) -> str:
-        """A role as warnings name it: what a run without texts has filled in is one."""
-        text_filter = self._spec.text_filter
-        return role if text_filter is None else text_filter.find_declared_role(role)
 
     def _advance(self, scheduler_input: messages.SchedulerInput) -> None:
         if self._is_released:  # an item that was left to itself has ended after all

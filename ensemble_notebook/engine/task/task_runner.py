@@ -74,8 +74,6 @@ class TaskRunner:
         spec, parent = services.spec, services.parent
         self._services = services
         self._spec = spec
-        self._caller = services.caller
-        self._is_nested = parent is not None
         self._deadline = None if spec.timeout is None else services.clock.now() + timedelta(seconds=spec.timeout)
         self.revisions: dict[TaskNode, Revision] = {}
         if spec.revision is not None:  # they are inside a task that was sent back
@@ -168,7 +166,7 @@ class TaskRunner:
     def _note_asking(self, node: TaskNode, span: SpanEmitter) -> None:
         """What is asked from here on is asked for this task, or, in a nested run, for the task around it."""
         self._gates.forbid_mending(node)
-        if not self._is_nested:
+        if self._services.parent is None:
             set_asking_task(node.name, span.phase)
 
     def make_context(self, node: TaskNode, span: SpanEmitter) -> RunContext[Any]:
@@ -293,7 +291,7 @@ class TaskRunner:
     async def _run_guardrails(self, work: TaskWork, kind: GuardrailKind, subject: TaskInput | TaskOutput) -> None:
         task = work.node.task
         if guardrails := task.input_guardrails if kind == "input" else task.output_guardrails:
-            checks = run_guardrails(kind, guardrails, subject, self._caller, work.span)
+            checks = run_guardrails(kind, guardrails, subject, self._services.caller, work.span)
             await work.deadline.limit(checks, f"its {kind} guardrails")
 
     async def _ask_after(self, work: TaskWork, output: TaskOutput) -> tuple[TaskOutput, str | None]:
