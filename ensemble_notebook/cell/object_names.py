@@ -74,7 +74,10 @@ class ObjectNames:
                 f"The {label} is a retriever that models know as {found.name!r}, and no variable of this name holds it."
             )
             raise ValidationError(Problem(f"{message} Bind it to {found.name!r}.", owner, field))
-        name = self.look_up(found) or self._find_own_name(found)
+        name = self.look_up(found)
+        own = getattr(found, "__name__", None)
+        if name is None and self._namespace is None and _is_named(found) and _is_variable(own):
+            name = own  # functions and classes have one by themselves
         if name is None:
             kind = "a lambda" if getattr(found, "__name__", "") == "<lambda>" else _describe(found)
             how = (
@@ -144,12 +147,6 @@ class ObjectNames:
             return _follow_parts(self.get_value(first), rest)
         module = split_module(path)
         return None if module is None else _follow_parts(sys.modules[module], path[len(module) + 1 :])
-
-    def _find_own_name(self, found: Any) -> str | None:
-        """Find the name that a function or class has by itself, where the variables are not known."""
-        name = getattr(found, "__name__", None) if _is_named(found) else None
-        is_usable = isinstance(name, str) and _is_variable(name) and self._namespace is None
-        return name if is_usable else None
 
 
 def _describe(found: Any) -> str:

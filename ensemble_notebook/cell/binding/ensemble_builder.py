@@ -82,11 +82,14 @@ class EnsembleBuilder:
         self._value_binder.binders = {
             **self._value_binder.binders,
             **dict.fromkeys((ValueKind.AGENTS, ValueKind.TASKS, ValueKind.PHASES, ValueKind.NAMES)),
-            ValueKind.AGENT: self._find_agent,
-            ValueKind.WORKER: self._find_agent,
-            ValueKind.WHEN: self._make_conditions,
+            **dict.fromkeys((ValueKind.AGENT, ValueKind.WORKER), self._find_agent),
+            ValueKind.WHEN: lambda section, key, value: self._value_binder.make_each(
+                section, key, value, self._make_condition
+            ),
             ValueKind.PHASE_REVIEW: self._value_binder.make_part,
-            ValueKind.REVIEWER: self._find_reviewer,
+            ValueKind.REVIEWER: lambda _, __, value: (
+                self._make_task(value) if isinstance(value, Section) else resolver.find(value, FUNCTIONS)
+            ),
             ValueKind.ITEM_SOURCE: self._find_item_source,
             ValueKind.ROLES: roles.bind_roles,
             ValueKind.CAPS: roles.bind_caps,
@@ -213,19 +216,12 @@ class EnsembleBuilder:
         section = self._agent_names.find_by_key(node.text)
         return (node.text if section is None else self._agents[id(section)].role).strip()
 
-    def _make_conditions(self, section: Section, key: Key, value: list[Section]) -> tuple[Condition, ...]:
-        return self._value_binder.make_each(section, key, value, self._make_condition)
-
     def _make_condition(self, section: Section) -> Condition:
         fields = self._value_binder.bind_fields(section)
         source = self._task_names.find(section.values["source"])
         if not fields.keys() - {"field"}:  # what is wrong with its test has been said
             raise MisreadError(section.place)
         return self._definition_builder.make(Condition, section, fields | {"source": source})
-
-    def _find_reviewer(self, _: Section, __: Key, value: ScalarNode | Section) -> Any:
-        """Make the reviewing task, or find the reviewing function of the notebook."""
-        return self._make_task(value) if isinstance(value, Section) else self._resolver.find(value, FUNCTIONS)
 
     def _find_item_source(self, _: Section, __: Key, value: ScalarNode | list[Any]) -> Any:
         """Find whose items a task runs for: those of a task of the cell, or of a variable of the notebook."""

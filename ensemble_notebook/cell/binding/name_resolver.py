@@ -407,9 +407,6 @@ def _describe_object(found: Any) -> str:
     return f"the class {found.__name__}" if isinstance(found, type) else f"a value of type {type(found).__name__}"
 
 
-# --- The dotted names that cells have imported ------------------------------------------------------------------------
-
-
 _MOST: Final = 1_000
 _imported: Final[dict[str, None]] = {}
 

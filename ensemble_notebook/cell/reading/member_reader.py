@@ -103,7 +103,10 @@ class _CellReader(PartReader):
         self.read_fields(node, section)
         if "role" not in section.key_values and section.name is not None:
             section.values["role"] = section.name
-        elif "role" not in section.key_values and not any(map(_is_misnamed_role, node.pairs)):
+            return
+        # where a role is written under another word, that has been reported
+        is_misnamed = any(find_misnamed(vocabulary.AGENT, key.text) for key, _ in node.pairs)
+        if "role" not in section.key_values and not is_misnamed:
             self.report.add_mistake(
                 section.place, f"{section.label} needs the key 'role'.", "Add `role: ...`, who this is."
             )
@@ -244,11 +247,6 @@ class _CellReader(PartReader):
             f"list (`- name: {first}`), or give each the one before, such as `context: {first}` for {second!r}."
         )
         self.report.add_notice(top.key_values["tasks"].key, message, is_warning=True)
-
-
-def _is_misnamed_role(pair: tuple[ScalarNode, Node]) -> bool:
-    """True where a role is written under another word, which has been reported."""
-    return find_misnamed(vocabulary.AGENT, pair[0].text) is not None
 
 
 def _refuse_stray_key(key: ScalarNode | None, node: ScalarNode) -> None:

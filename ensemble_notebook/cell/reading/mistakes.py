@@ -287,9 +287,6 @@ def _measure_width(text: str) -> int:
     )
 
 
-# --- Suggests a known word for an unknown one in a cell, in bounded time ----------------------------------------------
-
-
 _LONGEST_WORD: Final = 80
 _MOST_WORDS: Final = 500
 
@@ -310,8 +307,6 @@ def suggest_name(word: str, known: Iterable[str]) -> str:
 
 E = TypeVar("E", bound=BaseException)
 
-# --- Remedies in the words of a cell: errors of a run speak Python, and in a cell the same is written in YAML ---------
-#
 # Only words of our own are changed; the table has every remedy that names a field.
 
 

@@ -376,7 +376,7 @@ def _make_parser() -> _Parser:
     parser.add_argument(
         "--continue",
         action=_Once,
-        type=_read_continued,
+        type=lambda text: text if is_run_id(text) else _read_variable(text),
         dest="continue_from",
         metavar="NAME",
         help="go on with the conversations of the run whose output NAME holds, or of the remembered run of this id, or "
@@ -385,7 +385,7 @@ def _make_parser() -> _Parser:
     parser.add_argument(
         "--history",
         action=_Once,
-        type=_read_history,
+        type=functools.partial(_check_amount, read_history),
         metavar="LIMIT",
         help="how much of these conversations is sent: '20 turns', '8k tokens', '8k tokens, summarised'",
     )
@@ -457,14 +457,9 @@ def _read_variable(text: str) -> str:
     return text
 
 
-def _read_continued(text: str) -> str:
-    """A variable; or the id of a run, a beginning of it, or its place from the end."""
-    return text if is_run_id(text) else _read_variable(text)
-
-
-def _read_history(text: str) -> str:
+def _check_amount(read: Callable[[str], object], text: str) -> str:
     try:
-        read_history(text)
+        read(text)
     except AmountError as error:
         raise argparse.ArgumentTypeError(f"{error} {error.hint}") from None
     return text
@@ -518,12 +513,8 @@ def _make_choice_reader(kind: type[E]) -> Callable[[str], E]:
 
 def _check_budget(text: str) -> str:
     """A budget's text, or the name of one of the notebook, which is looked up with the cell's names."""
-    if is_amount(text) or not text.isidentifier():
-        try:
-            read_budget(text)
-        except AmountError as error:
-            raise argparse.ArgumentTypeError(f"{error} {error.hint}") from None
-    return text
+    is_name = text.isidentifier() and not is_amount(text)
+    return text if is_name else _check_amount(read_budget, text)
 
 
 def _read_path(text: str) -> Path:

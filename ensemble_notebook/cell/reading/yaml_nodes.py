@@ -119,8 +119,14 @@ class NodeComposer:
                 self._begin(event, ListNode if name.startswith("Seq") else MappingNode)
             elif name in ("SequenceEndEvent", "MappingEndEvent"):
                 self._finish(event.end_mark.index)
-            elif name in ("ScalarEvent", "AliasEvent"):
-                self._add(self._make_scalar(event) if name == "ScalarEvent" else self._refuse_alias(event))
+            elif name == "ScalarEvent":
+                self._add(self._make_scalar(event))
+            elif name == "AliasEvent":
+                start, end = event.start_mark.index, event.end_mark.index
+                place = self._source.locate(start, end)
+                message = "a value that starts with '*' is an alias for YAML, and cells have none."
+                self._note(place, message, "Put the value in quotes.")
+                self._add(BrokenNode(start, end, place))
         return self.root
 
     @property
@@ -152,9 +158,7 @@ class NodeComposer:
     def _make_scalar(self, event: Any) -> Node:
         start, end = event.start_mark.index, event.end_mark.index
         place = self._source.locate(start, end)
-        if start in self._broken:
-            return BrokenNode(start, end, place)
-        if self._is_decorated(event):
+        if start in self._broken or self._is_decorated(event):
             return BrokenNode(start, end, place)
         try:
             event.value.encode()
@@ -162,15 +166,6 @@ class NodeComposer:
             self._note(place, "this text holds half of a character (a lone surrogate).", "Write the character itself.")
             return BrokenNode(start, end, place)
         return ScalarNode(start, end, place, event.value, event.style is None, event.style in ("|", ">"))
-
-    def _refuse_alias(self, event: Any) -> Node:
-        start, end = event.start_mark.index, event.end_mark.index
-        self._note(
-            self._source.locate(start, end),
-            "a value that starts with '*' is an alias for YAML, and cells have none.",
-            "Put the value in quotes.",
-        )
-        return BrokenNode(start, end, self._source.locate(start, end))
 
     def _is_decorated(self, event: Any) -> bool:
         """Notes an anchor or a tag before a value."""

@@ -69,7 +69,8 @@ class CellWriter:
         self._graph = build_graph(ensemble)
         self._nodes = {id(node.task): node for node in self._graph.tasks}
         self._phases = {id(node.phase): node for node in self._graph.phases}
-        self._keys = _choose_agent_keys(list_agents(ensemble, self._graph))
+        self._agents = list_agents(ensemble, self._graph)
+        self._keys = _choose_agent_keys(self._agents)
         self._local_names = _choose_local_names(self._graph)
         self._referenced = _find_referenced(self._graph)
         self._names = ObjectNames(namespace)
@@ -98,7 +99,7 @@ class CellWriter:
         if "inputs" in found and not found["inputs"]:
             del found["inputs"]
         found = _group_keys(found)
-        agents = Block({self._keys[id(agent)]: self._write_agent(agent) for agent in self._list_agents()})
+        agents = Block({self._keys[id(agent)]: self._write_agent(agent) for agent in self._agents})
         if ensemble.phases:
             members: dict[str, Any] = {"phases": Block(map(self._write_phase, ensemble.phases))}
             is_given = ensemble.workflow is not Workflow.SEQUENTIAL
@@ -112,9 +113,6 @@ class CellWriter:
         found = {name: found.pop(name) for name in _FIRST if name in found} | found | members
         is_list = list(found) == ["tasks"] and isinstance(found["tasks"], list)
         return found["tasks"] if is_list else Block(found)
-
-    def _list_agents(self) -> list[Agent]:
-        return list_agents(self._ensemble, self._graph)
 
     # members
 
@@ -180,14 +178,12 @@ class CellWriter:
             del fields["description"]
         if node.context != tuple(each for each in default if each != node.item_source):
             names = [self._graph.tasks[each].name for each in node.context]
-            fields = _insert(fields, "context", write_names(names, self._find_spot(node.task, TASK, "context")))
+            spot = Spot(f"task {node.task.name or ''}".strip(), node.task, TASK.keys["context"])
+            fields = _insert(fields, "context", write_names(names, spot))
         is_short = fields.keys() == {"description"} and self._local_names.get(node.index) not in vocabulary.WORDS
         return fields["description"] if is_short else fields
 
     # references
-
-    def _find_spot(self, owner: Any, schema: vocabulary.SectionSchema, name: str) -> Spot:
-        return Spot(f"{schema.name} {getattr(owner, 'name', None) or ''}".strip(), owner, schema.keys[name])
 
     def _write_after(self, _: Any, spot: Spot) -> Any:
         node = self._phases[id(spot.owner)]
@@ -273,13 +269,12 @@ class CellWriter:
 
     def _write_role(self, role: str) -> str:
         """Write the key of the agent of a role; a role that is nobody's key stays as it is."""
-        agents = self._list_agents()
-        exact = next((agent for agent in agents if agent.role.strip() == role), None)
+        exact = next((agent for agent in self._agents if agent.role.strip() == role), None)
         if exact is not None:
             return self._keys[id(exact)]
         if role not in self._keys.values():
             return role
-        same = next((agent for agent in agents if normalize_role(agent.role) == normalize_role(role)), None)
+        same = next((agent for agent in self._agents if normalize_role(agent.role) == normalize_role(role)), None)
         return role if same is None else self._keys[id(same)]
 
 

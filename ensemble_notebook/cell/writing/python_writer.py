@@ -387,15 +387,12 @@ def _write_flat(value: Any) -> str:
         return f'float("{value!r}")'
     parts = _split(value)
     if parts is None:
-        return f"{value.function}()" if isinstance(value, Call) else _write_empty(value)
+        if isinstance(value, Call):
+            return f"{value.function}()"
+        is_empty = isinstance(value, Mapping | list | tuple)
+        return ("{}" if isinstance(value, Mapping) else "[]") if is_empty else repr(value).replace("e+", "e")
     opening, items, closing, _ = parts
     return f"{opening}{', '.join(f'{before}{_write_flat(item)}' for before, item in items)}{closing}"
-
-
-def _write_empty(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{}"
-    return "[]" if isinstance(value, list | tuple) else repr(value).replace("e+", "e")
 
 
 def _write_text(text: str) -> str:

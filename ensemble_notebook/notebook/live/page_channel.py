@@ -80,9 +80,6 @@ class BusyStatus:
             kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=parent, ident=ident)
 
 
-# --- The channel to a page of JupyterLab or Notebook 7: one comm that carries the messages of all runs ----------
-
-
 TARGET: Final = "ensemble_notebook.live"
 MOST_PAGES: Final = 8
 """A page that went without a word is never heard of again; the oldest make way."""
@@ -213,9 +210,7 @@ class PageChannel:
         self._comm = comm
         self._channels = channels
         self._subscribers: weakref.WeakKeyDictionary[RunFeed, _FeedSubscriber] = weakref.WeakKeyDictionary()
-        if hasattr(comm, "_reply_subshell_for"):
-            # ipykernel 7.4 would send what comes to the shell that last used the comm, which may be the busy one.
-            comm._reply_subshell_for = lambda _data, default: default
+        answer_at_once(comm)
         comm.on_msg(self._receive)
         comm.on_close(self._leave)
 
@@ -327,6 +322,16 @@ def list_subshells(shell: InteractiveShell) -> list[str | None] | None:
     manager = getattr(getattr(getattr(shell, "kernel", None), "shell_channel_thread", None), "manager", None)
     known = getattr(manager, "list_subshell", None)
     return None if known is None else [None, *known()]
+
+
+def answer_at_once(comm: Any) -> None:
+    """Have messages of a comm delivered where the frontend wants them, which is beside a busy cell.
+
+    ipykernel 7.4 sends them to the shell that last used the comm, which is the busy one. Where there is no such
+    routing, nothing changes; the view finds out by a ping whether its buttons work.
+    """
+    if hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = lambda _data, default: default
 
 
 def _close_silently(comm: Any) -> None:

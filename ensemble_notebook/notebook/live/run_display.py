@@ -206,9 +206,6 @@ class KeptPicture:
         self._due = time.monotonic() + max(PICTURE_S, REST_SHARE * (time.thread_time() - began_s))
 
 
-# --- Where a cell shows its run: a notebook, a notebook without a reader, or a terminal -------------------------
-
-
 display: Any = untyped_display
 
 

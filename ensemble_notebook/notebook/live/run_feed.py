@@ -37,12 +37,6 @@ _feeds_of_outputs: weakref.WeakKeyDictionary[object, RunFeed] = weakref.WeakKeyD
 _registry_lock: Final = threading.RLock()  # an output that goes while it is held may close a widget
 
 
-def register_feed(feed: RunFeed) -> None:
-    """Register a feed; it can be found as long as it lives."""
-    with _registry_lock:
-        _feeds[feed.feed_id] = feed
-
-
 def find_feed(feed_id: str) -> RunFeed | None:
     """The feed of this id; None once the output of its run is gone."""
     with _registry_lock:
@@ -65,9 +59,6 @@ def find_feed_of(output: object) -> RunFeed | None:
     """The feed that is kept for this output; None where there is none yet."""
     with _registry_lock:
         return _feeds_of_outputs.get(output)
-
-
-# --- The feed of one run: sends its messages to all views, and answers theirs ------------------------------
 
 
 # While a view has not said hello, it may not have been listening yet, or its hello waits until the cell is over.
@@ -113,7 +104,8 @@ class RunFeed:
         # Weakly, since a widget, which all widgets are known by, shares the selection, and must not keep the feed.
         tell = weakref.WeakMethod(self._tell_selection)
         self.selection: Final = RunSelection(messages, lambda: (found := tell()) and found())
-        register_feed(self)
+        with _registry_lock:  # it can be found as long as it lives
+            _feeds[self.feed_id] = self
 
     @property
     def is_live(self) -> bool:

@@ -16,7 +16,7 @@ import traitlets
 from IPython.core.getipython import get_ipython
 
 from ensemble_notebook.notebook.live.frontend import DisplayMode, choose_display_mode
-from ensemble_notebook.notebook.live.page_channel import begin_page_channels, find_page_channels
+from ensemble_notebook.notebook.live.page_channel import answer_at_once, begin_page_channels, find_page_channels
 from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, find_feed_of, keep_feed
 from ensemble_notebook.notebook.live.run_selection import SelectableTimeline
 from ensemble_notebook.notebook.picture.html_table import Bundle
@@ -62,9 +62,6 @@ def add_feed_id(bundle: Bundle, feed: RunFeed | None) -> Bundle:
     if find_page_channels() is not None:
         return {**bundle, TRACE_MIME: {**trace, "feed_id": feed.feed_id}}
     return bundle if trace["kind"] == "saved" else {name: part for name, part in bundle.items() if name != TRACE_MIME}
-
-
-# --- The timeline widget: carries messages between a run's feed and the browser ---------------------------------------
 
 
 _STATIC: Final = Path(__file__).parents[2] / "static"
@@ -196,17 +193,6 @@ def show_feed(feed: RunFeed) -> TimelineWidget:
     return widget
 
 
-def answer_at_once(comm: Any) -> None:
-    """Have messages of this widget delivered where the frontend wants them, which is beside a busy cell.
-
-    ipykernel 7.4 sends them to the shell that last used the comm, which is the busy one. Where there is no such
-    routing, nothing changes; the view finds out by a ping whether its buttons work.
-    """
-    if hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = lambda _data, default: default
-
-
-# ----------------------------------------------------------------------------------------------------------------------
 # Two runs in one timeline (W17): `a.diff(b).timeline`. A view like any other, of both runs as they were compared.
 
 

@@ -61,9 +61,6 @@ def _write(text: str) -> None:
     sys.stdout.write(make_readable(text))
 
 
-# --- ``%ensemble models``: what the forms of a model spec come to on this machine -------------------------------------
-
-
 MODELS: Final = Table(
     "form of a model spec",
     Column("spec", "string", "as it is written", is_nullable=False),

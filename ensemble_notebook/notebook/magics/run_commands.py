@@ -113,9 +113,6 @@ def _read_options(words: Sequence[str]) -> _Options:
     return options
 
 
-# --- ``%ensemble diff`` and ``%ensemble runs --compare``: runs beside each other --------------------------------------
-
-
 def diff_runs(words: Sequence[str], shell: Any) -> RunDiff:
     """What changed from one run to another; without words, from the last but one of this notebook to its last.
 
@@ -166,9 +163,6 @@ def _list_runs_here(store: RunStore, names: Mapping[str, Any]) -> list[Remembere
     return here or runs
 
 
-# --- ``%ensemble export RUN FILE``: a run of this notebook, or a remembered one, as a file (T13) ----------------------
-
-
 def export_run(words: Sequence[str], shell: Any) -> None:
     """Write a run to a file, as what the end of its name says, and say where it is.
 
@@ -183,9 +177,6 @@ def export_run(words: Sequence[str], shell: Any) -> None:
         )
     file = find_trace(words[0], shell).export(Path(words[1]).expanduser())
     sys.stdout.write(make_readable(f"{words[0]} is in {file} ({format_size(file.stat().st_size)})\n"))
-
-
-# --- ``%ensemble resume``: goes on with a run of a cell, in this notebook ---------------------------------------------
 
 
 _ANYWAY: Final = "--anyway"
@@ -271,9 +262,6 @@ def _describe_missing(run: RememberedRun, origin: RunOrigin, error: CellError) -
     )
 
 
-# --- ``%ensemble score``: adds scores to a run of this notebook, or to a remembered one (V6) --------------------------
-
-
 def score_run(words: Sequence[str], shell: Any) -> MapResult | EnsembleOutput:
     """Score a run, and bind what has the scores to the name after ``-o``, or ``_ensemble``.
 
@@ -291,7 +279,16 @@ def score_run(words: Sequence[str], shell: Any) -> MapResult | EnsembleOutput:
     found = read_variable(rest[0], shell)
     if not isinstance(found, EnsembleOutput | MapResult):
         found = load_result(find_remembered(rest[0], shell).run_id)
-    scorers = _read_scorers(rest[1:], shell)
+    scorers: dict[str, Any] = {}
+    for text in rest[1:]:
+        try:
+            name, scorer = find_scorer(text, shell.user_ns)
+        except ScorerMistake as mistake:
+            raise ValidationError(f"{mistake.message} {mistake.hint}".rstrip()) from None
+        (read,) = read_scorers(scorer if name is None else {name: scorer})
+        if read.name in scorers:
+            raise ValidationError(f"--score: two scores are called {read.name!r}. Name them: NAME={text}.")
+        scorers[read.name] = scorer
     try:
         scored = found.score(scorers, replace=replaces, expected=expected)
     except (ScoringError, RunInterrupted) as error:
@@ -321,23 +318,6 @@ def _read_score_words(words: Sequence[str]) -> tuple[list[str], str, str | None,
         else:
             rest.append(word)
     return rest, out, expected, replaces
-
-
-def _read_scorers(texts: Sequence[str], shell: Any) -> dict[str, Any]:
-    scorers: dict[str, Any] = {}
-    for text in texts:
-        try:
-            name, scorer = find_scorer(text, shell.user_ns)
-        except ScorerMistake as mistake:
-            raise ValidationError(f"{mistake.message} {mistake.hint}".rstrip()) from None
-        (read,) = read_scorers(scorer if name is None else {name: scorer})
-        if read.name in scorers:
-            raise ValidationError(f"--score: two scores are called {read.name!r}. Name them: NAME={text}.")
-        scorers[read.name] = scorer
-    return scorers
-
-
-# --- Which run a word means: that of a variable, else a remembered one ------------------------------------------------
 
 
 def find_trace(word: str, shell: Any) -> ExecutionTrace:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from ensemble_notebook.trace.store.run_facts import RunOrigin
 
 
-# --- Puts a text into a new cell below the running one, if the frontend can; otherwise shows it -----------------------
-
-
 class CellText(str):
     """The text of a cell, which shows itself without quotes."""
 
@@ -52,9 +49,6 @@ def _takes_cells(shell: Any) -> bool:
     from IPython.terminal.interactiveshell import TerminalInteractiveShell
 
     return isinstance(shell, TerminalInteractiveShell)
-
-
-# --- ``%ensemble yaml`` and ``%ensemble python``: ensembles as text ---------------------------------------------
 
 
 def write_as_cell(words: Sequence[str], shell: Any) -> CellText | None:
@@ -150,9 +144,6 @@ def _find_ensemble(
     return name, ensemble, result
 
 
-# --- ``%ensemble import crewai FOLDER``: a project of another tool as a new cell --------------------------------
-
-
 def import_project(words: Sequence[str], shell: Any) -> CellText | None:
     """Write the agents and tasks of a crewAI project as a cell, and say what a cell does not have.
 
@@ -170,9 +161,6 @@ def import_project(words: Sequence[str], shell: Any) -> CellText | None:
     for note in notes:
         sys.stdout.write(make_readable(f"{note}\n"))
     return give_cell(f"%%ensemble\n{text}", shell)
-
-
-# --- ``%ensemble schema``: what a cell may hold, as a JSON Schema (C22) -----------------------------------------------
 
 
 class CellSchema(dict[str, Any]):
