@@ -237,7 +237,7 @@ class EnsembleOutput(Scorable, Pickled):
         made = object.__new__(type(self))
         vars(made).update(vars(self), _scores=(*self._scores, *added))
         if "trace" in vars(self):  # its fold serves again
-            vars(made)["trace"] = self.trace.with_scores(added)
+            vars(made)["trace"] = self.trace._with_scores(added)
         return made
 
     def annotate(

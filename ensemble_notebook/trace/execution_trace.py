@@ -87,7 +87,7 @@ class ExecutionTrace(Pickled):
         """The scores that count, in the order in which they were given; secrets masked."""
         return clean_scores(self._scores, keeps_texts=self.capture_mode is not CaptureMode.METADATA)
 
-    def with_scores(self, scores: Iterable[ScoreRecord]) -> ExecutionTrace:
+    def _with_scores(self, scores: Iterable[ScoreRecord]) -> ExecutionTrace:
         """The trace of the same run with more scores.
 
         Args:

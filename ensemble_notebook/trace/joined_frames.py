@@ -69,7 +69,7 @@ class FoldedTables:
         return self._trace
 
     def with_scores(self, scores: Iterable[ScoreRecord]) -> FoldedTables:
-        return FoldedTables(self._trace.with_scores(scores))
+        return FoldedTables(self._trace._with_scores(scores))
 
 
 class JoinedFrames(Frames):

@@ -160,7 +160,7 @@ class StoredTables:
         Raises:
             StoreError: the events are gone or damaged.
         """
-        return _read_trace(self._path, self._run)[0].with_scores(self._scores)
+        return _read_trace(self._path, self._run)[0]._with_scores(self._scores)
 
     def with_scores(self, scores: Iterable[ScoreRecord]) -> StoredTables:
         """The same with more scores, which are written nowhere."""
