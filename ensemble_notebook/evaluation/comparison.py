@@ -492,7 +492,10 @@ def _tell_none(pair: Pair, detect: float | None) -> str:
         about += f" in {pair.question.score}"
     parts = [f"No difference{about} that {pair.size} can show"]
     if pair.interval is None:
-        parts[0] += f" ({_say_without_interval(pair)})"
+        amount, *_ = Scale([pair.difference.value], pair.question.unit).write_signed()
+        where = "the only row" if pair.rows == 1 else "every row alike"
+        is_same = pair.rows > 1 and not pair.differing
+        parts[0] += " (not one row differs)" if is_same else f" ({amount} in {where}, which gives no interval)"
     else:
         low, high = Scale(pair.interval, pair.question.unit).write_signed()
         parts[0] += f" ({low} to {high}{_say_p(pair)})"
@@ -505,14 +508,6 @@ def _tell_none(pair: Pair, detect: float | None) -> str:
         parts.append("not one row differs")
     parts += [each for each in (_tell_rows(pair, detect), _tell_cost(pair, pair.b, pair.b.name)) if each]
     return "; ".join(parts)
-
-
-def _say_without_interval(pair: Pair) -> str:
-    assert pair.difference is not None
-    amount, *_ = Scale([pair.difference.value], pair.question.unit).write_signed()
-    if pair.rows == 1:
-        return f"{amount} in the only row, which gives no interval"
-    return "not one row differs" if not pair.differing else f"{amount} in every row alike, which gives no interval"
 
 
 def _say_p(pair: Pair) -> str:
@@ -582,14 +577,8 @@ def _tell_pairs(pairs: RowPairs) -> str:
     if pairs.reason:
         return f"no rows paired, since {pairs.reason}; {len(pairs.new):,} new, {len(pairs.gone):,} gone"
     changed = f", {len(pairs.changed):,} with other inputs" if pairs.changed else ""
-    new, gone = (
-        f"{len(names):,} {word}{_name_rows(names)}" for word, names in (("new", pairs.new), ("gone", pairs.gone))
-    )
-    return f"{pluralize(len(pairs.partners), 'row')} paired{changed}; {new}, {gone}"
-
-
-def _name_rows(names: Sequence[str]) -> str:
-    if not names:
-        return ""
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return f" ({', '.join(names[:_MOST_NAMED])}{more})"
+    told = []
+    for word, names in (("new", pairs.new), ("gone", pairs.gone)):
+        more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+        told.append(f"{len(names):,} {word}" + (f" ({', '.join(names[:_MOST_NAMED])}{more})" if names else ""))
+    return f"{pluralize(len(pairs.partners), 'row')} paired{changed}; {', '.join(told)}"

@@ -429,7 +429,15 @@ class _MapRun:
         """Make the result, complete or up to where the run has got."""
         reasons = {} if output is None else {each.name: each.reason for each in output.skipped}
         rows = [self._make_row_result(each, reasons) for each in self._list_in_order()]
-        warnings = [_NO_ROWS] if not rows else list(_count_unanswered(rows))
+        unanswered = sum(  # of a row that was reused, the events would have to be folded
+            any(NOBODY_HERE in warning for warning in each.output.warnings) and not each.reused
+            for each in rows
+            if each.output is not None
+        )
+        warnings = [] if rows else [_NO_ROWS]
+        if unanswered:
+            which = f"{unanswered:,} of {pluralize(len(rows), 'row')}"
+            warnings.append(f"A review or question was not answered in {which}: {NOBODY_HERE}.")
         scores = self._score_kept() if self._kept else []
         scores += [score for each in self._outcomes.values() for score in each.scores]
         self._calls.close()
@@ -468,15 +476,3 @@ class _MapRun:
         if (out := self._outcomes.get(run.name)) is None:
             return replace(made, reason=reasons.get(run.name, "the map ended before its turn"))
         return replace(made, output=out.output, error=out.error, status=out.status.value, run_id=out.run_id)
-
-
-def _count_unanswered(rows: Sequence[RowResult]) -> Iterator[str]:
-    """What the map says once of all rows in which somebody was to be asked, and nobody could be."""
-    count = sum(
-        any(NOBODY_HERE in warning for warning in each.output.warnings)
-        and not each.reused  # the latter folds its events
-        for each in rows
-        if each.output is not None
-    )
-    if count:
-        yield f"A review or question was not answered in {count:,} of {pluralize(len(rows), 'row')}: {NOBODY_HERE}."
