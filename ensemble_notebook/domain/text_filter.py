@@ -92,7 +92,7 @@ class TextFilter:
             given["message"] = given["message"] if given["message"] in self._messages else _UNSAID
             return
         made: Any = kind  # mypy takes classes of dataclasses for no keys of a cache
-        for name in _list_told_fields(made, has_roles=bool(self._roles)):
+        for name in _list_text_fields(made, has_roles=bool(self._roles)):
             value = given.get(name)
             if type(value) not in _TEXTLESS:  # asked here, too, since most are
                 given[name] = self._strip(value, name)
@@ -136,7 +136,7 @@ class TextFilter:
 
     def _strip_fields(self, value: Any) -> Any:
         changes, kind = {}, cast("Any", type(value))
-        for name in _list_told_fields(kind, has_roles=bool(self._roles)):
+        for name in _list_text_fields(kind, has_roles=bool(self._roles)):
             each = getattr(value, name)
             if type(each) not in _TEXTLESS:  # asked here, too, since most are
                 stripped = self._strip(each, "" if name == "trace" else name)
@@ -153,7 +153,7 @@ class TextFilter:
 
 
 @functools.cache
-def _list_told_fields(kind: type, *, has_roles: bool) -> tuple[str, ...]:
+def _list_text_fields(kind: type, *, has_roles: bool) -> tuple[str, ...]:
     """The fields of a dataclass that may tell a text; names do where they may be roles, which depend on inputs."""
 
     def is_safe(each: Field[Any]) -> bool:

@@ -289,9 +289,6 @@ def unpack_foreign(packed: bytearray, described: str) -> Any:
         return AbsentObject("object", described)
 
 
-# --- Errors -----------------------------------------------------------------------------------------------------------
-
-
 def _reduce_error(error: BaseException) -> Any:
     links: dict[str, Any] = {"__cause__": error.__cause__, "__suppress_context__": error.__suppress_context__}
     if (notes := getattr(error, "__notes__", None)) is not None:

@@ -1,4 +1,4 @@
-"""The content of objects: of each a part of its own and the objects that it reaches, and the digest of them all."""
+"""Digests of objects by content: what each is by itself, and all the objects that it reaches."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def _digest_ring(root: ContentNode) -> bytes:
     The nodes without digests are distinguished, and numbered from the root.
     """
     nodes = [node for node in walk(root) if node.digest is None]
-    marks = _tell_apart(nodes)
+    marks = _colour_nodes(nodes)
     numbers = {marks[id(root)]: 0}
     waiting, written = deque([root]), []
     while waiting:
@@ -233,7 +233,7 @@ def _digest_ring(root: ContentNode) -> bytes:
     return digest(*written)
 
 
-def _tell_apart(nodes: list[ContentNode]) -> dict[int, bytes]:
+def _colour_nodes(nodes: list[ContentNode]) -> dict[int, bytes]:
     """A colour for each node, by its `id`: equal for nodes that can't be distinguished."""
     marks = {id(node): node.own for node in nodes}
     count = len(set(marks.values()))

@@ -6,8 +6,7 @@ starts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -114,13 +113,13 @@ class TaskKeys:
         self._reviewers: dict[int, Parts] = {}
         for phase in graph.phases:
             self._reviewers[id(phase)] = parts = Parts(self._contents)
-            with _noting_obstacle(parts, "the reviewer"):
+            with _ObstacleNote(parts, "the reviewer"):
                 parts.add_value("reviewer", getattr(phase.phase.review, "by", phase.phase.review))
 
     def make_key(self, start: TaskStart) -> TaskKey:
         """The key of a task that is about to start. Never raises: what can't be compared is its obstacle."""
         parts = Parts(self._contents)
-        with _noting_obstacle(parts, "what it was given"):
+        with _ObstacleNote(parts, "what it was given"):
             self._add_start(parts, start)
         return self._wait_for_reads(parts, start) if self._sees_inputs(start.node) else parts.to_key()
 
@@ -129,7 +128,7 @@ class TaskKeys:
         inputs = {}
         for each, value in start.inputs.items():
             inputs[each] = part = Parts(self._contents)
-            with _noting_obstacle(part, f"the input {each}"):
+            with _ObstacleNote(part, f"the input {each}"):
                 part.add_value(f"input {each}", value)
         source = start.node.task.for_each
         older: tuple[Reads, ...] = (EVERY_INPUT,)
@@ -158,14 +157,14 @@ class TaskKeys:
     def identify_reviewer(self, handler: Any) -> str | None:
         """A digest of the content of a review handler; None where that can't be compared."""
         parts = Parts(self._contents)
-        with _noting_obstacle(parts, "it"):
+        with _ObstacleNote(parts, "it"):
             parts.add_value("review handler", handler)
         return None if parts.obstacle is not None else parts.digest().hex()
 
     def make_review_key(self, phase: PhaseNode, outputs: Sequence[TaskOutput]) -> TaskKey:
         """The key of the review of a phase by a callable: by which code, and of which outputs."""
         parts = Parts(self._contents)
-        with _noting_obstacle(parts, "what it was given"):
+        with _ObstacleNote(parts, "what it was given"):
             parts.include(self._reviewers[id(phase)])
             _add_outputs(parts, outputs)
         return parts.to_key()
@@ -173,7 +172,7 @@ class TaskKeys:
     def make_whole_key(self, node: TaskNode, description: str, output: TaskOutput) -> TaskKey:
         """The key of the review of a task for each item, as a whole: of what it is, and of what its items put out."""
         parts = Parts(self._contents)
-        with _noting_obstacle(parts, "what it was given"):
+        with _ObstacleNote(parts, "what it was given"):
             parts.include(self._declared[node.index])
             parts.add_text("description of the whole", description)
             parts.add_text("output of the whole", output.raw)
@@ -225,7 +224,7 @@ class TaskKeys:
     def _read_declared(self, node: TaskNode) -> Parts:
         """What was declared of a task."""
         parts, task = Parts(self._contents), node.task
-        with _noting_obstacle(parts, "what was declared of it"):
+        with _ObstacleNote(parts, "what was declared of it"):
             if task.ensemble is not None:
                 parts.add_value("ensemble", task.ensemble)
                 if self._openai_url is not None:
@@ -306,13 +305,24 @@ class TaskKeys:
             parts.add_value("manager prompt", self._delegation.manager_prompt)
 
 
-@contextmanager
-def _noting_obstacle(parts: Parts, what: str) -> Iterator[None]:
-    """Objects are anybody's, and may raise whatever they like: then what is read here can't be compared."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - as above
-        parts.obstacle = f"{what} can't be compared by content: {type(error).__name__}"
+class _ObstacleNote:
+    """Objects are anybody's, and may raise whatever they like: then what is read inside can't be compared.
+
+    Why not a function with `contextmanager`: this is entered for each task, and that takes five times as long.
+    """
+
+    __slots__ = ("_parts", "_what")
+
+    def __init__(self, parts: Parts, what: str) -> None:
+        self._parts, self._what = parts, what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._parts.obstacle = f"{self._what} can't be compared by content: {type(error).__name__}"
+        return True
 
 
 def _add_reads(parts: Parts, inputs: Mapping[str, Parts], reads: Reads) -> TaskKey:

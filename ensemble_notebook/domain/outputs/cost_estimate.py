@@ -1,4 +1,4 @@
-"""What a run will take, told before anything is called: the least, what is likely, and the most that is allowed."""
+"""The estimate of what a run will take, before anything is called: the least, what is likely, the most allowed."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def check_ensemble(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]
     graph = build_graph(ensemble)
     problems = [*graph.problems, *_find_repeated(graph)]
     _refuse_cycles(graph, problems)
-    problems += _find_strange_agents(ensemble, graph)
+    problems += _find_unlisted_agents(ensemble, graph)
     asks = any(node.llm is not None or node.nested is not None for node in graph.all_tasks)
     if ensemble.rate_limit is not None and not asks:
         message = "The ensemble has a rate_limit, and no task that asks a model: all have handlers. Remove it."
@@ -154,7 +154,7 @@ def _refuse_cycles(graph: Graph, problems: Sequence[Problem]) -> None:
             raise CircularDependencyError(kind, names, nodes[cycle[0]][1], field, problems)
 
 
-def _find_strange_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+def _find_unlisted_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
     """Find tasks whose own agent is not in `agents`, where that is given."""
     if not ensemble.agents:
         return
