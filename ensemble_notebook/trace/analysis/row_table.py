@@ -243,15 +243,12 @@ def find_free_name(name: str, prefix: str, taken: Container[str]) -> str:
     return name
 
 
-def make_score_columns(
-    scores: Sequence[Sequence[ScoreRecord]], taken: Collection[str] = (), prefix: str = ""
-) -> dict[str, Any]:
+def make_score_columns(scores: Sequence[Sequence[ScoreRecord]], taken: Collection[str] = ()) -> dict[str, Any]:
     """The columns of scores: one for each name, then what judges cost and why scorers failed, where they did.
 
     Args:
         scores: of each row, those that count; of several with one name, the last one is taken.
         taken: names of other columns. A score of such a name has ``score_`` before it.
-        prefix: before all of them.
     """
     by_name: dict[str, list[ScoreRecord | None]] = {}
     for place, row in enumerate(scores):
@@ -259,7 +256,7 @@ def make_score_columns(
             by_name.setdefault(each.name, [None] * len(scores))[place] = each
     made = {}
     for name, found in by_name.items():
-        column = find_free_name(clean_text(f"{prefix}{name}"), "score_", taken)
+        column = find_free_name(clean_text(name), "score_", taken)
         made[column] = _make_score_values(found)
     costs = [[each.cost for each in row if each.cost is not None] for row in scores]
     if any(each.kind is ScoreKind.JUDGE for row in scores for each in row):

@@ -97,6 +97,7 @@ class CallFold(EventFold):
     Attributes:
         streams: text streamed so far, by id of the LLM call; the latest change last.
         is_scripted: True once a script has answered for a model.
+        rates: of calls that tell none of their own; None: the public list.
     """
 
     def __init__(
@@ -110,17 +111,13 @@ class CallFold(EventFold):
         self.streams: dict[str, StreamedText] = {}
         self.is_scripted = False
         self._log = log
-        self._rates_of_all = rates
+        self.rates = rates
         self._rates: dict[str, CostConfiguration | None] = {}
         self._prices = prices
         self._lanes: dict[str | None, LanePool] = {}
         self._last_attempts: dict[str, Span] = {}
         self._tool_groups: dict[str | None, tuple[int, float]] = {}
         self._askers: dict[str | None, Span] = {}
-
-    def tell_rates_by_call(self) -> None:
-        """Each call tells its own rates, or is priced by the public list; those of the run are for no other."""
-        self._rates_of_all = None
 
     def abandon(self, event: ev.Event, span: Span) -> None:
         """A span never said how it ended: it ignored its cancellation, or its process was gone. It is over anyway."""
@@ -276,7 +273,7 @@ class CallFold(EventFold):
         if self._prices is not None:
             price = self._prices.get(attempt.span_id)
         elif at is not None:
-            rates, currency = self._rates.get(attempt.parent_id or "", self._rates_of_all), self.tree.currency
+            rates, currency = self._rates.get(attempt.parent_id or "", self.rates), self.tree.currency
             price = calculate_price(
                 usage, provider=attempt.provider, model=model, at=at, rates=rates, currency=currency
             )

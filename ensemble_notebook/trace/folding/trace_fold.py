@@ -147,10 +147,8 @@ class TraceFold(EventFold):
         """Take in the next event. A type that it doesn't know changes nothing."""
         with self.lock:
             self.tree.next_version()
-            type_ = type(event)
-            part = (
-                self if type_ in self.handlers else self._calls if type_ in self._calls.handlers else self._operations
-            )
+            type_, calls = type(event), self._calls
+            part = self if type_ in self.handlers else calls if type_ in calls.handlers else self._operations
             part.take_in(event)
 
     def add_scores(self, records: Iterable[ScoreRecord]) -> bool:
@@ -223,7 +221,7 @@ class TraceFold(EventFold):
         self.definition_version, self.prompts_version = event.definition_version, event.prompts_version
         if event.currency is not None:
             self.currency = self.tree.currency = self.told_currency = event.currency
-            self._calls.tell_rates_by_call()
+            self._calls.rates = None  # each call tells its own, or is priced by the public list
         self.status = RunStatus.RUNNING
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
 

@@ -146,6 +146,8 @@ class Span(SuggestsNames):
         failed_child: of what failed, or will: id of the child that it failed by, and what is known of that error.
     """
 
+    # Flat, and not a record for each kind: most of these are columns of a table of all kinds, read as attributes (T20).
+    # Where it is, and of what.
     span_id: str
     run_id: str
     parent_id: str | None
@@ -159,6 +161,43 @@ class Span(SuggestsNames):
     task_id: str | None = None
     task: str | None = None
     agent: str | None = None
+    iteration: int | None = None
+    is_fallback: bool = False
+    delegation_id: str | None = None
+    nested_in: str | None = None
+    lane: int = 0
+
+    # When it was, and how it came to its end.
+    end_seq: int | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    start_ms: float | None = None
+    end_ms: float | None = None
+    resolved_ms: float | None = None
+    error_type: str | None = None
+    error_message: str | None = None
+    origin: str | None = None
+    http_status: int | None = None
+    is_origin: bool = False
+    reason: str | None = None
+
+    # What was asked and answered, used and counted.
+    input: str | None = None
+    output: str | None = None
+    attributes: Mapping[str, Any] | None = None
+    attempt: int | None = None
+    max_attempts: int | None = None
+    retry_reason: str | None = None
+    reused: bool = False
+    usage_leaf: bool = False
+    currency: str | None = None
+    totals: UsageTotals | None = None
+    scores: tuple[ShownScore, ...] = ()
+    critical: bool | None = None
+    slack_ms: float | None = None
+    version: int = 0
+
+    # Of tasks.
     is_planned: bool = False
     item_count: int | None = None
     items_done: int = 0
@@ -166,52 +205,38 @@ class Span(SuggestsNames):
     item_of: str | None = None
     row: str | None = None
     title: str | None = None
+    description: str | None = None
+    context: tuple[str, ...] = ()
     managed: tuple[PlannedTask, ...] = ()
     handed_on: tuple[Span, ...] = field(default=(), repr=False, compare=False)
-    worker: Span | None = field(default=None, repr=False, compare=False)
-    depends_on: tuple[str, ...] = ()
-    context: tuple[str, ...] = ()
-    description: str | None = None
-
-    end_seq: int | None = None
-    start_time: datetime | None = None
-    end_time: datetime | None = None
-    start_ms: float | None = None
-    end_ms: float | None = None
-    resolved_ms: float | None = None
+    queue_ms: float | None = None
     worked_ms: float | None = None
     waits: tuple[tuple[float, float], ...] = ()
-    inactive_intervals: tuple[InactiveInterval, ...] = ()
-    queue_ms: float | None = None
-    backoff_ms: float | None = None
-    latency_ms: float | None = None
-    time_to_first_token_ms: float | None = None
-    human_wait_ms: float | None = None
-    wait_kind: str | None = None
-
-    error_type: str | None = None
-    error_message: str | None = None
-    origin: str | None = None
-    http_status: int | None = None
-    is_origin: bool = False
-    reason: str | None = None
-    attempt: int | None = None
-    max_attempts: int | None = None
-    retry_reason: str | None = None
-    iteration: int | None = None
-    is_fallback: bool = False
-    reused: bool = False
     reuse_reason: str | None = None
     saved_tokens: int | None = None
     saved_cost: Decimal | None = None
     saved_ms: float | None = None
 
+    # Of phases, and of tasks that are sent back like them.
+    depends_on: tuple[str, ...] = ()
+    inactive_intervals: tuple[InactiveInterval, ...] = ()
+    sent_back: tuple[Round, ...] = ()
+    round_ms: float | None = None
+    answer: str | None = None
+    is_kept: bool = False
+    ended_as: PhaseStatus | None = None
+    attempt_totals: UsageTotals | None = None
+
+    # Of model calls and their attempts.
     provider: str | None = None
     model_requested: str | None = None
     model: str | None = None
     is_scripted: bool | None = None
     finish_reason: str | None = None
-    usage_leaf: bool = False
+    tool_request_count: int | None = None
+    latency_ms: float | None = None
+    time_to_first_token_ms: float | None = None
+    backoff_ms: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -221,35 +246,20 @@ class Span(SuggestsNames):
     cost_input: Decimal | None = None
     cost_output: Decimal | None = None
     cost: Decimal | None = None
-    currency: str | None = None
 
+    # Of tool calls, delegations, reviews and waits.
     tool: str | None = None
     tool_call_id: str | None = None
     outcome: str | None = None
     structured_output: Any = None
-    tool_request_count: int | None = None
     delegate_to: str | None = None
-    delegation_id: str | None = None
-    nested_in: str | None = None
-    review_decision: str | None = None
-    attributes: Mapping[str, Any] | None = None
-    input: str | None = None
-    output: str | None = None
-
-    lane: int = 0
-    critical: bool | None = None
-    slack_ms: float | None = None
-    sent_back: tuple[Round, ...] = ()
-    round_ms: float | None = None
-    answer: str | None = None
-    is_kept: bool = False
-    ended_as: PhaseStatus | None = None
-    attempt_totals: UsageTotals | None = None
+    worker: Span | None = field(default=None, repr=False, compare=False)
     own_totals: UsageTotals | None = None
-    totals: UsageTotals | None = None
-    scores: tuple[ShownScore, ...] = ()
-    version: int = 0
+    review_decision: str | None = None
+    human_wait_ms: float | None = None
+    wait_kind: str | None = None
 
+    # How the tree of spans keeps its sums and its times.
     parent: Span | None = field(default=None, repr=False, compare=False)
     failed_child: tuple[str, Any] | None = field(default=None, repr=False)
     open_children: int = field(default=0, repr=False)
