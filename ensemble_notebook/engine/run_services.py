@@ -70,6 +70,7 @@ class ParentRun:
     """
 
     def __init__(self, services: RunServices) -> None:
+        # The services are not kept: their span knows the stream with all its events, and a context may outlive the run.
         spec, around = services.spec, services.parent
         self.spec = spec
         self.source = services.source

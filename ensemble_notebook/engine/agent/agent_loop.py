@@ -43,6 +43,7 @@ WARNINGS_BEFORE_END: Final = 2
 @contextmanager
 def turn_span(task: SpanEmitter, **facts: Any) -> Iterator[SpanEmitter]:
     """The span of one turn: one reply of the model, and the tool calls that it asks for."""
+    # The status is kept and not the error, which has this frame in its traceback: a ring.
     turn, status = task.child(), SpanStatus.OK
     turn.emit(TurnStarted, **facts)
     try:

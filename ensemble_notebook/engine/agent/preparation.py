@@ -49,7 +49,7 @@ class _Preparations:
             return await asyncio.shield(begun)
 
     async def _make(self, make: Callable[[StartupSpan], Awaitable[T]]) -> T:
-        leave_context()
+        leave_context()  # it is made for all, and not for the task that happens to ask first
         startup = StartupSpan(self._run)
         self._startups.append(startup)
         with startup:

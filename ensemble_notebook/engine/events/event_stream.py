@@ -170,6 +170,7 @@ class SpanEmitter:
 
     def emit_once(self, key: object, kind: type[Event], /, **fields: Any) -> None:
         """The same, unless this run has told of it before; `key` says of what."""
+        # By the stream and not by whoever tells it: several agents, and calls side by side, meet the same fault.
         if key not in self.stream.told:
             self.stream.told.add(key)
             self.emit(kind, **fields)

@@ -123,7 +123,7 @@ class CommandExecutor:
                 self._queued_at[phase] = self._stream.offset_s()
             case messages.ReviewPhase():
                 names, queued_s = [self._graph.tasks[index].name for index in phase.tasks], self._take_queued_s(phase)
-                reviewer = PhaseReviewer(self._runner, self._resolver)
+                reviewer = PhaseReviewer(self._runner, self._resolver)  # made for each: most runs review nothing
                 self._node_tasks.start(
                     phase, lambda phase: reviewer.review(phase, names, queued_s, span), self._end_review
                 )

@@ -71,6 +71,7 @@ class Driver:
         self.result = RunResult()
         self._spans = RunSpans(spec, stream, around)
         act, advance = self._act, self._advance  # bound once: the rows of a map have thousands of drivers
+        # Not kept here: it knows `close`, and so this driver, which only the garbage collector would free then.
         services = RunServices(
             spec=spec,
             inputs=MappingProxyType(dict(spec.inputs)),

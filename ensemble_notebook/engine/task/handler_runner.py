@@ -135,6 +135,7 @@ async def run_ensemble(
     work.span.emit(TaskInputPrepared, system_prompt="", user_prompt=text, context=names, build_s=0.0)
     values = fill_inputs(node.task.inputs, services.inputs, resolved.context, item=resolved.item)
     revision = None
+    # Another attempt without feedback (a handler failed, something it reads has changed) begins inside from nothing.
     if work.revision.feedback:  # else nobody has said what the tasks inside are to do better
         last, previous = left.get(node.name, (None, None))
         is_known = last == work.revision.previous
