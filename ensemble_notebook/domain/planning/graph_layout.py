@@ -152,14 +152,13 @@ class _Layouter:
                 x, y = x + places[box].x + PAD, y + places[box].y + self._nodes[box].height + PAD
             places.append(Place(x, y, *self._sizes[number]))
         inner = {node.key: Place(*self._inner[number], *self._sizes[number]) for number, node in enumerate(self._nodes)}
-        room = Place(-PAD, -PAD, width + 2 * PAD, height + 2 * PAD)
-        channels = {
-            box: Channels(
-                [places[each] for each in level.members],
-                room if box is None else _cut_head(places[box], self._nodes[box].height),
-            )
-            for box, level in self._levels.items()
-        }
+        channels: dict[int | None, Channels] = {}
+        for box, level in self._levels.items():
+            room = Place(-PAD, -PAD, width + 2 * PAD, height + 2 * PAD)
+            if box is not None:  # below its head
+                around, top = places[box], self._nodes[box].height
+                room = around._replace(y=around.y + top, height=around.height - top)
+            channels[box] = Channels([places[each] for each in level.members], room)
         ways = tuple(
             tuple(chain.from_iterable(self._find_way(edge, *boxes, places, channels)))
             for edge, boxes in zip(self._edges, self._chains, strict=True)
@@ -350,11 +349,6 @@ class _Layouter:
         return any(
             self._inner[other][1] < bottom and top < self._inner[other][1] + self._sizes[other][1] for other in column
         )
-
-
-def _cut_head(box: Place, height: int) -> Place:
-    """What is below the head of a box."""
-    return Place(box.x, box.y + height, box.width, box.height - height)
 
 
 def _find_column_height(count: int) -> int:
