@@ -188,13 +188,16 @@ def test_e23_a_peer_works_under_the_delegation_and_not_among_the_task_outputs() 
 
 
 def test_e23_request_and_response_have_the_same_id_and_all_fields() -> None:
-    output = peers([ask("Mate"), ask("Nobody")], "Led.")
+    output = peers([ask("Mate")], [ask("Nobody")], [ask("Boss")], [ask("Mate")], "Led.", helper=scripted("A.", "B."))
     asked = [each.request for each in of(output, DelegationStarted)]
-    answered = [each.response for each in (*of(output, DelegationCompleted), *of(output, DelegationFailed))]
-    assert {each.task_id for each in asked} == {each.task_id for each in answered}
+    ended = [each for each in output.events if isinstance(each, (DelegationCompleted, DelegationFailed))]
+    answered = [each.response for each in ended]
+    ids = [each.task_id for each in asked]
+    assert [each.task_id for each in answered] == [each.request.task_id for each in ended] == ids
+    assert len(set(ids)) == 4
     assert all(uuid.UUID(each.task_id).version == 4 for each in asked)
     assert (asked[0].priority, dict(asked[0].scope), asked[0].max_output_retries) == (DelegationPriority.NORMAL, {}, 0)
-    assert {each.status for each in answered} == {DelegationStatus.SUCCESS, DelegationStatus.FAILURE}
+    assert [each.status.value for each in answered] == ["success", "failure", "failure", "success"]
     assert all(each.duration.total_seconds() >= 0 for each in answered)
 
 
@@ -327,23 +330,29 @@ def test_e23_no_word_of_a_scope_is_kept_where_no_text_is() -> None:
 
 
 def test_e23_blank_arguments_are_answered_without_a_request() -> None:
-    output = peers([ask("  "), ask("Mate", " ")], "Led.")
+    blank: list[tuple[Any, Any]] = [("", "Help."), ("  ", "Help."), ("Mate", " "), (None, "Help."), ("Mate", None)]
+    output = peers([ask(*each) for each in blank], "Led.")
     assert not of(output, DelegationStarted)
-    assert all("rror" in each for each in texts(output))
+    said = "Error: delegate needs an agent_role and a task_description"
+    assert [each.startswith(said) for each in texts(output)] == [True] * len(blank)
 
 
 def test_e23_guards_refuse_depth_self_and_strangers_in_this_order() -> None:
-    output = peers([ask("Boss"), ask("Matt")], "Led.")
-    itself, stranger = refusals(output)
-    assert "Boss" in itself
-    assert "Mate" in stranger
+    output = peers([ask(" BOSS"), ask("Matt")], "Led.")
+    assert refusals(output) == [
+        "Agent 'Boss' can't delegate to itself. Available: 'Mate'",
+        "There is no agent 'Matt'. Available: 'Mate'",
+    ]
+    assert texts(output) == [f"Error: {each}" for each in refusals(output)]
+    assert [each.task for each in of(output, TaskStarted)] == ["lead"]
 
     def chain(*roles: str) -> Agent:
         return Agent(role=roles[0], goal="x", allow_delegation=True, llm=scripted(Reply(calls=[ask(roles[1])]), "ok"))
 
-    first, second = chain("One", "Two"), chain("Two", "One")
-    deep = run(Task.of("Go", agent=first), agents=[first, second], max_delegation_depth=1)
-    assert "1" in refusals(deep)[0]
+    for asked in ("One", "Two", "Nobody"):  # whoever is asked: the depth comes first
+        first, second = chain("One", "Two"), chain("Two", asked)
+        deep = run(Task.of("Go", agent=first), agents=[first, second], max_delegation_depth=1)
+        assert refusals(deep) == ["The delegation depth limit of 1 is reached; do the work yourself"]
 
 
 def test_e23_a_failed_worker_is_told_to_the_delegator_and_the_run_goes_on() -> None:
@@ -361,8 +370,7 @@ class Softly:
     """A policy that changes every request."""
 
     def evaluate(self, request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
-        assert (context.caller_role, context.depth, context.max_depth) == ("Boss", 1, 3)
-        assert "Mate" in context.available_roles
+        assert context == DelegationContext(caller_role="Boss", depth=1, max_depth=3, available_roles=("Mate",))
         return DelegationPolicyResult.modify(
             dataclasses.replace(request, task_description="Softly: " + request.task_description)
         )

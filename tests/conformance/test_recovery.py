@@ -141,7 +141,9 @@ def test_e31_a_fallback_runs_once_with_the_same_input_and_is_marked() -> None:
     assert (output["cook"].raw, output["cook"].agent_role, output["cook"].from_fallback) == ("Soup.", "Sous-chef", True)
     first, second = of(output, TaskInputPrepared)
     assert first.user_prompt == second.user_prompt
-    assert len(of(output, TaskFellBack)) == 1
+    (fell,) = of(output, TaskFellBack)
+    assert fell.agent == "Sous-chef"
+    assert "401" in str(fell.error)
     assert list(output.frames.spans.query("kind == 'llm'")["is_fallback"]) == [False, True]
     assert output.status is RunStatus.COMPLETED_WITH_WARNINGS
 

@@ -16,7 +16,7 @@ from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.only_selection import take_part
 from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, TaskKey
 from ensemble_notebook.engine.run.run_result import RunResult
-from tests.support.drive import PARALLEL, drive, fails
+from tests.support.drive import PARALLEL, drive
 
 
 class Kept:
@@ -117,13 +117,6 @@ def test_what_a_stopped_run_had_finished_is_kept_and_nothing_else():
     assert list_of(events, TaskReused) == ["top", "right"]
 
 
-def test_failures_are_not_kept_and_what_does_not_need_them_is():
-    kept = Kept()
-    broken = Task.of("Break", name="broken", handler=fails(1))
-    run(kept, broken, work("fine", 1), work("after", 1, context=[broken]))
-    assert set(kept.obstacles) == {"fine"}
-
-
 def test_only_one_task_runs_and_the_places_are_for_what_it_needs():
     kept = Kept()
     result, events = run(kept, *diamond(), only="right", places=1)
@@ -131,11 +124,3 @@ def test_only_one_task_runs_and_the_places_are_for_what_it_needs():
     assert [each.name for each in result.skipped] == ["left", "end"]
     _, again = run(kept, *diamond(), only="right")
     assert (list_of(again, TaskReused), again[-1].offset_s) == (["top"], 2)
-
-
-def test_a_task_that_says_never_always_runs():
-    kept = Kept()
-    for _ in range(2):
-        _, events = run(kept, work("solo", 1, reuse="never"))
-        assert list_of(events, TaskCompleted) == ["solo"]
-    assert kept.obstacles == {"solo": "it says reuse: never"}

@@ -15,15 +15,12 @@ from ensemble_notebook import (
     GuardrailEnded,
     GuardrailResult,
     GuardrailViolationError,
-    OutputParsingError,
     Review,
     ReviewDecision,
     ScriptedChatModel,
     SpanStatus,
     Task,
     TaskExecutionError,
-    TaskFellBack,
-    TaskInput,
     TaskOutput,
     ToolUse,
     TurnStarted,
@@ -46,20 +43,6 @@ def run(task: Task, **fields: Any) -> EnsembleOutput:
 
 
 # --- guardrails ---
-
-
-def no_secrets(task: TaskInput) -> str | None:
-    return "it asks for a secret" if "secret" in task.description else None
-
-
-def test_an_input_guardrail_stops_a_task_before_any_model_is_called() -> None:
-    llm = scripted("never")
-    with pytest.raises(TaskExecutionError) as caught:
-        run(Task.of("Tell the secret", llm=llm, input_guardrails=[no_secrets]))
-    cause = caught.value.__cause__
-    assert isinstance(cause, GuardrailViolationError)
-    assert (cause.kind, cause.message) == ("input", "it asks for a secret")
-    assert caught.value.output.metrics.llm_call_count == 0
 
 
 @pytest.mark.parametrize(
@@ -127,21 +110,6 @@ def test_a_guardrail_that_raises_objects_with_its_error_as_cause() -> None:
 # --- fallback ---
 
 
-def test_a_fallback_takes_over_with_the_same_input_once_the_agent_has_finally_failed() -> None:
-    first = Agent(role="Star", goal="Shine", llm=scripted(Fail(401)))
-    second = Agent(role="Understudy", goal="Stand in", llm=scripted("I stand in."))
-    output = run(Task.of("Sing", name="song", agent=first, fallback=second))
-    song = output["song"]
-    assert (song.raw, song.agent_role, song.from_fallback) == ("I stand in.", "Understudy", True)
-    (fell,) = [each for each in output.events if isinstance(each, TaskFellBack)]
-    assert fell.agent == "Understudy"
-    assert "401" in str(fell.error)
-    turns = [(each.agent, each.is_fallback) for each in output.events if isinstance(each, TurnStarted)]
-    assert turns == [("Star", False), ("Understudy", True)]
-    prompts = [each.user_prompt for each in output.events if type(each).__name__ == "TaskInputPrepared"]
-    assert prompts[0] == prompts[1]
-
-
 def test_the_tool_calls_of_all_who_worked_on_a_task_count_e7() -> None:
     def chop(what: str) -> str:
         """Chop something."""
@@ -156,13 +124,6 @@ def test_the_tool_calls_of_all_who_worked_on_a_task_count_e7() -> None:
     assert (output.raw, output["chop"].tool_call_count, output.total_tool_calls) == ("fine", 3, 3)
     assert output.metrics.tool_call_count == 3
     assert find_violations(output.trace) == []
-
-
-def test_there_is_no_fallback_of_a_fallback() -> None:
-    first = Agent(role="Star", goal="Shine", llm=scripted(Fail(401)))
-    second = Agent(role="Understudy", goal="Stand in", llm=scripted(Fail(403)))
-    with pytest.raises(TaskExecutionError, match="403"):
-        run(Task.of("Sing", agent=first, fallback=second))
 
 
 def test_the_model_of_a_fallback_is_checked_before_anything_runs() -> None:
@@ -192,16 +153,6 @@ def test_a_reply_that_does_not_fit_is_corrected_and_raw_is_the_one_that_did() ->
     turns = [(each.iteration, each.is_correction) for each in output.events if isinstance(each, TurnStarted)]
     assert turns == [(1, False), (2, True), (3, True)]
     assert output.metrics.llm_call_count == 3
-
-
-def test_exhausted_corrections_carry_every_fault() -> None:
-    llm = scripted("no", "still no", "never")
-    with pytest.raises(TaskExecutionError) as caught:
-        run(Task.of("Name a city", llm=llm, output_type=City, max_output_retries=2))
-    cause = caught.value.__cause__
-    assert isinstance(cause, OutputParsingError)
-    assert (cause.attempt_count, cause.raw_output, cause.output_type) == (3, "never", City)
-    assert cause.parse_errors == ("it holds no complete JSON value",) * 3
 
 
 def test_a_handler_may_return_a_typed_value_and_is_held_to_it() -> None:
