@@ -126,9 +126,9 @@ class ForEachRunner:
 
     async def _has_passed(self, work: TaskWork, items: Items, templates: Templates) -> bool:
         """Whether no item is to run, since all are of earlier runs, and the gate before the task was passed there."""
-        job, passed = _ItemWork(self, work, items, templates), tuple[Approval, ...]()
+        item_work, passed = _ItemWork(self, work, items, templates), tuple[Approval, ...]()
         for number in range(len(items)):
-            passed = self._reuse.find_passed(job.resolve(number)[0])
+            passed = self._reuse.find_passed(item_work.resolve(number)[0])
             if not passed:
                 break
             await asyncio.sleep(0)  # each looks into the store, and others have work, too
@@ -155,13 +155,13 @@ class ForEachRunner:
         return reviewed, feedback
 
     async def _run_items(self, work: TaskWork, items: Items, templates: Templates) -> TaskOutput:
-        node, job = work.node, _ItemWork(self, work, items, templates)
+        node, item_work = work.node, _ItemWork(self, work, items, templates)
 
         def may_go_on(error: BaseException) -> bool:
             """Whether other items still begin after one that ended with this error."""
             return self._goes_on and abandonment_in(error) is None and not isinstance(error, asyncio.CancelledError)
 
-        tasks = ItemTasks(node.index, len(items), job.begin, may_go_on, self._places)
+        tasks = ItemTasks(node.index, len(items), item_work.begin, may_go_on, self._places)
         try:
             await tasks.run()
         except asyncio.CancelledError as stopped:
@@ -177,11 +177,11 @@ class ForEachRunner:
             raise stop
         failures = [
             Failure(
-                name=job.name_item(number),
+                name=item_work.name_item(number),
                 agent_role=node.role,
                 error=mask_error(error),
                 item_of=node.name,
-                item_description=job.descriptions.get(number),
+                item_description=item_work.descriptions.get(number),
             )
             for number, error in sorted(tasks.errors.items())
         ]
@@ -194,10 +194,10 @@ class ForEachRunner:
             raise ItemsFailedError(message, failures=failures, item_outputs=output.item_outputs) from first
         return output
 
-    async def run_item(self, job: _ItemWork, number: int, queued_s: float) -> TaskOutput:
+    async def run_item(self, item_work: _ItemWork, number: int, queued_s: float) -> TaskOutput:
         """One item, as a task in a span of its own, kept for later runs once it is done."""
-        resolved, fault = job.resolve(number)
-        node, work = resolved.node, job.work
+        resolved, fault = item_work.resolve(number)
+        node, work = resolved.node, item_work.work
 
         async def fail() -> TaskOutput:
             raise fault or AssertionError
