@@ -82,7 +82,6 @@ REPORT: Final = """%%ensemble -o report --name report
 llm: model
 budget: $0.50
 cost: {input_rate: 0.0000025, output_rate: 0.00001}
-rate_limit: 100/min
 agents:
   Researcher: {goal: Find facts that can be checked, tools: [search, look_up, survey]}
   Strategist: {goal: Weigh one thing against another, allow_delegation: true}
