@@ -137,7 +137,17 @@ def read_text_file(path: Path, most: int = MOST_BYTES, more: str = "load it in P
         ValidationError: it is not there, a folder, a device or a pipe, too large, no text in UTF-8, or can't be opened.
     """
     try:
-        return _read(path.expanduser(), most, more)
+        there = path.expanduser()
+        if there.is_dir():
+            raise ValueError("it is a folder; name a file in it")
+        if there.exists() and not there.is_file():  # to open a pipe would wait for whoever writes to it
+            raise ValueError("it is a device or a pipe; name a file")
+        with there.open("rb") as file:
+            text = file.read(most + 1)  # its size may be told as 0
+        if len(text) > most:
+            size = max(there.stat().st_size, len(text))
+            raise ValueError(f"it has {size:,} bytes, and {most:,} is the most; {more}")
+        return text.decode("utf-8-sig")
     except FileNotFoundError:
         reason = "there is no such file" + ("" if path.is_absolute() else f" in {Path.cwd()}")
     except UnicodeDecodeError as error:
@@ -145,16 +155,3 @@ def read_text_file(path: Path, most: int = MOST_BYTES, more: str = "load it in P
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error)
     raise ValidationError(f"{path} can't be read: {reason}.")
-
-
-def _read(path: Path, most: int, more: str) -> str:
-    if path.is_dir():
-        raise ValueError("it is a folder; name a file in it")
-    if path.exists() and not path.is_file():  # to open a pipe would wait for whoever writes to it
-        raise ValueError("it is a device or a pipe; name a file")
-    with path.open("rb") as file:
-        text = file.read(most + 1)  # its size may be told as 0
-    if len(text) > most:
-        size = max(path.stat().st_size, len(text))
-        raise ValueError(f"it has {size:,} bytes, and {most:,} is the most; {more}")
-    return text.decode("utf-8-sig")

@@ -84,7 +84,10 @@ class SectionWriter:
             **dict.fromkeys((ValueKind.TEXTS, ValueKind.EXTRAS, ValueKind.INPUTS), self.write_data),
             **dict.fromkeys((ValueKind.PRICE, ValueKind.AMOUNT), _write_decimal),
             **dict.fromkeys((ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.DEPS, ValueKind.ENSEMBLE), self._name),
-            **dict.fromkeys((ValueKind.OBJECTS, ValueKind.FUNCTIONS), self._write_objects),
+            **dict.fromkeys(
+                (ValueKind.OBJECTS, ValueKind.FUNCTIONS),
+                lambda value, spot: write_names([self._name(each, spot) for each in value], spot),
+            ),
             ValueKind.TOOLS: self._write_tools,
             ValueKind.MODEL: self._write_model,
             ValueKind.OUTPUT_TYPE: self._write_output_type,
@@ -143,9 +146,6 @@ class SectionWriter:
 
     def _name(self, value: Any, spot: Spot) -> str:
         return self.names.find(value, spot.shown, spot.owner, spot.key.name)
-
-    def _write_objects(self, value: Sequence[Any], spot: Spot) -> Any:
-        return write_names([self._name(each, spot) for each in value], spot)
 
     def _write_tools(self, value: Sequence[Any], spot: Spot) -> Any:
         """Write tools by their names; those without one may be the items of a list that has one."""

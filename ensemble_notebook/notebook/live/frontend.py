@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.getipython import get_ipython
 
-from ensemble_notebook.errors import ValidationError, did_you_mean
+from ensemble_notebook.errors import ValidationError, did_you_mean, make_readable
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -26,6 +26,11 @@ class DisplayMode(StrEnum):
     WIDGET = "widget"
     STATIC = "static"
     TEXT = "text"
+
+
+def write_text(text: str) -> None:
+    """Write to the running cell, as plain text."""
+    sys.stdout.write(make_readable(text))
 
 
 def choose_display_mode(shell: InteractiveShell, wish: str = DisplayMode.AUTO) -> DisplayMode:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.cell.reading.options import format_option_help
-from ensemble_notebook.errors import ValidationError, make_readable
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.notebook.live.frontend import write_text
 from ensemble_notebook.notebook.picture.shown_table import ShownColumn, ShownTable
 from ensemble_notebook.trace.tables.table import Column, Table
 
@@ -37,28 +37,24 @@ def show_overview(commands: Sequence[LineCommand]) -> None:
         ("%config EnsembleMagics", "the defaults: llm, timeline, display, store, warm_up"),
     ]
     width = max(len(usage) for usage, _ in rows) + 4
-    _write(_OVERVIEW.format(commands="\n  ".join(f"{usage:{width}}{meaning}" for usage, meaning in rows)))
+    write_text(_OVERVIEW.format(commands="\n  ".join(f"{usage:{width}}{meaning}" for usage, meaning in rows)))
 
 
 def show_usage(command: LineCommand) -> None:
     """What one sub-command does."""
-    _write(f"{command.usage}\n  {command.meaning}\n")
+    write_text(f"{command.usage}\n  {command.meaning}\n")
 
 
 def show_help(_words: Sequence[str], _shell: Any) -> None:
     """The options of a cell."""
-    _write(format_option_help())
+    write_text(format_option_help())
 
 
 def show_version(_words: Sequence[str], _shell: Any) -> None:
     """The version of this package."""
     from ensemble_notebook import __version__
 
-    _write(f"ensemble-notebook {__version__}\n")
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(make_readable(text))
+    write_text(f"ensemble-notebook {__version__}\n")
 
 
 MODELS: Final = Table(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextvars
 import dataclasses
 import re
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,16 +27,15 @@ from ensemble_notebook.cell.reading.options import (
     parse_options,
 )
 from ensemble_notebook.domain.config import config
-from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, make_readable
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError
 from ensemble_notebook.models.model_kinds import list_short_forms
-from ensemble_notebook.notebook.live.frontend import find_notebook
+from ensemble_notebook.notebook.live.frontend import find_notebook, write_text
 from ensemble_notebook.notebook.magics.line_commands import run_line
 from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.binding.scorer_binder import CellScorers
     from ensemble_notebook.cell.cell_reader import Cell, CellFile
-    from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
@@ -137,7 +135,7 @@ class EnsembleMagics(Magics):
             self._tell_of_body(cell or "", line, error)
             raise
         if options.wants_help:
-            _write(format_option_help())
+            write_text(format_option_help())
             return None
         try:
             self._execute(cell or "", options, line)
@@ -239,7 +237,7 @@ class EnsembleMagics(Magics):
             expected=options.expected,
         )
         for notice in read.notices:
-            _write(f"{notice.where if notice.file else notice.where.capitalize()}: {notice.message}\n")
+            write_text(f"{notice.where if notice.file else notice.where.capitalize()}: {notice.message}\n")
         return read
 
     @property
@@ -253,7 +251,7 @@ class EnsembleMagics(Magics):
         from ensemble_notebook.notebook.live.run_display import display
 
         for warning in read.warnings:
-            _write(f"Warning: {warning}\n")
+            write_text(f"Warning: {warning}\n")
         variable = None if out == DEFAULT_OUT else out
         estimate = read.estimate(variable) if many is None else many.estimate(read)
         plan = read.plan if many is None else many.plan(read)
@@ -262,26 +260,23 @@ class EnsembleMagics(Magics):
             plan = dataclasses.replace(plan, preview=preview)
         display(plan)
         if many is not None:
-            _write(f"{many.describe()}.\n")
+            write_text(f"{many.describe()}.\n")
         if estimate is not None:
-            _write(f"Estimate: {estimate}.\n")
+            write_text(f"Estimate: {estimate}.\n")
         for refusal in read.list_refusals() if many is None else many.list_refusals(read):
-            _write(f"It would be refused: {refusal}\n")
+            write_text(f"It would be refused: {refusal}\n")
         if out != DEFAULT_OUT:
-            self._bind_plan(plan, out)
+            from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+            from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
+            from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+            from ensemble_notebook.ensemble.run_handle import RunHandle
 
-    def _bind_plan(self, plan: ExecutionPlan, out: str) -> None:
-        """Bind the plan to the name that was asked for, unless it has what a run left, which may have cost money."""
-        from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-        from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
-        from ensemble_notebook.ensemble.many_runs.map_result import MapResult
-        from ensemble_notebook.ensemble.run_handle import RunHandle
-
-        if isinstance(self._names.get(out), EnsembleOutput | RunHandle | MapResult | MapHandle):
-            _write(f"{out} still has the output of an earlier run. Give -o another name to bind this plan.\n")
-        else:
-            self._names[out] = plan
-            _write(f"{out} is this plan.\n")
+            # what a run left is not replaced: it may have cost money
+            if isinstance(self._names.get(out), EnsembleOutput | RunHandle | MapResult | MapHandle):
+                write_text(f"{out} still has the output of an earlier run. Give -o another name to bind this plan.\n")
+            else:
+                self._names[out] = plan
+                write_text(f"{out} is this plan.\n")
 
     def _describe_cell(self, text: str, line: str) -> RunOrigin:
         """What is remembered of the cell with its run."""
@@ -412,7 +407,7 @@ class EnsembleMagics(Magics):
                 self._names[out] = output if error.output is None else error.output
                 raise
             told = "; ".join(f"{each.name}: {describe_score(each)}" for each in scored.score_records)
-            _write(f"{told}\n")
+            write_text(f"{told}\n")
 
 
 def _follow(run_display: RunDisplay, handle: RunHandle | MapHandle, reviewer: Person) -> None:
@@ -448,8 +443,3 @@ def _open_file(options: Options) -> tuple[Options, CellFile | None]:
 
     file = read_cell_file(options.file)
     return add_options(options, file.options), file
-
-
-def _write(text: str) -> None:
-    """To the cell, as plain text."""
-    sys.stdout.write(make_readable(text))

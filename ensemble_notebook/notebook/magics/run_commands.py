@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,11 +24,10 @@ from ensemble_notebook.errors import (
     StoreError,
     ValidationError,
     did_you_mean,
-    make_readable,
 )
 from ensemble_notebook.evaluation.scorer import read_scorers
 from ensemble_notebook.evaluation.scoring import describe_score
-from ensemble_notebook.notebook.live.frontend import find_notebook, stands_alone
+from ensemble_notebook.notebook.live.frontend import find_notebook, stands_alone, write_text
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunOrigin
 from ensemble_notebook.trace.store.run_store import RunStore
@@ -66,7 +64,7 @@ def list_runs(words: Sequence[str], shell: Any) -> pd.DataFrame | RunHistory | N
     if not options.clear:
         return RunsTable(make_run_table(store).iloc[: options.n])
     count = store.clear()
-    sys.stdout.write(make_readable(f"{count} runs are forgotten.\n" if count != 1 else "1 run is forgotten.\n"))
+    write_text(f"{count} runs are forgotten.\n" if count != 1 else "1 run is forgotten.\n")
     return None
 
 
@@ -176,7 +174,7 @@ def export_run(words: Sequence[str], shell: Any) -> None:
             f"%ensemble export takes a run {WAYS} and a file that ends in .trace.json, .html, .svg or .parquet."
         )
     file = find_trace(words[0], shell).export(Path(words[1]).expanduser())
-    sys.stdout.write(make_readable(f"{words[0]} is in {file} ({format_size(file.stat().st_size)})\n"))
+    write_text(f"{words[0]} is in {file} ({format_size(file.stat().st_size)})\n")
 
 
 _ANYWAY: Final = "--anyway"
@@ -298,7 +296,7 @@ def score_run(words: Sequence[str], shell: Any) -> MapResult | EnsembleOutput:
     shell.user_ns[out] = scored
     if isinstance(scored, EnsembleOutput):
         told = (f"{each.name}: {describe_score(each)}" for each in scored.score_records if each.name in scorers)
-        sys.stdout.write(make_readable("\n".join(told) + "\n"))
+        write_text("\n".join(told) + "\n")
     return scored
 
 

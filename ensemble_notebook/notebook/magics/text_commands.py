@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.cell.reading.options import DEFAULT_OUT
 from ensemble_notebook.cell.writing.editor_schema import make_editor_schema
-from ensemble_notebook.errors import StoreError, ValidationError, find_nearest, make_readable
-from ensemble_notebook.notebook.live.frontend import has_reader, stands_alone
+from ensemble_notebook.errors import StoreError, ValidationError, find_nearest
+from ensemble_notebook.notebook.live.frontend import has_reader, stands_alone, write_text
 from ensemble_notebook.notebook.magics.run_commands import find_remembered, read_variable
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ def import_project(words: Sequence[str], shell: Any) -> CellText | None:
     text, notes = write_crewai_cell(Path(words[1]), shell.user_ns)
     read_cell(text, shell.user_ns, needs_inputs=False)
     for note in notes:
-        sys.stdout.write(make_readable(f"{note}\n"))
+        write_text(f"{note}\n")
     return give_cell(f"%%ensemble\n{text}", shell)
 
 
