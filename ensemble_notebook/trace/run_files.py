@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.errors import MissingPackageError, ValidationError
@@ -58,18 +59,6 @@ def find_format(path: Path) -> Callable[[ExportedTrace, Path], Path]:
     return write
 
 
-def _write_trace(trace: ExportedTrace, path: Path) -> Path:
-    return trace.save(path)
-
-
-def _write_page(trace: ExportedTrace, path: Path) -> Path:
-    return _write_text(path, render_view("page", trace))
-
-
-def _write_svg(trace: ExportedTrace, path: Path) -> Path:
-    return _write_text(path, render_view("svg", trace))
-
-
 def _write_text(path: Path, text: str) -> Path:
     return write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
 
@@ -79,7 +68,8 @@ def _write_parquet(trace: ExportedTrace, path: Path) -> Path:
     if find_spec("pyarrow") is None:
         raise MissingPackageError("Parquet files need pyarrow", extra="parquet")
     spans = trace.frames.spans
-    texts = {"attributes": spans["attributes"].map(_to_json, na_action="ignore").astype("string")}
+    write = partial(json.dumps, ensure_ascii=False, default=str)
+    texts = {"attributes": spans["attributes"].map(write, na_action="ignore").astype("string")}
     return write_parquet(spans.assign(**texts), path)
 
 
@@ -94,14 +84,13 @@ def write_parquet(table: pd.DataFrame, path: Path, *, index: bool = True) -> Pat
     return write_whole(path, lambda draft: table.assign(**told).to_parquet(draft, engine="pyarrow", index=index))
 
 
-def _to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
 FORMATS: Final[dict[str, tuple[Callable[[ExportedTrace, Path], Path], str]]] = {
-    ".json": (_write_trace, "the trace, which can be loaded again; best .trace.json"),
-    ".html": (_write_page, "the timeline as one page, without a network"),
-    ".svg": (_write_svg, "a picture"),
+    ".json": (lambda trace, path: trace.save(path), "the trace, which can be loaded again; best .trace.json"),
+    ".html": (
+        lambda trace, path: _write_text(path, render_view("page", trace)),
+        "the timeline as one page, without a network",
+    ),
+    ".svg": (lambda trace, path: _write_text(path, render_view("svg", trace)), "a picture"),
     ".parquet": (_write_parquet, "the table of spans"),
 }
 """What a run can be written as: the end of the name, who writes it, and what it is."""

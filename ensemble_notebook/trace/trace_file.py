@@ -180,7 +180,11 @@ def _read_document(document: dict[str, Any], path: Path) -> SavedTrace:
             event = read_event(plain, run_id)
             events += [] if event is None else [event]
     with _locate_damage(path, "spans"):
-        prices = {span["spanId"]: _read_price(span) for span in document["spans"] if "cost" in span}
+        prices = {
+            span["spanId"]: Price(read_value(span["costInput"], Decimal), read_value(span["costOutput"], Decimal))
+            for span in document["spans"]
+            if "cost" in span
+        }
     with _locate_damage(path, "costConfiguration"):
         cost = read_value(document.get("costConfiguration"), CostConfiguration | None)
     with _locate_damage(path, "scores"):
@@ -202,10 +206,6 @@ def _fold_whole(
 
 def _refuse_constant(name: str) -> None:
     raise json.JSONDecodeError(f"{name} is no JSON", name, 0)
-
-
-def _read_price(span: dict[str, Any]) -> Price:
-    return Price(read_value(span["costInput"], Decimal), read_value(span["costOutput"], Decimal))
 
 
 @contextmanager

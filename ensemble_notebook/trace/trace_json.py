@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -18,7 +19,6 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
-from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
 from ensemble_notebook.domain.value_text import format_instant, write_duration
 from ensemble_notebook.trace.codec.event_codec import (
     event_to_plain,
@@ -27,7 +27,7 @@ from ensemble_notebook.trace.codec.event_codec import (
 )
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.spans.span import Message, Span
+from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.frame_tables import SPANS
 from ensemble_notebook.trace.task_traces import (
@@ -53,7 +53,9 @@ def to_document(
     scores: Sequence[ScoreRecord] = (),
 ) -> dict[str, Any]:
     """The whole document of a run: its events, their fold, the parts made from that, its rates and its scores."""
-    parsed = _collect_parsed_outputs(events)
+    parsed = {
+        each.span_id: to_plain(each.output.parsed_output) for each in events if isinstance(each, ev.TaskCompleted)
+    }
     started = [task for task in parts.tasks if task.started_at is not None]
     expected = {} if fold.plan is None else {each.name: each.expected_output for each in fold.plan.tasks}
     run, metrics, spans = fold.run, fold.metrics, list(fold.spans.values())
@@ -69,32 +71,47 @@ def to_document(
         "completedAt": None if run is None else _encode_instant(run.end_time),
         "totalDuration": None if run is None else _encode_duration(run.duration),
         "inputs": dict(fold.inputs),
-        "agents": [_agent_to_dict(agent) for agent in fold.agents],
+        "agents": [
+            {
+                "role": clean_text(agent.role),
+                "goal": clean_text(agent.goal),
+                "background": to_plain(agent.background),
+                "toolNames": list(agent.tools),
+                "allowDelegation": agent.allow_delegation,
+            }
+            for agent in fold.agents
+        ],
         "taskTraces": [_task_to_dict(task, parsed, expected.get(task.name, "")) for task in started],
         "phases": [_phase_to_dict(phase, parsed, expected) for phase in parts.phases],
         "metrics": _run_metrics_to_dict(metrics, spans, started),
         "totalCostEstimate": _cost_to_dict(metrics, spans),
-        "errors": [_error_to_dict(task) for task in started if task.span.status is SpanStatus.ERROR],
+        "errors": [
+            {
+                "agentRole": task.agent,
+                "taskDescription": task.description,
+                "errorType": task.span.error_type,
+                "message": task.span.error_message or "",
+                "stackTrace": "",
+                "occurredAt": _encode_instant(task.completed_at),
+            }
+            for task in started
+            if task.span.status is SpanStatus.ERROR
+        ],
         "warnings": list(fold.warnings),
         "mapReduceLevels": [],
         "metadata": {},
         "costConfiguration": None if cost is None else to_plain(cost),
-        "spans": [_span_to_dict(span) for span in spans],
+        "spans": [
+            # The columns of the frame, what is unknown left out.
+            {
+                to_camel(each.name): value
+                for each in SPANS.all_columns
+                if (value := to_plain(each.read(span))) is not None
+            }
+            for span in spans
+        ],
         "events": [event_to_plain(event) for event in _join_tokens(events)],
         **({"scores": [to_plain(each) for each in scores]} if scores else {}),
-    }
-
-
-# --- What others read -------------------------------------------------------------------------------------------------
-
-
-def _agent_to_dict(agent: PlannedAgent) -> dict[str, Any]:
-    return {
-        "role": clean_text(agent.role),
-        "goal": clean_text(agent.goal),
-        "background": to_plain(agent.background),
-        "toolNames": list(agent.tools),
-        "allowDelegation": agent.allow_delegation,
     }
 
 
@@ -137,18 +154,21 @@ def _interaction_to_dict(interaction: LlmInteraction, place: int) -> dict[str, A
         "responseType": interaction.response_type,
         "responseText": interaction.text,
         "toolCalls": [_tool_call_to_dict(each) for each in interaction.tool_calls],
-        "messages": [_message_to_dict(each) for each in interaction.messages],
+        "messages": [
+            {
+                "role": each.role,
+                "content": each.text,
+                **({"reasoning": each.reasoning} if each.reasoning else {}),
+                "toolCalls": [{"name": call.name, "arguments": call.arguments} for call in each.tool_calls],
+                "toolName": each.name,
+            }
+            for each in interaction.messages
+        ],
         "status": interaction.span.status.name,
         "model": interaction.span.model or interaction.span.model_requested,
         "isFallback": interaction.span.is_fallback,
         "spanId": interaction.span.span_id,
     }
-
-
-def _message_to_dict(message: Message) -> dict[str, Any]:
-    calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
-    reasoning = {"reasoning": message.reasoning} if message.reasoning else {}
-    return {"role": message.role, "content": message.text, **reasoning, "toolCalls": calls, "toolName": message.name}
 
 
 def _tool_call_to_dict(call: ToolCallTrace) -> dict[str, Any]:
@@ -191,20 +211,6 @@ def _phase_to_dict(phase: PhaseTrace, parsed: Mapping[str, Any], expected: Mappi
         "tasks": [task.name for task in phase.tasks],
         "taskTraces": [_task_to_dict(task, parsed, expected.get(task.name, "")) for task in started],
     }
-
-
-def _error_to_dict(task: TaskTrace) -> dict[str, Any]:
-    return {
-        "agentRole": task.agent,
-        "taskDescription": task.description,
-        "errorType": task.span.error_type,
-        "message": task.span.error_message or "",
-        "stackTrace": "",
-        "occurredAt": _encode_instant(task.completed_at),
-    }
-
-
-# --- Numbers ----------------------------------------------------------------------------------------------------------
 
 
 def _run_metrics_to_dict(metrics: Metrics, spans: Iterable[Span], started: Sequence[TaskTrace]) -> dict[str, Any]:
@@ -294,22 +300,6 @@ def _encode_duration(duration: timedelta | None) -> str | None:
     return None if duration is None else write_duration(duration)
 
 
-# --- Our own ----------------------------------------------------------------------------------------------------------
-
-
-def _span_to_dict(span: Span) -> dict[str, Any]:
-    """The columns of the spans frame, what is unknown left out."""
-    values = {to_camel(each.name): to_plain(each.read(span)) for each in SPANS.all_columns}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _collect_parsed_outputs(events: Iterable[ev.Event]) -> dict[str, Any]:
-    """The values behind the outputs of tasks, by span id."""
-    return {
-        event.span_id: to_plain(event.output.parsed_output) for event in events if isinstance(event, ev.TaskCompleted)
-    }
-
-
 def _join_tokens(events: Sequence[ev.Event]) -> Iterator[ev.Event]:
     """The events, the pieces of each attempt's streamed text as one, in the place of the first.
 
@@ -328,9 +318,4 @@ def _join_tokens(events: Sequence[ev.Event]) -> Iterator[ev.Event]:
         if not isinstance(event, ev.LlmToken):
             yield event
         elif (pieces := texts.pop(keys[event.seq], None)) is not None:
-            yield ev.LlmToken(**{**_copy_fields(event), "text": "".join(pieces)})
-
-
-def _copy_fields(event: ev.Event) -> dict[str, Any]:
-    names = ("run_id", "seq", "span_id", "parent_id", "time", "offset_s", "task", "phase", "depends_on")
-    return {name: getattr(event, name) for name in names}
+            yield replace(event, text="".join(pieces))

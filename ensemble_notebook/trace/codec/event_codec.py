@@ -49,14 +49,10 @@ def to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:
     try:
         return _to_plain(value, write_record or _fields_to_plain)
     except RecursionError:  # a user's value that holds itself
-        return _describe_endless(value)
-
-
-def _describe_endless(value: Any) -> str:
-    try:
-        return clean_text(str(value))
-    except RecursionError:
-        return f"<{type(value).__name__} that holds itself>"
+        try:
+            return clean_text(str(value))
+        except RecursionError:
+            return f"<{type(value).__name__} that holds itself>"
 
 
 def _to_plain(value: Any, write_record: RecordWriter) -> Any:
@@ -85,13 +81,6 @@ def _foreign_to_plain(value: Any, write_record: RecordWriter) -> Any:
     if is_array(value) and not is_table(value):
         return _to_plain(read_array(value), write_record)
     return None if is_missing(value) else clean_text(write_whole(value))
-
-
-def _write_time(moment: datetime) -> str | None:
-    """A time as a user has it: without a zone where it has none, and NaT of pandas is none."""
-    if is_missing(moment):
-        return None
-    return moment.isoformat() if moment.tzinfo is None else format_instant(moment)
 
 
 def event_to_plain(event: ev.Event) -> dict[str, Any]:
@@ -139,7 +128,10 @@ def _error_to_plain(error: BaseException) -> dict[str, Any]:
 
 
 _WRITERS: Final[Mapping[Any, Any]] = {
-    datetime: lambda moment, _: _write_time(moment),
+    # As a user has it: without a zone where it has none, and NaT of pandas is none.
+    datetime: lambda moment, _: (
+        None if is_missing(moment) else moment.isoformat() if moment.tzinfo is None else format_instant(moment)
+    ),
     timedelta: lambda duration, _: write_duration(duration),
     Decimal: lambda number, _: str(number),
     BaseException: lambda error, _: _error_to_plain(error),

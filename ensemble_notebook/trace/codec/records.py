@@ -375,17 +375,15 @@ def _write_group(kind: type, events: Sequence[Event], *, is_masking: bool) -> by
     same, each = {}, {}
     columns = zip(*map(known.get_values, events), strict=True)
     for name, may_be_same, values in zip(known.names, known.may_be_same, columns, strict=True):
-        if may_be_same and _are_same(values[0], values):
-            same[name] = values[0]
+        first = values[0]
+        # All are None, or nothing, or the same text or number; others nearly never are the same.
+        is_comparable = first is None or first == () or isinstance(first, str | int)
+        if may_be_same and is_comparable and values.count(first) == len(values):
+            same[name] = first
         else:
             each[name] = values
     group = {"type": kind.__name__, "same": same, "each": each}
     return known.write_group.to_json(group, by_alias=True, exclude_none=True, warnings=False)
-
-
-def _are_same(first: Any, values: tuple[Any, ...]) -> bool:
-    """Whether all values are None, or nothing, or the same text or number; others nearly never are."""
-    return (first is None or first == () or isinstance(first, str | int)) and values.count(first) == len(values)
 
 
 @cache

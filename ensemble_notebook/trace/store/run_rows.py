@@ -101,7 +101,10 @@ def decode_piece(data: object) -> list[Any]:
     try:
         values = from_json(text, allow_inf_nan=False)
     except ValueError:  # it may be half a character in an exchange, which is taken as it is
-        values = _load(text)
+        try:
+            values = json.loads(text)
+        except RecursionError as error:
+            raise ValueError("values that lie too deep in each other") from error
     if not isinstance(values, list):
         raise ValueError("no list of values")
     return values
@@ -130,13 +133,6 @@ def unfold(data: bytes) -> bytes:
     if not unpacker.eof:
         raise ValueError("a piece that is cut off, or too large")
     return text
-
-
-def _load(text: bytes) -> Any:
-    try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise ValueError("values that lie too deep in each other") from error
 
 
 # ----------------------------------------------------------------------------------------------------------------------

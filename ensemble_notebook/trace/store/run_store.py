@@ -104,7 +104,14 @@ class RunStore:
         """
         from ensemble_notebook.trace.store.store_writer import StoreWriter
 
-        has_begun = facts.resumed_from is not None and self._begin_resuming(facts, is_only=is_only)
+        has_begun = False
+        if facts.resumed_from is not None:
+            from ensemble_notebook.trace.store.run_rows import begin_resuming
+
+            # It is in the file then, so that no other run goes on from there; else the writer tries again.
+            with suppress(StoreError), self._open() as connection:
+                begin_resuming(connection, facts, is_only=is_only)
+                has_begun = True
         with self._lock:
             if self._writer is None or self._keeper is None:
                 self._writer, self._keeper = StoreWriter(self.path), TableKeeper(self.path)
@@ -114,17 +121,6 @@ class RunStore:
             self._writer.begin(run, has_begun=has_begun)
         run.closed.add_done_callback(lambda _: keeper.end(run.facts.run_id, is_written=not run.is_given_up))
         return run
-
-    def _begin_resuming(self, facts: RunFacts, *, is_only: bool) -> bool:
-        """Whether the run is in the file, so that no other one goes on from there; else the writer tries again."""
-        from ensemble_notebook.trace.store.run_rows import begin_resuming
-
-        try:
-            with self._open() as connection:
-                begin_resuming(connection, facts, is_only=is_only)
-        except StoreError:
-            return False
-        return True
 
     def _keep_late(self, run_id: str, make_document: MakeDocument) -> None:
         """Add an exchange to a run that has been written to its end."""
@@ -154,7 +150,11 @@ class RunStore:
         if not runs:
             raise StoreError(f"No run {word!r} is remembered: there is none yet in {self.path}.")
         if re.fullmatch(r"-[0-9]{1,9}", word):
-            return _find_place(runs, int(word[1:]))
+            place = int(word[1:])
+            if 1 <= place <= len(runs):
+                return runs[place - 1]
+            several = f"{len(runs)} are remembered, from -1, the last, to -{len(runs)}"
+            raise StoreError(f"There is no run -{place}: {several if len(runs) > 1 else 'only -1 is remembered'}.")
         meant = [each for each in runs if word in (each.run_id, each.facts.name)]
         begun = [each for each in runs if len(word) >= SHORTEST_ID and each.run_id.startswith(word)]
         if meant or len(begun) == 1:
@@ -307,32 +307,13 @@ class RunStore:
         return f"RunStore({str(self.path)!r})"
 
 
-def _find_place(runs: Sequence[RememberedRun], place: int) -> RememberedRun:
-    """The run at this place from the end, from 1.
-
-    Raises:
-        StoreError: there are not so many, or it is 0.
-    """
-    if 1 <= place <= len(runs):
-        return runs[place - 1]
-    told = (
-        f"{len(runs)} are remembered, from -1, the last, to -{len(runs)}" if len(runs) > 1 else "only -1 is remembered"
-    )
-    raise StoreError(f"There is no run -{place}: {told}.")
-
-
 def _describe(run: RememberedRun) -> str:
     name = "" if run.facts.name is None else f"{run.facts.name}, "
     return f"{run.run_id} ({name}{run.facts.started_at:%Y-%m-%d %H:%M:%S} UTC, {run.status.value.replace('_', ' ')})"
 
 
-def _forget_stores() -> None:
-    """A forked process has no threads: it begins anew."""
-    _open_stores.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_stores)
+if hasattr(os, "register_at_fork"):  # a forked process has no threads: it begins anew
+    os.register_at_fork(after_in_child=_open_stores.clear)
 
 
 # --- The thread that makes the tables of runs that have ended, so that many runs load quickly later -------------------
@@ -493,13 +474,16 @@ def list_runs(store: RunStore) -> list[ListedRun]:
 
     A summary is made of the trace when it is first asked for, by the same fold as all else, and kept.
     """
+    from ensemble_notebook.trace.store.store_reader import summarize_trace
+
     summaries = store.load_summaries()
     made: dict[str, RunSummary] = {}
     listed = []
     for run in store.list_runs():
         summary = summaries.get(run.run_id)
         if summary is None:
-            summary = _summarize(store, run)
+            with suppress(StoreError):  # it is damaged, or has not begun
+                summary = summarize_trace(store.load_trace(run))
             if summary is not None and run.status is not RunStatus.RUNNING:
                 made[run.run_id] = summary
         listed.append(ListedRun(run, summary))
@@ -518,12 +502,3 @@ def _sum_costs(listed: ListedRun, known: Mapping[str, ListedRun]) -> Decimal | N
             costs.append(run.summary.cost)
         run = known.get(run.run.facts.resumed_from or "")
     return sum(costs[1:], costs[0]) if costs else None
-
-
-def _summarize(store: RunStore, run: RememberedRun) -> RunSummary | None:
-    from ensemble_notebook.trace.store.store_reader import summarize_trace
-
-    try:
-        return summarize_trace(store.load_trace(run))
-    except StoreError:  # it is damaged, or has not begun
-        return None

@@ -113,7 +113,8 @@ def open_file(path: Path, *, is_new_allowed: bool) -> sqlite3.Connection:
         OSError, sqlite3.Error: it can't be opened.
     """
     if is_new_allowed:
-        _make_place(path)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_database(path)
     connection = sqlite3.connect(
         path.as_uri() + ("" if is_new_allowed else "?mode=rw"),
         uri=True,
@@ -121,7 +122,7 @@ def open_file(path: Path, *, is_new_allowed: bool) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    connection.text_factory = _decode
+    connection.text_factory = lambda data: data.decode(errors="replace")  # whatever somebody has written there
     try:
         _prepare(connection, path, is_written=is_new_allowed)
     except sqlite3.DatabaseError as error:
@@ -153,11 +154,6 @@ def get_code(error: sqlite3.Error) -> int:
     return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 
 
-def _decode(data: bytes) -> str:
-    """A text in the file, whatever somebody has written there."""
-    return data.decode(errors="replace")
-
-
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All that is written inside, or nothing of it."""
@@ -171,12 +167,6 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _make_place(path: Path) -> None:
-    """Make the file and its folder, for their owner alone."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    make_private_database(path)
-
-
 def _prepare(connection: sqlite3.Connection, path: Path, *, is_written: bool) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -185,7 +175,12 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, is_written: bool) ->
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         with suppress(sqlite3.OperationalError):  # not to be had on every disk; without it all works, more slowly
             connection.execute("PRAGMA journal_mode = WAL")
-        _create_tables(connection)
+        with transaction(connection):  # all or none; another kernel may do the same at this moment
+            if not _read_names(connection):
+                for statement in filter(str.strip, _TABLES.split(";")):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
         names = _read_names(connection)
     version = _check(connection, path, names)
     if is_written and version < VERSION:
@@ -197,16 +192,6 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, is_written: bool) ->
 def _read_names(connection: sqlite3.Connection) -> frozenset[str]:
     rows = connection.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
     return frozenset(name if kind in ("table", "index") else f"{kind} {name}" for kind, name in rows)
-
-
-def _create_tables(connection: sqlite3.Connection) -> None:
-    """Create them all or none; another kernel may do the same at this moment."""
-    with transaction(connection):
-        if not _read_names(connection):
-            for statement in filter(str.strip, _TABLES.split(";")):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _check(connection: sqlite3.Connection, path: Path, names: frozenset[str]) -> int:
@@ -254,23 +239,17 @@ def describe_fault(error: BaseException, path: Path) -> str:
     """What is wrong, with the name of the file."""
     if isinstance(error, UnusableStoreError):
         return str(error)
-    if isinstance(error, sqlite3.Error):
-        return f"The run store {path} {_describe_code(error)}"
-    reason = getattr(error, "strerror", None) or str(error)
-    return f"The run store {path} can't be used: {reason}."
-
-
-def _describe_code(error: sqlite3.Error) -> str:
-    match get_code(error):
+    what = f"The run store {path}"
+    match get_code(error) if isinstance(error, sqlite3.Error) else None:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return f"is locked by another program for more than {LOCK_LIMIT_S:g} s."
+            return f"{what} is locked by another program for more than {LOCK_LIMIT_S:g} s."
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return "is read-only."
+            return f"{what} is read-only."
         case sqlite3.SQLITE_CANTOPEN:
-            return "can't be opened; see the permissions of the file and of its folder."
+            return f"{what} can't be opened; see the permissions of the file and of its folder."
         case sqlite3.SQLITE_FULL:
-            return "can't grow: the disk is full."
-    return f"can't be used: {error}."
+            return f"{what} can't grow: the disk is full."
+    return f"{what} can't be used: {getattr(error, 'strerror', None) or error}."
 
 
 @contextmanager

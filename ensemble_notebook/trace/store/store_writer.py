@@ -134,7 +134,13 @@ def trim(connection: sqlite3.Connection) -> None:
         forget(connection, [run_id for run_id, started_at in _list_over(connection) if started_at < oldest])
     if config.store_max_mb is not None:
         over = [run_id for run_id, _ in _list_over(connection)]
-        while over and _measure_bytes(connection) > config.store_max_mb * 1e6:
+        while over:
+            # What is in the file, without room that was given up.
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+            (size,) = connection.execute("PRAGMA page_size").fetchone()
+            if (pages - free) * size <= config.store_max_mb * 1e6:
+                break
             forget(connection, over[:_STEP])
             del over[:_STEP]
 
@@ -178,14 +184,6 @@ def _list_over(connection: sqlite3.Connection) -> list[tuple[str, str]]:
         for run_id, started_at, status, owner, seen_at in rows
         if status != "running" or not is_alive(owner, seen_at)
     ]
-
-
-def _measure_bytes(connection: sqlite3.Connection) -> int:
-    """The size of what is in the file, without room that was given up."""
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-    (size,) = connection.execute("PRAGMA page_size").fetchone()
-    return int((pages - free) * size)
 
 
 # --- The thread that writes the runs of this process to the store: batch by batch, one commit each --------------
@@ -372,7 +370,9 @@ class StoreWriter:
             self._give_up(rows, warn_of_fault(error, self._path))
 
     def _write_rows(self, rows: Mapping[RunWriter, Sequence[RunRows]]) -> None:
-        connection = self._connect()
+        if self._connection is None:
+            self._connection = open_file(self._path, is_new_allowed=True)
+        connection = self._connection
         statements = [each for parts in rows.values() for part in parts for each in part.statements]
         if time.monotonic() - self._shown_at > SIGN_OF_LIFE_S:
             statements.append(show_life(run.facts.run_id for run in self.intake.runs))
@@ -392,11 +392,6 @@ class StoreWriter:
         for run in runs:
             if not run.is_given_up:
                 run.warn(warning)
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._connection = open_file(self._path, is_new_allowed=True)
-        return self._connection
 
     def _give_up(self, runs: Iterable[RunWriter], warning: str) -> None:
         for run in runs:

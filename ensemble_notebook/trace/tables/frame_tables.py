@@ -11,7 +11,6 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event, LlmToken
 from ensemble_notebook.errors import show_hidden_characters
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_tree import summarize_error, to_ms
 from ensemble_notebook.trace.tables.shared_columns import (
     BEGUN,
@@ -41,22 +40,10 @@ from ensemble_notebook.trace.tables.table import (
 )
 
 
-def _format_arguments(message: Message) -> str | None:
-    return "; ".join(f"{call.name}({call.arguments})" for call in message.tool_calls) or None
-
-
 def _make_json_reader(name: str) -> Callable[[Any], str | None]:
     """How a span gives a mapping that only its kind has, as text; NA where it is empty."""
     read = make_attribute_reader(name)
     return lambda span: json.dumps(value, ensure_ascii=False) if (value := read(span)) else None
-
-
-def _count_attempts(span: Span) -> int:
-    return 0 if span.start_ms is None else span.attempt or 1
-
-
-def _read_depends_on(task: Span) -> tuple[str, ...] | None:
-    return task.depends_on if task.row is None else None
 
 
 def _make_task_counter(*statuses: SpanStatus) -> Callable[[Any], int]:
@@ -65,17 +52,6 @@ def _make_task_counter(*statuses: SpanStatus) -> Callable[[Any], int]:
 
 
 _SUBTREE: Final = ("llm_call_count", "input_tokens", "output_tokens", "cost")
-
-
-def _make_own(column: Column) -> Column:
-    """The same sum without what further delegations inside are."""
-    path = column.value
-    is_sum = isinstance(path, str) and path.startswith("totals.")
-    return replace(column, value=f"own_{path}") if is_sum else column
-
-
-def _make_subtree(column: Column) -> Column:
-    return replace(column, name=f"subtree_{column.name}", meaning=f"{column.meaning}; with all delegations inside")
 
 
 def _make_error_reader(name: str) -> Callable[[Any], str | None]:
@@ -176,7 +152,11 @@ TASKS: Final = Table(
             Column("phase", "category", "name of its phase, NA in a flat ensemble"),
             Column("agent", "category", "role of the agent, 'Handler' for a handler"),
             Column(
-                "depends_on", "object", "names of the tasks that it waited for", _read_depends_on, "readonly string[]"
+                "depends_on",
+                "object",
+                "names of the tasks that it waited for",
+                lambda task: task.depends_on if task.row is None else None,
+                "readonly string[]",
             ),
             Column("item_of", "category", "of an item: name of the task that runs for each of them"),
             Column("item_count", "Int64", "of such a task: for how many items it runs"),
@@ -188,7 +168,7 @@ TASKS: Final = Table(
                 "attempt_count",
                 "Int64",
                 "how often it was begun: more than once where it was sent back; 0 for what never ran",
-                _count_attempts,
+                lambda task: 0 if task.start_ms is None else task.attempt or 1,
             ),
             Column("is_fallback", "boolean", "a fallback agent took over"),
             *REUSE,
@@ -294,7 +274,12 @@ MESSAGES: Final = Table(
             make_known("text", "string", "secrets masked"),
             make_known("characters", "Int64", "length of the text", lambda message: len(message.text)),
             Column("reasoning", "string", "what the model thought before a reply, secrets masked"),
-            Column("tool_calls", "string", "what a reply asks for, as name(arguments)", _format_arguments),
+            Column(
+                "tool_calls",
+                "string",
+                "what a reply asks for, as name(arguments)",
+                lambda message: "; ".join(f"{call.name}({call.arguments})" for call in message.tool_calls) or None,
+            ),
             Column("tool_call_id", "string", "which request a tool's result answers"),
         ),
         "task",
@@ -342,18 +327,22 @@ DELEGATIONS: Final = Table(
             Column("request", "string", "what was asked, as the worker got it; secrets masked", "input"),
             Column("result", "string", "what the worker answered, secrets masked", "output"),
             *ERROR,
-            *(_make_own(each) for each in (*COUNTS, *SUMS)),
-            *(_make_subtree(each) for each in (*COUNTS, *SUMS) if each.name in _SUBTREE),
+            # Sums without what further delegations inside are.
+            *(
+                replace(each, value=f"own_{each.value}") if str(each.value).startswith("totals.") else each
+                for each in (*COUNTS, *SUMS)
+            ),
+            *(
+                replace(each, name=f"subtree_{each.name}", meaning=f"{each.meaning}; with all delegations inside")
+                for each in (*COUNTS, *SUMS)
+                if each.name in _SUBTREE
+            ),
             *CHAIN,
         ),
         "delegator",
         "delegate_to",
     ),
 )
-
-
-def _read_asked(span: Span) -> str | None:
-    return None if span.input is None else show_hidden_characters(span.input)
 
 
 REVIEWS: Final = Table(
@@ -371,7 +360,13 @@ REVIEWS: Final = Table(
             STATUS,
             *BEGUN,
             Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
-            make_known("text", "string", "what was shown, secrets masked", _read_asked, longest=2_000),
+            make_known(
+                "text",
+                "string",
+                "what was shown, secrets masked",
+                lambda span: span.input and show_hidden_characters(span.input),
+                longest=2_000,
+            ),
             Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
             make_attribute(
                 "by",
@@ -500,7 +495,12 @@ RUNS: Final = Table(
             make_known("queue_ms", "Float64", "its tasks were ready and waited for a free place; side by side adds up"),
             Column("max_concurrency", "Int64", "the limit of tasks at the same time", "fold.max_concurrency"),
             *(
-                make_known(f"tasks_{name}", "Int64", f"tasks of the plan that {meaning}", _make_task_counter(*statuses))
+                make_known(
+                    f"tasks_{name}",
+                    "Int64",
+                    f"tasks of the plan that {meaning}",
+                    _make_task_counter(*statuses),
+                )
                 for name, statuses, meaning in (
                     ("done", (SpanStatus.OK,), "completed"),
                     ("failed", (SpanStatus.ERROR,), "failed"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, make_known, mark_known
 
 _READING_ORDER: Final = (
@@ -35,15 +34,6 @@ def arrange(columns: Iterable[Column], *first: str) -> tuple[Column, ...]:
         return places.get(column.name, len(places) + is_id)
 
     return tuple(sorted(columns, key=find_place))
-
-
-def _read_currency(span: Span) -> str | None:
-    return None if span.cost is None else span.currency
-
-
-def _read_model(span: Span) -> str | None:
-    """Who failed to answer has a name as well: groups by model are to have the failures in them."""
-    return span.model or span.model_requested
 
 
 SPAN_ID: Final = make_known("span_id", "string", "unique in all runs")
@@ -99,7 +89,12 @@ REUSE: Final = (
 MODEL: Final = (
     Column("provider", "category", "who serves the model"),
     Column("model_requested", "category", "name as asked for"),
-    Column("model", "category", "name as the provider gave it; as asked for, where none answered", _read_model),
+    Column(
+        "model",
+        "category",
+        "name as the provider gave it; as asked for, where none answered",
+        lambda span: span.model or span.model_requested,  # so that groups by model have the failures in them
+    ),
     Column("is_scripted", "boolean", "a script answered for the model"),
 )
 LEAF_TOKENS: Final = (
@@ -115,7 +110,7 @@ LEAF_USAGE: Final = (
     Column("cost_input", "Float64", "price of the input, in currency"),
     Column("cost_output", "Float64", "price of the output, in currency"),
     Column("cost", "Float64", "both"),
-    Column("currency", "category", "of the cost", _read_currency),
+    Column("currency", "category", "of the cost", lambda span: None if span.cost is None else span.currency),
 )
 SUMS: Final = (
     *(Column(each.name, "Int64", f"{each.meaning}; known part", f"totals.{each.name}") for each in LEAF_TOKENS),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.links import list_work
-from ensemble_notebook.trace.spans.span import ShownScore, Span
+from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
@@ -37,10 +37,6 @@ def _make_usage_reader(name: str) -> Callable[[Span], Any]:
     return read
 
 
-def _read_currency(span: Span) -> str | None:
-    return None if _COST(span) is None else span.currency
-
-
 _COST: Final = _make_usage_reader("cost")
 
 
@@ -56,14 +52,6 @@ def _make_sum_reader(get: Callable[[UsageTotals], Any]) -> Callable[[Span], Any]
 
 
 _WITH_ROWS: Final = (SpanKind.TASK, SpanKind.PHASE)
-
-
-def _read_context(span: Span) -> list[str] | None:
-    return list(span.context) or None
-
-
-def _read_output_length(span: Span) -> int | None:
-    return len(span.output) if span.kind is SpanKind.TASK and span.output is not None else None
 
 
 def _make_record_reader(kind: SpanKind, table: Table) -> Callable[[Span], Any]:
@@ -129,18 +117,6 @@ WORK: Final = Table(
 )
 
 
-def _read_scores(span: Span) -> list[ShownScore] | None:
-    return list(span.scores) or None
-
-
-def _read_rounds(span: Span) -> list[dict[str, Any]] | None:
-    return [ROUND.to_record(each) for each in span.rounds] or None
-
-
-def _read_settled(span: Span) -> float | None:
-    return span.resolved_ms if span.start_ms is None else None
-
-
 ROWS: Final = Table(
     "span that views show. What is unknown or false is absent; times are milliseconds since the run started",
     SPANS.index,
@@ -150,16 +126,25 @@ ROWS: Final = Table(
             "description", "depends_on", "item_count", "reuse_reason", "saved_tokens", "saved_cost", "saved_ms"
         ),
         Column(
-            "context", "object", "names of the tasks whose outputs it was given", _read_context, "readonly string[]"
+            "context",
+            "object",
+            "names of the tasks whose outputs it was given",
+            lambda span: list(span.context) or None,
+            "readonly string[]",
         ),
-        Column("output_characters", "Int64", "of a task: length of what it gave", _read_output_length),
+        Column(
+            "output_characters",
+            "Int64",
+            "of a task: length of what it gave",
+            lambda span: len(span.output) if span.kind is SpanKind.TASK and span.output is not None else None,
+        ),
         *SPANS.pick("start_ms"),
         Column("end_ms", "Float64", "end, since the run started; absent while it runs"),
         Column(
             "settled_ms",
             "Float64",
             "of what never began: when it was settled that it would not, since the run started",
-            _read_settled,
+            lambda span: span.resolved_ms if span.start_ms is None else None,
         ),
         Column(
             OWN_TIME.name,
@@ -173,7 +158,7 @@ ROWS: Final = Table(
             "rounds",
             "object",
             "of a phase or task that was sent back: each go at its work, in order",
-            _read_rounds,
+            lambda span: [ROUND.to_record(each) for each in span.rounds] or None,
             "readonly Round[]",
         ),
         Column(
@@ -193,13 +178,18 @@ ROWS: Final = Table(
             for each in SPANS.pick("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens")
         ),
         Column("cost", "Float64", "known part, in currency", _COST),
-        Column("currency", "category", "of the cost: there wherever a cost is", _read_currency),
+        Column(
+            "currency",
+            "category",
+            "of the cost: there wherever a cost is",
+            lambda span: None if _COST(span) is None else span.currency,
+        ),
         Column("score", "Float64", "its first score that is a number; 1 or 0 where it passed or failed"),
         Column(
             "scores",
             "object",
             "all that it was scored, in the order of the run's score_names; the last ones may be missing",
-            _read_scores,
+            lambda span: list(span.scores) or None,
             "readonly (number | boolean | string | null)[]",
         ),
         Column(
@@ -328,10 +318,6 @@ FAILURE: Final = Table(
 )
 
 
-def _count_tasks(state: Any) -> int:
-    return sum(state.fold.tree.task_counts[status] for status in SpanStatus)
-
-
 RUN: Final = Table(
     "run, as of the latest event. What is unknown is null",
     RUNS.index,
@@ -342,7 +328,12 @@ RUN: Final = Table(
         make_known("elapsed_ms", "Float64", "since the start; of a run that is over, its length"),
         Column("ended_at", "string", "the instant of its end; null before"),
         make_known("task_noun", "category", "what a task is called: task, row, variant or run", "fold.task_noun.value"),
-        make_known("tasks_total", "Int64", "tasks of the plan", _count_tasks),
+        make_known(
+            "tasks_total",
+            "Int64",
+            "tasks of the plan",
+            lambda state: sum(state.fold.tree.task_counts[each] for each in SpanStatus),
+        ),
         *RUNS.pick("tasks_done", "tasks_failed", "tasks_skipped", "tasks_cancelled"),
         make_known("phases_now", "object", "names of the phases that run", type_name="readonly string[]"),
         make_known("active", "object", "what is at work, the longest running first", type_name="readonly ActiveSpan[]"),
