@@ -209,12 +209,12 @@ class RunHandle(SuggestsNames):
         """In a notebook a line that says how far the run is, and what can be asked of it."""
         name = self.name or self.run_id
         if self.is_done:
-            printer.text(f"{name}: {self.status.value.replace('_', ' ')}. Its handle gives the output: .result().")
+            printer.text(f"{name}: {self.status.value.replace('_', ' ')}. Its handle: `.result()` gives the output.")
             return
         planned = {task.name for task in self.plan.tasks}
         done = planned & {event.task for event in self.events if isinstance(event, ev.TaskCompleted)}
         said = f"{len(done)} of {pluralize(len(planned), 'task')} done"
-        printer.text(f"{name} goes on, {said}. Of its handle, .result() waits for the end and .cancel() stops it.")
+        printer.text(f"{name} goes on, {said}. Its handle: `.result()` waits for the end, `.cancel()` stops it.")
 
     def _begin(self) -> None:
         """Start the run on the loop thread of the process. `Ensemble.start` has done so."""

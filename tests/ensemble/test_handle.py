@@ -80,7 +80,7 @@ def test_a_handle_follows_its_run_from_start_to_end_e4(held: RunHandle, gate: Ga
     assert (held.status, held.is_done, held.output, held.name) == (RunStatus.RUNNING, False, None, "trio")
     assert held.plan.critical_path == ("a", "b", "c")
     assert repr(held) == "<RunHandle trio: running>"
-    assert pretty(held).startswith("trio goes on, 1 of 3 tasks done. Of its handle, .result() waits for the end")
+    assert pretty(held).startswith("trio goes on, 1 of 3 tasks done. Its handle: `.result()` waits for the end")
     seen = list(held.events)
     assert sum(isinstance(event, TaskCompleted) for event in seen) == 1
     gate.open()
@@ -91,7 +91,7 @@ def test_a_handle_follows_its_run_from_start_to_end_e4(held: RunHandle, gate: Ga
     assert list(held.events)[: len(seen)] == seen
     assert isinstance(held.events[-1], RunEnded)
     assert repr(held) == "<RunHandle trio: completed>"
-    assert pretty(held) == "trio: completed. Its handle gives the output: .result()."
+    assert pretty(held) == "trio: completed. Its handle: `.result()` gives the output."
 
 
 def test_the_result_is_the_same_each_time() -> None:

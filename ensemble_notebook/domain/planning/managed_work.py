@@ -60,7 +60,8 @@ def find_told(text: str | None, managed: Iterable[PlannedTask]) -> list[PlannedT
         quote, name = _simplify(task.description), re.escape(task.name)
         # A name that is an ordinary word stands in many texts that mean nothing by it.
         pattern = rf"[`'\"]{name}[`'\"]" if _PLAIN_WORD.fullmatch(task.name) else rf"(?<![\w-]){name}(?![\w-])"
-        is_quoted = len(quote) >= LEAST_QUOTE and quote in _simplify(said)
+        told = _simplify(said)
+        is_quoted = quote == told or (len(quote) >= LEAST_QUOTE and quote in told)
         if is_quoted or (task.is_named and re.search(pattern, said) is not None):
             found.append(task)
     return found
