@@ -66,7 +66,7 @@ def test_kernel_imports_in_silence_what_a_first_run_needs(kernel):
     request, _ = kernel.run("%load_ext ensemble_notebook")
     assert kernel.value("is_warming()") == "True"
     wait_until_done(kernel)
-    names = ("langchain_openai", "anywidget", *OURS, "ruamel.yaml")
+    names = ("aiohttp", "anywidget", *OURS, "ruamel.yaml")
     assert kernel.value(f"[each for each in {names} if each not in sys.modules]") == "[]"
     assert kernel.value("contacted") == "[]"
     assert kernel.value("callbacks()") == "0"
