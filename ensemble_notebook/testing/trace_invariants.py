@@ -183,15 +183,11 @@ def _check_usage(events: Iterable[ev.Event], spans: Mapping[str, Span]) -> Itera
             if served != ([] if event.reused else [usage]):  # an earlier run paid for what is reused
                 yield f"call {event.span_id} used {usage} tokens, its last attempt {served}"
         elif isinstance(event, ev.TaskCompleted) and event.span_id in spans:
-            told, found = event.output.tool_call_count, _count_tool_calls(spans, event.span_id)
+            # Executed ones, without those of workers.
+            calls = (each for each in spans.values() if each.kind is SpanKind.TOOL and each.task_id == event.span_id)
+            told, found = event.output.tool_call_count, sum(each.status is not SpanStatus.SKIPPED for each in calls)
             if not spans[event.span_id].inactive_intervals and told != found:
                 yield f"task {event.span_id} tells of {told} tool calls, its trace of {found}"
-
-
-def _count_tool_calls(spans: Mapping[str, Span], task_id: str) -> int:
-    """Executed tool calls of a task, without those of workers."""
-    calls = (span for span in spans.values() if span.kind is SpanKind.TOOL and span.task_id == task_id)
-    return sum(span.status is not SpanStatus.SKIPPED for span in calls)
 
 
 def _sum_known(leaves: Sequence[Span], counts: Sequence[int | None]) -> int | None:
@@ -287,9 +283,6 @@ def _check_critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterato
         for before, after in pairwise(sorted(active_intervals, key=lambda each: each.seq)):
             if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
                 yield f"critical spans {before.span.span_id} and {after.span.span_id} overlap"
-    if sum((each.end_ms or 0.0) - each.start_ms for each in chain) > _measure_wall_ms(trace) + TOLERANCE_MS:
+    wall_ms = 0.0 if trace.fold.run is None else trace.fold.run.duration_ms or 0.0
+    if sum((each.end_ms or 0.0) - each.start_ms for each in chain) > wall_ms + TOLERANCE_MS:
         yield "the critical path is longer than the run"
-
-
-def _measure_wall_ms(trace: ExecutionTrace) -> float:
-    return 0.0 if trace.fold.run is None else trace.fold.run.duration_ms or 0.0

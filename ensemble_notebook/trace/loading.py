@@ -142,7 +142,8 @@ class StoredTables:
         try:
             return self._kept.tables[name].decode(name)
         except SIGNS_OF_DAMAGE:
-            trace, self._kept = _make_tables(self._path, self._run)
+            trace, mark = _read_trace(self._path, self._run)
+            self._kept = encode_tables(trace, mark)
             _write(self._path, {self._run.run_id: self._kept})
             return FoldedTables(trace).read_columns(name)
 
@@ -213,11 +214,6 @@ def _iterate_kept(
 
 def _make_trace(run: RememberedRun, pieces: Iterable[Piece], scores: Sequence[ScoreRecord] = ()) -> ExecutionTrace:
     return make_trace(run, [*decode_events(run.run_id, pieces)], scores=scores)
-
-
-def _make_tables(path: Path, run: RememberedRun) -> tuple[ExecutionTrace, KeptTables]:
-    trace, mark = _read_trace(path, run)
-    return trace, encode_tables(trace, mark)
 
 
 def _read_trace(path: Path, run: RememberedRun) -> tuple[ExecutionTrace, bytes]:

@@ -361,7 +361,15 @@ class RunParts:
         self._by_id = self._make_tasks()
         self.tasks = tuple(task for task in self._by_id.values() if task.span.is_own_task)
         phases = (span for span in self._spans if span.kind is SpanKind.PHASE and span.nested_in is None)
-        self.phases = tuple(map(self._make_phase, phases))
+        self.phases = tuple(
+            PhaseTrace(
+                name=span.name,
+                span=span,
+                tasks=tuple(task for task in self.tasks if task.span.parent is span),
+                metrics=fold.sum_metrics(span),
+            )
+            for span in phases
+        )
 
     def find_task(self, name: str) -> TaskTrace | None:
         """The task of this name: one of the plan before delegated work, the latest where there are several."""
@@ -397,11 +405,3 @@ class RunParts:
             if span.parent is not None:
                 workers.setdefault(span.parent.task_id, []).append(task)
         return {span.span_id: made[span.span_id] for span in spans}
-
-    def _make_phase(self, span: Span) -> PhaseTrace:
-        return PhaseTrace(
-            name=span.name,
-            span=span,
-            tasks=tuple(task for task in self.tasks if task.span.parent is span),
-            metrics=self._fold.sum_metrics(span),
-        )

@@ -212,7 +212,14 @@ def request_to_document(
     """Convert the request that begins a conversation."""
     document: dict[str, Any] = {"model": llm, "system": form.mask(system), "user": form.mask(user)}
     if tools:
-        document["tools"] = [_tool_to_document(tool, form) for tool in tools]
+        document["tools"] = [
+            {
+                "name": tool.name,
+                "description": form.mask(tool.description),
+                "parameters": form.inline(form.mask_value(tool.parameters)),
+            }
+            for tool in tools
+        ]
     if schema is not None:
         document["schema"] = form.inline(form.mask_value(schema))
     return document
@@ -220,24 +227,21 @@ def request_to_document(
 
 def request_from_document(document: Mapping[str, Any]) -> ModelRequest:
     """Read the request that a document holds."""
-    tools = [_tool_from_document(each) for each in document.get("tools", ())]
+    tools = [
+        ToolSpec(
+            name=read_text(each, "name"),
+            description=read_text(each, "description"),
+            parameters=each["parameters"],
+        )
+        for each in document.get("tools", ())
+    ]
     return make_request(
-        _read_text(document, "model"),
-        _read_text(document, "system"),
-        _read_text(document, "user"),
+        read_text(document, "model"),
+        read_text(document, "system"),
+        read_text(document, "user"),
         tools,
         document.get("schema"),
     )
-
-
-def _tool_to_document(tool: ToolSpec, form: Form) -> dict[str, Any]:
-    parameters = form.inline(form.mask_value(tool.parameters))
-    return {"name": tool.name, "description": form.mask(tool.description), "parameters": parameters}
-
-
-def _tool_from_document(document: Mapping[str, Any]) -> ToolSpec:
-    description = _read_text(document, "description")
-    return ToolSpec(name=_read_text(document, "name"), description=description, parameters=document["parameters"])
 
 
 def result_to_document(call: ToolCall, text: str | None, form: Form) -> dict[str, Any]:
@@ -248,12 +252,12 @@ def result_to_document(call: ToolCall, text: str | None, form: Form) -> dict[str
 
 def result_from_document(document: Mapping[str, Any]) -> RequestPart:
     """Read the result of a tool call, as its part of a request."""
-    return to_result_part(_read_text(document, "call"), _read_text(document, "tool"), _read_text(document, "text"))
+    return to_result_part(read_text(document, "call"), read_text(document, "tool"), read_text(document, "text"))
 
 
 def user_from_document(document: Mapping[str, Any]) -> RequestPart:
     """Read what was said to the model after its reply, as its part of a request."""
-    return to_user_part(_read_text(document, "user"))
+    return to_user_part(read_text(document, "user"))
 
 
 def outcome_to_document(outcome: Outcome, pieces: Sequence[str], form: Form) -> dict[str, Any]:
@@ -287,22 +291,23 @@ def _failed_to_document(failed: FailedRequest, form: Form) -> dict[str, Any]:
         "has_changed_request": fault.has_changed_request or None,
         "advice": fault.advice,
     }
-    return _without_unknown(facts) | {"usage": form.inline(_usage_to_document(fault.usage))}
+    known = {name: value for name, value in facts.items() if value is not None}
+    return known | {"usage": form.inline(_usage_to_document(fault.usage))}
 
 
 def _failed_from_document(document: Mapping[str, Any]) -> FailedRequest:
     fault = Fault(
-        reason=_read_text(document, "reason"),
+        reason=read_text(document, "reason"),
         is_transient=bool(document["is_transient"]),
         retry_after_s=None if document.get("retry_after_s") is None else read_seconds(document, "retry_after_s"),
         has_changed_request=bool(document.get("has_changed_request")),
         usage=_read_usage(document["usage"]),
         advice=_read_optional_text(document, "advice"),
     )
-    error = _read_text(document, "error")
+    error = read_text(document, "error")
     if not error.isidentifier():
         raise ValueError(f"{error!r} is no name of a class of errors")
-    return FailedRequest(error, _read_text(document, "message"), fault)
+    return FailedRequest(error, read_text(document, "message"), fault)
 
 
 def _reply_to_document(reply: ModelReply, pieces: Sequence[str], form: Form) -> dict[str, Any]:
@@ -315,25 +320,19 @@ def _reply_to_document(reply: ModelReply, pieces: Sequence[str], form: Form) -> 
     is_masked = text != reply.text or arguments != [call.arguments for call in reply.tool_calls]
     # Where something is masked, the pieces are those of another text.
     lengths = form.inline([len(piece) for piece in pieces]) if pieces and text == reply.text else None
-    document: dict[str, Any] = {"text": text}
-    if calls:
-        document["tool_calls"] = calls
-    if reply.model is not None:
-        document["model"] = reply.model
-    if reply.finish_reason is not None:
-        document["finish_reason"] = reply.finish_reason
-    if reply.reasoning:
-        document["reasoning"] = form.mask(reply.reasoning)
-    if lengths is not None:
-        document["pieces"] = lengths
-    if reply.refused_usage is not None:
-        document["refused_usage"] = form.mask(reply.refused_usage)
-    if reply.extras:
-        document["extras"] = form.inline(form.mask_value(reply.extras))
-    if is_masked:
-        document["masked"] = True
-    document["usage"] = form.inline(_usage_to_document(reply.usage))
-    return document
+    facts = {
+        "text": text,
+        "tool_calls": calls or None,
+        "model": reply.model,
+        "finish_reason": reply.finish_reason,
+        "reasoning": form.mask(reply.reasoning) if reply.reasoning else None,
+        "pieces": lengths,
+        "refused_usage": None if reply.refused_usage is None else form.mask(reply.refused_usage),
+        "extras": form.inline(form.mask_value(reply.extras)) if reply.extras else None,
+        "masked": is_masked or None,
+        "usage": form.inline(_usage_to_document(reply.usage)),
+    }
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def read_seconds(document: Mapping[str, Any], name: str) -> float:
@@ -357,13 +356,15 @@ def _read_usage(document: Mapping[str, Any]) -> TokenUsage:
 
 
 def _read_optional_text(document: Mapping[str, Any], name: str) -> str | None:
-    return None if document.get(name) is None else _read_text(document, name)
+    return None if document.get(name) is None else read_text(document, name)
 
 
 def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple[str, ...]]:
-    text = _read_text(document, "text")
+    text, extras = read_text(document, "text"), document.get("extras") or {}
+    if not isinstance(extras, Mapping):
+        raise TypeError(f"extras must be a mapping, got {extras!r}")
     calls = (
-        ToolCall(id=_read_text(each, "id"), name=_read_text(each, "name"), arguments=each["arguments"])
+        ToolCall(id=read_text(each, "id"), name=read_text(each, "name"), arguments=each["arguments"])
         for each in document.get("tool_calls", ())
     )
     reply = ModelReply(
@@ -374,7 +375,7 @@ def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple
         finish_reason=_read_optional_text(document, "finish_reason"),
         refused_usage=document.get("refused_usage"),
         reasoning=_read_optional_text(document, "reasoning") or "",
-        extras=_read_mapping(document, "extras"),
+        extras=extras,
     )
     return reply, _split_pieces(text, document.get("pieces", ()))
 
@@ -394,18 +395,12 @@ def _usage_to_document(usage: TokenUsage) -> dict[str, Any]:
     return {name: value for name, default in _USAGE_DEFAULTS.items() if (value := getattr(usage, name)) != default}
 
 
-def _without_unknown(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in facts.items() if value is not None}
+def read_text(document: Mapping[str, Any], name: str) -> str:
+    """Read a text.
 
-
-def _read_mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = document.get(name) or {}
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{name} must be a mapping, got {value!r}")
-    return value
-
-
-def _read_text(document: Mapping[str, Any], name: str) -> str:
+    Raises:
+        TypeError, ValueError: it is none, or holds half a character.
+    """
     value = document[name]
     if not isinstance(value, str):
         raise TypeError(f"{name} must be text, got {value!r}")

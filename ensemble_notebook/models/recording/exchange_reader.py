@@ -62,7 +62,9 @@ class ExchangeReader:
             AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError: it is not whole.
         """
         if "llm" in content:
-            self.models[_read_name(content["llm"])] = PortInfo.from_document(content)
+            if not isinstance(content["llm"], str):
+                raise TypeError(f"llm must be text, got {content['llm']!r}")
+            self.models[content["llm"]] = PortInfo.from_document(content)
             return
         if "review" in content:
             self.reviews.append(review_from_document(content))
@@ -120,9 +122,3 @@ class ExchangeReader:
         if tool.answer is None:
             raise ValueError(f"the tool call {tool.call.id} has no answer")
         return to_result_part(tool.call.id, content["tool"], tool.answer.text)
-
-
-def _read_name(llm: Any) -> str:
-    if not isinstance(llm, str):
-        raise TypeError(f"llm must be text, got {llm!r}")
-    return llm

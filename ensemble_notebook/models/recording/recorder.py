@@ -478,7 +478,8 @@ class RecordingConversation:
                 None if on_token is None else take_piece, max_tokens=max_tokens, check_sending=check_sending
             )
         except Exception as error:
-            self._request = PendingRequest(repeats=write(_to_failed_request(error, self._port.classify(error))))
+            failed = FailedRequest(type(error).__name__, get_message(error), self._port.classify(error))
+            self._request = PendingRequest(repeats=write(failed))
             raise
         except BaseException:
             write(CancelledRequest())
@@ -486,7 +487,3 @@ class RecordingConversation:
             raise
         self._note_reply(write(reply))
         return reply
-
-
-def _to_failed_request(error: Exception, fault: Fault) -> FailedRequest:
-    return FailedRequest(type(error).__name__, get_message(error), fault)

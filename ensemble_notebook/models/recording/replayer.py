@@ -44,7 +44,6 @@ from ensemble_notebook.models.recording.exchange import (
 from ensemble_notebook.models.recording.exchange_reader import BROKEN_DOCUMENT, ExchangeReader
 from ensemble_notebook.models.recording.recording_file import (
     TOOLS_FORMAT,
-    Document,
     describe_remedy,
     read_documents,
     read_format,
@@ -109,15 +108,10 @@ def _count_different_in_part(one: RequestPart, other: RequestPart) -> int:
 def _count_common_start(one: str, other: str) -> int:
     """Count the characters that two texts begin with alike."""
     # By halves, whose comparisons run in C: a loop over the characters of long prompts takes seconds in all.
-    return _find_longest(min(len(one), len(other)), lambda count: one[:count] == other[:count])
-
-
-def _find_longest(limit: int, holds: Callable[[int], bool]) -> int:
-    """Find the highest number up to `limit` for which something holds that holds for all below it."""
-    low, high = 0, limit
+    low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
     return low
 
 
@@ -163,7 +157,10 @@ class RecordedAnswers:
             try:
                 reader.add(document.content)
             except BROKEN_DOCUMENT as error:
-                raise ReplayError(self._describe_incomplete(document, error)) from error
+                wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+                raise ReplayError(
+                    f"{path}, line {document.line}: here the recording is not whole: {wrong}. {describe_remedy(path)}"
+                ) from error
         self.models = reader.models
         self._exchanges, self._tools, self._reviews = reader.exchanges, reader.tools, reader.reviews
         self.has_tool_answers = read_format(path) >= TOOLS_FORMAT
@@ -172,12 +169,6 @@ class RecordedAnswers:
         for exchange in self._exchanges.values():
             self._by_request[exchange.request].append(exchange)
         self._taken_counts: dict[ModelRequest, int] = defaultdict(int)
-
-    def _describe_incomplete(self, document: Document, error: Exception) -> str:
-        wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        return (
-            f"{self.path}, line {document.line}: here the recording is not whole: {wrong}. {describe_remedy(self.path)}"
-        )
 
     def take(self, request: ModelRequest) -> RecordedExchange:
         """Take the exchange that answers a request; equal ones are answered in the order of the recording.

@@ -137,15 +137,13 @@ class KeptAnswers:
                 answer = review.outcome
                 if review.question != question or review.is_masked or not isinstance(answer, ReviewAnswer):
                     continue
-                if answer.is_decided and not _has_ended_work(request, answer.decision.verdict):
+                verdict = answer.decision.verdict
+                # Whether a task, a phase or the run was over with it; a rejected tool call is only told to the model.
+                has_ended = verdict is Verdict.EXIT_EARLY or (verdict is Verdict.REJECT and request.subject != "tool")
+                if answer.is_decided and not has_ended:
                     self._reviews.remove(review)
                     return answer
         return None
-
-
-def _has_ended_work(request: ReviewRequest, verdict: Verdict) -> bool:
-    """Whether a task, a phase or the run was over with a decision; a rejected tool call is only told to the model."""
-    return verdict is Verdict.EXIT_EARLY or (verdict is Verdict.REJECT and request.subject != "tool")
 
 
 # --- A model source that answers as an earlier run was answered, and asks where that was not --------------------------

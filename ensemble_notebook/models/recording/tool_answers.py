@@ -26,6 +26,7 @@ from ensemble_notebook.models.recording.exchange import (
     RequestPart,
     make_replayed_error,
     read_seconds,
+    read_text,
     to_call_part,
     value_to_plain,
 )
@@ -92,14 +93,13 @@ def tool_from_document(document: Mapping[str, Any]) -> RecordedTool:
     Raises:
         KeyError, TypeError, ValueError: it is not whole.
     """
-    name, call_id = document["tool"], document["call"]
-    if not isinstance(name, str) or not isinstance(call_id, str):
-        raise TypeError(f"tool and call must be texts, got {name!r} and {call_id!r}")
     begins = bool(document.get("begins"))
     answer = None if begins or document.get("stopped") else _answer_from_document(document)
     return RecordedTool(
         exchange=int(document["asked_in"]),
-        call=ToolCall(id=call_id, name=name, arguments=document["arguments"]),
+        call=ToolCall(
+            id=read_text(document, "call"), name=read_text(document, "tool"), arguments=document["arguments"]
+        ),
         answer=answer,
         seconds=read_seconds(document, "seconds"),
         is_masked=bool(document.get("masked")),
@@ -108,14 +108,11 @@ def tool_from_document(document: Mapping[str, Any]) -> RecordedTool:
 
 
 def _answer_from_document(document: Mapping[str, Any]) -> ToolAnswer:
-    text = document["answer"]
-    if not isinstance(text, str):
-        raise TypeError(f"answer must be text, got {text!r}")
     error = None
     if "error" in document:
         error = make_replayed_error(str(document["error"]), str(document.get("message", "")))
     return ToolAnswer(
-        text,
+        read_text(document, "answer"),
         ToolOutcome(document["outcome"]),
         error,
         value=document.get("value"),
@@ -198,28 +195,17 @@ def review_from_document(document: Mapping[str, Any]) -> RecordedReview:
     """
     outcome: ReviewAnswer | tuple[str, str] | None = None
     if "error" in document:
-        outcome = (_read_text(document, "error"), _read_text(document, "message"))
+        outcome = (read_text(document, "error"), read_text(document, "message"))
     elif not document.get("stopped"):
-        addressed = tuple((_read_text(each, "to"), _read_text(each, "text")) for each in document.get("addressed", ()))
+        addressed = tuple((read_text(each, "to"), read_text(each, "text")) for each in document.get("addressed", ()))
         decision = ReviewDecision(
-            verdict=Verdict(document["verdict"]), text=_read_text(document, "answer"), addressed=addressed
+            verdict=Verdict(document["verdict"]), text=read_text(document, "answer"), addressed=addressed
         )
-        outcome = ReviewAnswer(decision, ON_TIMEOUT if document.get("nobody_in_time") else _read_by(document))
+        by = mask(read_text(document, "by")) if "by" in document else None  # files of earlier versions do not say
+        outcome = ReviewAnswer(decision, ON_TIMEOUT if document.get("nobody_in_time") else by)
     return RecordedReview(
-        question=RequestPart(mask(_read_text(document, "review")), mask(_read_text(document, "text"))),
+        question=RequestPart(mask(read_text(document, "review")), mask(read_text(document, "text"))),
         outcome=outcome,
         seconds=read_seconds(document, "seconds"),
         is_masked=bool(document.get("masked")),
     )
-
-
-def _read_by(document: Mapping[str, Any]) -> str | None:
-    """Who decided; files of earlier versions do not say."""
-    return mask(_read_text(document, "by")) if "by" in document else None
-
-
-def _read_text(document: Mapping[str, Any], name: str) -> str:
-    text = document[name]
-    if not isinstance(text, str):
-        raise TypeError(f"{name} must be text, got {text!r}")
-    return text
