@@ -75,7 +75,16 @@ class AgentEnsembleImporter:
             inputs={str(key): str(value) for key, value in (document.get("inputs") or {}).items()},
             max_concurrency=None,
             capture_mode=CaptureMode(str(document.get("captureMode") or "off").lower()),
-            agents=tuple(map(_to_agent, document.get("agents") or ())),
+            agents=tuple(
+                PlannedAgent(
+                    role=agent["role"],
+                    goal=agent.get("goal") or "",
+                    background=agent.get("background"),
+                    tools=tuple(agent.get("toolNames") or ()),
+                    allow_delegation=bool(agent.get("allowDelegation")),
+                )
+                for agent in document.get("agents") or ()
+            ),
         )
         tasks = document["taskTraces"]
         for index, task in enumerate(tasks):
@@ -94,7 +103,9 @@ class AgentEnsembleImporter:
         role = task["agentRole"]
         start = _parse_moment(task.get("startedAt"), self._start)
         end = max(start, _parse_moment(task.get("completedAt"), _find_latest(task, start)))
-        span = {"span_id": self._make_id(), "parent_id": parent_id, "task": self._make_name(role)}
+        slug = re.sub(r"\W+", "_", role.strip().lower()).strip("_") or "task"
+        self._names[slug] += 1
+        span = {"span_id": self._make_id(), "parent_id": parent_id, "task": f"{slug}_{self._names[slug]}"}
         description = task.get("taskDescription") or ""
         self._emit(
             ev.TaskStarted, start, **span, agent=role, description=description, index=index, total=total, queued_s=0.0
@@ -213,21 +224,6 @@ class AgentEnsembleImporter:
     def _make_id(self) -> str:
         self._spans += 1
         return f"{self._run_id}.{self._spans}"
-
-    def _make_name(self, role: str) -> str:
-        slug = re.sub(r"\W+", "_", role.strip().lower()).strip("_") or "task"
-        self._names[slug] += 1
-        return f"{slug}_{self._names[slug]}"
-
-
-def _to_agent(plain: Plain) -> PlannedAgent:
-    return PlannedAgent(
-        role=plain["role"],
-        goal=plain.get("goal") or "",
-        background=plain.get("background"),
-        tools=tuple(plain.get("toolNames") or ()),
-        allow_delegation=bool(plain.get("allowDelegation")),
-    )
 
 
 def _parse_moment(text: str | None, otherwise: datetime) -> datetime:

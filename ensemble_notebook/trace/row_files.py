@@ -98,7 +98,8 @@ def _read_csv(path: Path) -> pd.DataFrame:
     try:
         texts = read(str)
         coded = [name for name in texts if texts[name].str.contains(_CODE, na=False).any()]
-        whole = [name for name in texts if _has_gaps_in_whole_numbers(texts[name])]
+        some = [(name, texts[name].dropna()) for name in texts if texts[name].isna().any()]
+        whole = [name for name, known in some if len(known) and known.str.fullmatch(_WHOLE).all()]
         long = [name for name in texts if name not in [*coded, *whole] and _has_long_numbers(texts[name])]
         rows = read(dict.fromkeys([*coded, *whole, *long], str))
         for name in long:
@@ -107,16 +108,11 @@ def _read_csv(path: Path) -> pd.DataFrame:
         for name in whole:
             numbers = [None if is_missing(each) else int(each) for each in rows[name]]
             rows[name] = pd.Series(numbers, dtype=object)
-        return _map_texts(rows, _read_formula)
+        return _map_texts(rows, lambda text: text[1:] if isinstance(text, str) and _TEXT_FORMULA.match(text) else text)
     except pd.errors.ParserWarning:
         raise ValueError(
             f"rows have more values than the {len(head)} columns; put a text with a comma in it between double quotes"
         ) from None
-
-
-def _has_gaps_in_whole_numbers(texts: pd.Series[Any]) -> bool:
-    known = texts.dropna()
-    return 0 < len(known) < len(texts) and bool(known.str.fullmatch(_WHOLE).all())
 
 
 def _has_long_numbers(texts: pd.Series[Any]) -> bool:
@@ -187,15 +183,11 @@ def write_csv(rows: pd.DataFrame, path: Path, formulas: Formulas = "text") -> No
         formulas: ``"text"``: an apostrophe before texts that a spreadsheet would evaluate, which `read_row_file` takes
             away again; numbers stay numbers. ``"keep"``: as they are.
     """
-    (rows if formulas == "keep" else _map_texts(rows, _write_formula)).to_csv(path, index=False)
 
+    def mark_formula(text: Any) -> Any:
+        return f"'{text}" if isinstance(text, str) and _FORMULA.match(text) else text
 
-def _write_formula(text: Any) -> Any:
-    return f"'{text}" if isinstance(text, str) and _FORMULA.match(text) else text
-
-
-def _read_formula(text: Any) -> Any:
-    return text[1:] if isinstance(text, str) and _TEXT_FORMULA.match(text) else text
+    (rows if formulas == "keep" else _map_texts(rows, mark_formula)).to_csv(path, index=False)
 
 
 def _map_texts(rows: pd.DataFrame, change: Callable[[Any], Any]) -> pd.DataFrame:

@@ -288,8 +288,14 @@ class TaskTrace(SpanView):
             while earlier and earlier[-1].seq > call.seq and (earlier[-1].is_prompt or earlier[-1].is_earlier):
                 earlier.pop()
             if self.capture_mode is not CaptureMode.OFF:
+                # The first of the prompts with which the last conversation begins.
                 since = max(
-                    (place for place, each in enumerate(earlier) if _is_conversation_start(earlier, place)), default=0
+                    (
+                        place
+                        for place, each in enumerate(earlier)
+                        if each.role in ("system", "user") and (place == 0 or earlier[place - 1].seq != each.seq)
+                    ),
+                    default=0,
                 )
             yield tuple(earlier[since:])
             since = len(earlier)
@@ -325,12 +331,6 @@ class PhaseTrace(SpanView):
     def attempt(self) -> int:
         """How often it was done: more than once where a review sent it back."""
         return self.span.attempt or 1
-
-
-def _is_conversation_start(messages: Sequence[Message], place: int) -> bool:
-    """True for the first of the prompts with which a conversation begins."""
-    seq = messages[place].seq
-    return messages[place].role in ("system", "user") and (place == 0 or messages[place - 1].seq != seq)
 
 
 def _parse_arguments(text: str | None) -> Mapping[str, Any] | None:

@@ -28,6 +28,7 @@ from ensemble_notebook.domain.seams.chat_port import (
 )
 from ensemble_notebook.errors import get_message
 from ensemble_notebook.models.model_kinds import to_recorded_name
+from ensemble_notebook.models.recording.documents import review_to_document, tool_to_document
 from ensemble_notebook.models.recording.exchange import (
     PLAIN,
     UNMASKED,
@@ -43,7 +44,6 @@ from ensemble_notebook.models.recording.exchange import (
     to_plain,
     value_to_plain,
 )
-from ensemble_notebook.models.recording.tool_answers import review_to_document, tool_to_document
 
 # --- Exchanges on their way: what was said, held as it is until somebody makes a document of it -----------------
 #

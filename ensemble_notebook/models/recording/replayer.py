@@ -26,6 +26,13 @@ from ensemble_notebook.models.langchain.langchain_model import find_core_model, 
 from ensemble_notebook.models.langchain.langchain_port import bound_message_tokens, bound_option_tokens, to_openai_tool
 from ensemble_notebook.models.model_kinds import parse_spec, to_recorded_name
 from ensemble_notebook.models.openai.response_schema import make_response_format
+from ensemble_notebook.models.recording.documents import (
+    BROKEN_DOCUMENT,
+    ExchangeReader,
+    RecordedReview,
+    RecordedTool,
+    to_question,
+)
 from ensemble_notebook.models.recording.exchange import (
     CancelledRequest,
     FailedRequest,
@@ -41,14 +48,12 @@ from ensemble_notebook.models.recording.exchange import (
     to_result_part,
     to_user_part,
 )
-from ensemble_notebook.models.recording.exchange_reader import BROKEN_DOCUMENT, ExchangeReader
 from ensemble_notebook.models.recording.recording_file import (
     TOOLS_FORMAT,
     describe_remedy,
     read_documents,
     read_format,
 )
-from ensemble_notebook.models.recording.tool_answers import RecordedReview, RecordedTool, to_question
 
 # --- Where a request differs from the recorded one that it was meant to be, shown at the exact place ------------
 #

@@ -14,6 +14,7 @@ from typing import Any
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest, Verdict
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, RunTool, ToolAnswer, ToolSpec, find_asking_task
+from ensemble_notebook.models.recording.documents import BROKEN_DOCUMENT, ExchangeReader, to_question
 from ensemble_notebook.models.recording.exchange import (
     ModelRequest,
     PortInfo,
@@ -24,9 +25,7 @@ from ensemble_notebook.models.recording.exchange import (
     to_result_part,
     to_user_part,
 )
-from ensemble_notebook.models.recording.exchange_reader import BROKEN_DOCUMENT, ExchangeReader
 from ensemble_notebook.models.recording.recorder import RecordingConversation, RecordingPort, RecordingSource
-from ensemble_notebook.models.recording.tool_answers import to_question
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The answers that an earlier run has had, for a run that goes on from there: found where they are, missed in silence.

@@ -15,7 +15,6 @@ from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
-from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.value_text import format_instant
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.trace.codec.event_codec import make_secret_search, to_plain
@@ -188,19 +187,17 @@ def _mask(task: FinishedTask) -> Row:
     """The same, text by text."""
     outputs = (task.output, *task.delegated)
     plain = [to_plain(output) for output in outputs]
-    obstacle = task.obstacle or (MASKED if any(map(_is_changed, outputs, plain)) else None)
+    obstacle = task.obstacle
+    for output, told in zip(outputs, plain, strict=True):
+        # A secret was masked in what the task gave: it would be another output.
+        is_other = _is_json(output.parsed_output) and told.get("parsedOutput") != output.parsed_output
+        if told.get("raw", "") != output.raw or is_other:
+            obstacle = obstacle or MASKED
     document: dict[str, Any] = {"obstacle": obstacle, "facts": to_plain(task.facts)}
     if obstacle is None:
         document |= {"output": plain[0], "delegated": plain[1:]}
         document["hasLostValue"] = not _is_json(task.output.parsed_output)
     return write_plain(to_plain(task.parts)), encode_document(document)
-
-
-def _is_changed(output: TaskOutput, plain: dict[str, Any]) -> bool:
-    """Whether a secret was masked in what the task gave, so that it would be another output."""
-    if plain.get("raw", "") != output.raw:
-        return True
-    return _is_json(output.parsed_output) and plain.get("parsedOutput") != output.parsed_output
 
 
 def _is_json(value: Any) -> bool:
