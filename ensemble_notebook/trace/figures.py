@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# --- A chart that shows itself without a network, and in the theme of the page (T26) ----------------------------------
-
-
 WIDTH: Final = 640
 _LABELS: Final = 60
 """Pixels that the axis takes beside that on a page, which is told the width of the whole."""

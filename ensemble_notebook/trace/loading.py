@@ -94,9 +94,6 @@ def _load_file(path: Path) -> dict[str, RunTables]:
     return {trace.run_id: FoldedTables(trace)}
 
 
-# --- The tables of stored runs ----------------------------------------------------------------------------------------
-
-
 _WRITTEN_AT_ONCE: Final = 20
 
 Piece = tuple[Any, Any]

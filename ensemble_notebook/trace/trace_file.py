@@ -79,9 +79,6 @@ def _check_span(
     depths.setdefault(span_id, depth)
 
 
-# --- Files that are written whole or not at all -----------------------------------------------------------------------
-
-
 def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     """Have a new file filled, which then takes the place of what was there; gives the path. Folders are made.
 
@@ -99,9 +96,6 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
         draft.unlink(missing_ok=True)
         raise
     return path
-
-
-# --- Files that hold a trace: written whole or not at all, read back into the same trace ------------------------
 
 
 _SIGNS_OF_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)

@@ -104,7 +104,18 @@ def tool_from_document(document: Mapping[str, Any]) -> RecordedTool:
         KeyError, TypeError, ValueError: it is not whole.
     """
     begins = bool(document.get("begins"))
-    answer = None if begins or document.get("stopped") else _answer_from_document(document)
+    answer = None
+    if not begins and not document.get("stopped"):
+        error = None
+        if "error" in document:
+            error = make_replayed_error(str(document["error"]), str(document.get("message", "")))
+        answer = ToolAnswer(
+            read_text(document, "answer"),
+            ToolOutcome(document["outcome"]),
+            error,
+            value=document.get("value"),
+            warning=str(document.get("warning", "")),
+        )
     return RecordedTool(
         exchange=int(document["asked_in"]),
         call=ToolCall(
@@ -114,19 +125,6 @@ def tool_from_document(document: Mapping[str, Any]) -> RecordedTool:
         seconds=read_seconds(document, "seconds"),
         is_masked=bool(document.get("masked")),
         begins=begins,
-    )
-
-
-def _answer_from_document(document: Mapping[str, Any]) -> ToolAnswer:
-    error = None
-    if "error" in document:
-        error = make_replayed_error(str(document["error"]), str(document.get("message", "")))
-    return ToolAnswer(
-        read_text(document, "answer"),
-        ToolOutcome(document["outcome"]),
-        error,
-        value=document.get("value"),
-        warning=str(document.get("warning", "")),
     )
 
 

@@ -408,9 +408,6 @@ def read_text(document: Mapping[str, Any], name: str) -> str:
     return value
 
 
-# --- What a recording keeps of a model: its name, and what its port says of itself ------------------------------
-
-
 # What does not change from day to day: its key in a recording, the attribute, and what it must be. The keys are those
 # of the first version, in which two attributes had other names.
 _RECORDED_KEYS: Final[Mapping[str, tuple[str, Any]]] = {

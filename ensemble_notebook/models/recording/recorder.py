@@ -300,9 +300,6 @@ class ExchangeLog:
             self._sink.write_pending(PendingTool(exchange, call, answer, seconds))
 
 
-# --- Model sources that write down every exchange ---------------------------------------------------------------------
-
-
 class RecordingSource:
     """A `ChatSource` that passes on to another, and writes every exchange down.
 

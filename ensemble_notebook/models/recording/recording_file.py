@@ -109,7 +109,10 @@ def _format_inline(value: Any) -> str:
         case InlineValue():
             return _format_inline(value.value)
         case Mapping():
-            return f"{{{', '.join(_format_pair(str(name), each) for name, each in value.items())}}}"
+            pairs = ((_quote(str(name)), _format_inline(each)) for name, each in value.items())
+            # A longer name has to be announced.
+            told = [f"{'? ' if len(key) > _LONGEST_KEY else ''}{key}: {text}" for key, text in pairs]
+            return f"{{{', '.join(told)}}}"
         case list() | tuple():
             return f"[{', '.join(map(_format_inline, value))}]"
         case float() if math.isnan(value):
@@ -119,12 +122,6 @@ def _format_inline(value: Any) -> str:
         case None | bool() | int() | float():
             return json.dumps(value)
     return _quote(str(value))
-
-
-def _format_pair(name: str, value: Any) -> str:
-    key = _quote(name)
-    # A longer name has to be announced.
-    return f"{'? ' if len(key) > _LONGEST_KEY else ''}{key}: {_format_inline(value)}"
 
 
 def _quote(text: str) -> str:

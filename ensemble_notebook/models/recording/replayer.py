@@ -67,7 +67,12 @@ _MISSING: Final = RequestPart("", "")
 
 def find_nearest(request: ModelRequest, recorded: Iterable[RecordedExchange]) -> RecordedExchange | None:
     """Find the exchange whose request is most like this one; the first of equals."""
-    return min(recorded, key=lambda exchange: _count_different_characters(request, exchange.request), default=None)
+
+    def count_different_characters(exchange: RecordedExchange) -> int:
+        pairs = zip_longest(request, exchange.request, fillvalue=_MISSING)
+        return sum(_count_different_in_part(now, then) for now, then in pairs if now != then)
+
+    return min(recorded, key=count_different_characters, default=None)
 
 
 def describe_difference(now: ModelRequest, then: ModelRequest) -> str:
@@ -93,14 +98,8 @@ def _describe_part(part: RequestPart) -> str:
     return f"the {part.title}" if part != _MISSING else "nothing more"
 
 
-def _count_different_characters(one: ModelRequest, other: ModelRequest) -> int:
-    """Count the characters that are not common to both."""
-    return sum(
-        _count_different_in_part(old, new) for old, new in zip_longest(one, other, fillvalue=_MISSING) if old != new
-    )
-
-
 def _count_different_in_part(one: RequestPart, other: RequestPart) -> int:
+    """Count the characters that are not common to both."""
     longer = max(len(one.text), len(other.text)) + 1
     if one.title != other.title:
         return longer
@@ -240,9 +239,6 @@ class RecordedAnswers:
             f"The recording {self.path} has no answer to this request. The nearest is exchange {closest.number}; "
             f"{describe_difference(request, closest.request)}\n{describe_remedy(self.path)}"
         )
-
-
-# --- A model source that answers from a recording, strictly and offline: no model, no key, no connection --------
 
 
 # A request that nobody waited for in the recording is left without an answer for a little longer than it was then, so

@@ -145,9 +145,6 @@ class KeptAnswers:
         return None
 
 
-# --- A model source that answers as an earlier run was answered, and asks where that was not --------------------------
-
-
 class ResumingSource:
     """A `ChatSource` that asks another one only what an earlier run has no answer to.
 

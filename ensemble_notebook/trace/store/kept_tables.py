@@ -110,10 +110,6 @@ def _make_reader(dtypes: tuple[Dtype, ...]) -> SchemaValidator:
     return SchemaValidator(cs.tuple_schema([cs.int_schema(strict=True, ge=0), columns]))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The tables of runs that are over, kept as columns beside their events: to load many runs is to decode them.
-
-
 T = TypeVar("T")
 
 _LEVEL: Final = 6

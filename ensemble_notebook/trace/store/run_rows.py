@@ -209,9 +209,6 @@ def _is_json(value: Any) -> bool:
     return value is None or type(value) in (str, int, float, bool)
 
 
-# --- The rows of one run: how the store writes them -------------------------------------------------------------------
-
-
 _ADD_RUN: Final = (
     "INSERT INTO runs (run_id, name, status, started_at, seen_at, owner, facts) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )

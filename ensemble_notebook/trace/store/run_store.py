@@ -160,7 +160,12 @@ class RunStore:
         if meant or len(begun) == 1:
             return (meant or begun)[0]
         if begun:
-            ids = ", ".join(map(_describe, begun[:5])) + (", ..." if len(begun) > 5 else "")
+            told = [
+                f"{each.run_id} ({'' if each.facts.name is None else f'{each.facts.name}, '}"
+                f"{each.facts.started_at:%Y-%m-%d %H:%M:%S} UTC, {each.status.value.replace('_', ' ')})"
+                for each in begun[:5]
+            ]
+            ids = ", ".join(told) + (", ..." if len(begun) > 5 else "")
             raise StoreError(f"{word!r} may be any of {len(begun)} runs: {ids}. Type more of the id.")
         known = dict.fromkeys([*(each.facts.name for each in runs if each.facts.name), *(each.run_id for each in runs)])
         raise StoreError(f"No run {word!r} is remembered.{did_you_mean(word, known)} %ensemble runs lists them.")
@@ -305,11 +310,6 @@ class RunStore:
     def __repr__(self) -> str:
         """Say its file."""
         return f"RunStore({str(self.path)!r})"
-
-
-def _describe(run: RememberedRun) -> str:
-    name = "" if run.facts.name is None else f"{run.facts.name}, "
-    return f"{run.run_id} ({name}{run.facts.started_at:%Y-%m-%d %H:%M:%S} UTC, {run.status.value.replace('_', ' ')})"
 
 
 if hasattr(os, "register_at_fork"):  # a forked process has no threads: it begins anew

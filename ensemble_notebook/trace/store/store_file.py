@@ -43,9 +43,6 @@ def find_default_store() -> Path:
     return user_data_path("ensemble-notebook", appauthor=False) / FILE_NAME
 
 
-# --- The file of the run store: made, opened, and told apart from other files -----------------------------------------
-
-
 APPLICATION_ID: Final = 0x454E5342
 VERSION: Final = 3
 """Since 2, events of one kind stand together, see `records`; since 3, there may be scores. A file of an earlier

@@ -186,9 +186,6 @@ def _list_over(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     ]
 
 
-# --- The thread that writes the runs of this process to the store: batch by batch, one commit each --------------
-
-
 class Encoding:
     """A batch on its way to rows, on a thread of its own.
 
@@ -289,7 +286,12 @@ class StoreWriter:
                     self._finish(run)
             if self._held and self._encoding is None:
                 self.intake.hurry()
-            self._trim()
+            now = time.monotonic()
+            if self._connection is not None and not self._begun and now - self._trimmed_at > INTERVAL_S:
+                # Now and then, while no run waits for this thread.
+                self._trimmed_at = now
+                with suppress(sqlite3.Error):  # it is tried again later
+                    trim(self._connection)
             with self._lock:
                 if not self.intake.runs:
                     self._thread = None
@@ -330,14 +332,6 @@ class StoreWriter:
 
     def _describe_unwritable(self, error: Exception) -> str:
         return f"The run can't be kept in the run store {self._path}: {summarize_error(error)}"
-
-    def _trim(self) -> None:
-        """Forget what is too old or too much, now and then, while no run waits for this thread."""
-        now = time.monotonic()
-        if self._connection is not None and not self._begun and now - self._trimmed_at > INTERVAL_S:
-            self._trimmed_at = now
-            with suppress(sqlite3.Error):  # it is tried again later
-                trim(self._connection)
 
     def _finish(self, run: RunWriter) -> None:
         later = self._held.get(run)  # its end is taken again as long as this has not come
