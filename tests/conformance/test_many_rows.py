@@ -36,7 +36,8 @@ from ensemble_notebook.ensemble.many_runs.map_run import start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import read_map
 from ensemble_notebook.ensemble.many_runs.rows import read_rows
 from ensemble_notebook.testing.trace_invariants import find_violations
-from ensemble_notebook.trace.store.run_store import RunStore, make_run_table
+from ensemble_notebook.trace.loading import make_run_table
+from ensemble_notebook.trace.store.run_store import RunStore
 from tests.conformance.scene import scripted
 from tests.support.limits import meet_limit
 from tests.support.openai_server import OpenAIServer

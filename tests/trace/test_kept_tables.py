@@ -21,11 +21,12 @@ from ensemble_notebook.domain.events import LlmToken
 from ensemble_notebook.domain.outputs import secrets
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.joined_frames import FRAMES, TABLES
+from ensemble_notebook.trace.loading import make_run_table
 from ensemble_notebook.trace.store import run_store
 from ensemble_notebook.trace.store.kept_tables import read_columns, write_columns
 from ensemble_notebook.trace.store.run_facts import RunFacts
 from ensemble_notebook.trace.store.run_rows import unfold
-from ensemble_notebook.trace.store.run_store import RunStore, make_run_table
+from ensemble_notebook.trace.store.run_store import RunStore
 from tests.support.event_builder import EventBuilder
 from tests.support.store import wait_for_store
 from tests.support.stream import streams

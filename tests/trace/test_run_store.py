@@ -12,8 +12,9 @@ import pytest
 
 from ensemble_notebook import CaptureMode, Ensemble, RunStatus, ScriptedChatModel, StoreError, Task, config, load_traces
 from ensemble_notebook.trace.frames import Frames
+from ensemble_notebook.trace.loading import make_run_table
 from ensemble_notebook.trace.store.run_facts import RunFacts, RunOrigin
-from ensemble_notebook.trace.store.run_store import RunStore, make_run_table
+from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_writer import FinishedTask
 from ensemble_notebook.trace.store.store_writer import trim
 from tests.support.store import wait_for_store

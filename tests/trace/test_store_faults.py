@@ -12,9 +12,10 @@ from functools import partial
 import pytest
 
 from ensemble_notebook import CaptureMode, Ensemble, ScriptedChatModel, StoreError, Task, Warned, load_traces
+from ensemble_notebook.trace.loading import make_run_table
 from ensemble_notebook.trace.store import store_file
 from ensemble_notebook.trace.store.run_rows import decode_piece
-from ensemble_notebook.trace.store.run_store import RunStore, make_run_table
+from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_writer import FinishedTask
 from tests.support.store import wait_for_store
 

@@ -55,7 +55,7 @@ def list_runs(words: Sequence[str], shell: Any) -> pd.DataFrame | RunHistory | N
         StoreError: runs are not remembered, or the store can't be read.
     """
     from ensemble_notebook.notebook.picture.shown_table import RunsTable
-    from ensemble_notebook.trace.store.run_store import make_run_table
+    from ensemble_notebook.trace.loading import make_run_table
 
     options = _read_options(words)
     store = RunStore.open()

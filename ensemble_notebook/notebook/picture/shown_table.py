@@ -37,8 +37,8 @@ from ensemble_notebook.notebook.picture.html_table import (
 )
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.joined_frames import TABLES, JoinedFrames
+from ensemble_notebook.trace.loading import REMEMBERED_RUNS
 from ensemble_notebook.trace.spans.shared_words import name_status
-from ensemble_notebook.trace.store.run_store import REMEMBERED_RUNS
 
 LONGEST: Final = 48
 """Characters of a cell that is shortened."""

@@ -16,7 +16,6 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.value_text import parse_instant
 from ensemble_notebook.errors import StoreError
-from ensemble_notebook.trace.analysis.timeseries import measure_activity
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.codec.records import read_event, read_value
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -24,8 +23,8 @@ from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult, is_alive
 from ensemble_notebook.trace.store.run_rows import decode_event_piece, decode_piece
 from ensemble_notebook.trace.store.store_file import describe_fault, open_file
-from ensemble_notebook.trace.trace_file import check_events
 
+# What only traces need is imported where one is made: each remembered run loads this module.
 T = TypeVar("T")
 
 SIGNS_OF_DAMAGE: Final = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
@@ -401,6 +400,8 @@ def complete_events(run: RememberedRun, events: Sequence[ev.Event]) -> Sequence[
     Raises:
         StoreError: they are not those of one run.
     """
+    from ensemble_notebook.trace.trace_file import check_events
+
     if not events and run.status is RunStatus.INTERRUPTED:
         events = [_make_start(run.facts)]
     try:
@@ -417,6 +418,8 @@ def _explain_damage(run: RememberedRun, error: Exception) -> StoreError:
 
 def summarize_trace(trace: ExecutionTrace) -> RunSummary | None:
     """What a run came to; None for one that has not begun."""
+    from ensemble_notebook.trace.analysis.timeseries import measure_activity
+
     found = measure_activity(trace.fold)
     metrics = trace.metrics
     return (
