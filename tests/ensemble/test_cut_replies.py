@@ -91,7 +91,7 @@ def test_the_words_of_a_stream_are_those_of_the_whole_reply(server: OpenAIServer
     assert [each.is_streamed for each in server.requests] == [True, False]
 
 
-def test_no_call_of_a_broken_stream_is_made(server: OpenAIServer, llm: str) -> None:
+def test_no_call_of_a_broken_stream_is_made_e58(server: OpenAIServer, llm: str) -> None:
     made: list[str] = []
 
     def delete(query: str) -> str:
@@ -137,7 +137,7 @@ def test_any_other_end_is_told_in_the_word_of_the_server(
 
 
 @pytest.mark.parametrize("reason", ["network_error", "abort", "length"])
-def test_no_call_of_a_reply_that_ended_badly_is_made(server: OpenAIServer, llm: str, reason: str) -> None:
+def test_no_call_of_a_reply_that_ended_badly_is_made_e58(server: OpenAIServer, llm: str, reason: str) -> None:
     made: list[str] = []
 
     def delete(query: str) -> str:

@@ -79,13 +79,13 @@ def test_two_kernels_write_at_once(store_path):
     assert len(frames.tasks) == 90
 
 
-def test_full_disk_is_one_warning(store_path):
+def test_full_disk_is_one_warning_t31(store_path):
     child = subprocess.run([sys.executable, "-c", FILLS_THE_DISK], stdout=subprocess.PIPE, text=True, check=True)
     assert child.stdout.startswith("True completed 1 The run store")
     assert str(store_path) in child.stdout
 
 
-def test_place_where_nothing_may_be_made_is_one_warning(monkeypatch):
+def test_place_where_nothing_may_be_made_is_one_warning_t31(monkeypatch):
     monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", "/proc/runs/runs.db")
     output = run()
     assert output.raw == "Said."
@@ -120,7 +120,7 @@ def test_what_is_wrong_is_told_once_and_while_the_run_goes_on_t31(
     assert str(output._repr_mimebundle_()["text/plain"]).count("The run store") == 1
 
 
-def test_locked_file_is_one_warning(store_path, monkeypatch):
+def test_locked_file_is_one_warning_t31(store_path, monkeypatch):
     monkeypatch.setattr(store_file, "LOCK_LIMIT_S", 0.1)
     run()
     with closing(sqlite3.connect(store_path, isolation_level=None)) as other:
@@ -135,7 +135,7 @@ def test_locked_file_is_one_warning(store_path, monkeypatch):
 
 
 @pytest.mark.parametrize("is_whole_header", [True, False])
-def test_damaged_store_is_kept_aside_and_a_new_one_begun(store_path, monkeypatch, is_whole_header):
+def test_damaged_store_is_kept_aside_and_a_new_one_begun_t31(store_path, monkeypatch, is_whole_header):
     run("Old.")
     wait_for_store()
     damaged = store_path.read_bytes()
@@ -173,7 +173,7 @@ def make_store_with_trigger(path):
 
 
 @pytest.mark.parametrize("make", [make_text_file, make_other_database, make_newer_store, make_store_with_trigger])
-def test_file_that_is_not_ours_is_left_alone(store_path, make):
+def test_file_that_is_not_ours_is_left_alone_t31(store_path, make):
     store_path.parent.mkdir()
     make(store_path)
     wait_for_store()
@@ -211,7 +211,7 @@ HOSTILE_EVENTS = [
 
 
 @pytest.mark.parametrize("data", HOSTILE_EVENTS)
-def test_damaged_events_are_a_clear_error_and_the_other_runs_load(store_path, data):
+def test_damaged_events_are_a_clear_error_and_the_other_runs_load_t31(store_path, data):
     bad, good = run(), run()
     with closing(sqlite3.connect(store_path)) as connection, connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
@@ -224,7 +224,7 @@ def test_damaged_events_are_a_clear_error_and_the_other_runs_load(store_path, da
     assert make_run_table(store).tasks.isna().tolist() == [False, True]
 
 
-def test_piece_that_unfolds_without_end_is_refused(store_path, monkeypatch):
+def test_piece_that_unfolds_without_end_is_refused_t31(store_path, monkeypatch):
     bad = run()
     change(store_path, "UPDATE events SET data = ?", zlib.compress(b" " * 5_000_000 + b"[]"))
     monkeypatch.setattr("ensemble_notebook.trace.store.run_rows.LARGEST", 1_000_000)
@@ -236,7 +236,7 @@ def test_piece_that_unfolds_without_end_is_refused(store_path, monkeypatch):
 @pytest.mark.parametrize(
     "value", ["", "{", "[]", "null", '{"runId": 7}', "[" * 100_000, b"\x00\xff", 10**15, "\x1b[2J"]
 )
-def test_odd_row_of_a_run_never_raises(store_path, column, value):
+def test_odd_row_of_a_run_never_raises_t31(store_path, column, value):
     run()
     change(store_path, f"UPDATE runs SET {column} = ?", value)
     store = RunStore.open()
@@ -245,7 +245,7 @@ def test_odd_row_of_a_run_never_raises(store_path, column, value):
     repr(make_run_table(store).to_dict())
 
 
-def test_result_of_another_run_that_is_damaged_is_passed_over(store_path):
+def test_result_of_another_run_that_is_damaged_is_passed_over_t31(store_path):
     output = run()
     facts = RunStore.open().list_runs()[0].facts
     for number in range(2):
@@ -262,7 +262,7 @@ def test_result_of_another_run_that_is_damaged_is_passed_over(store_path):
     assert store.load_results("r1") == []
 
 
-def test_secrets_never_reach_the_store(store_path, monkeypatch):
+def test_secrets_never_reach_the_store_t7(store_path, monkeypatch):
     key = "sk-kanarie" + "x" * 20
     monkeypatch.setenv("VOGEL_API_KEY", "kanarievogel-in-a-cage")
     task = Task(
@@ -293,7 +293,7 @@ def fail_with_key(_) -> str:
     raise ValueError("it was sk-kanarie" + "x" * 20)
 
 
-def test_metadata_leaves_no_text_in_the_file(store_path):
+def test_metadata_leaves_no_text_in_the_file_t6a(store_path):
     task = Task(name="say", description="Say kanarie", expected_output="kanarie", handler=lambda _: "kanarie")
     output = Ensemble(tasks=[task], capture_mode=CaptureMode.METADATA, inputs={"x": "kanarie"}).run()
     assert output.raw == "kanarie"
