@@ -78,7 +78,9 @@ class CellWriter:
         self._values = values = SectionWriter(self._names, currency)
         self.writers: Mapping[ValueKind, ValueWriter] = {
             **values.writers,
-            ValueKind.NAMES: self._write_after,
+            ValueKind.NAMES: lambda _, spot: write_names(
+                [self._graph.phases[each].name for each in self._phases[id(spot.owner)].after], spot
+            ),
             ValueKind.AGENT: self._write_worker,
             ValueKind.WORKER: self._write_worker,
             ValueKind.WHEN: self._write_conditions,
@@ -99,7 +101,11 @@ class CellWriter:
         if "inputs" in found and not found["inputs"]:
             del found["inputs"]
         found = _group_keys(found)
-        agents = Block({self._keys[id(agent)]: self._write_agent(agent) for agent in self._agents})
+        agents = Block({})
+        for agent in self._agents:
+            key = self._keys[id(agent)]
+            fields = self._values.write_section(agent, AGENT, f"agent {agent.role!r}", ("role",))
+            agents[key] = fields if key == agent.role else {"role": agent.role, **fields}
         if ensemble.phases:
             members: dict[str, Any] = {"phases": Block(map(self._write_phase, ensemble.phases))}
             is_given = ensemble.workflow is not Workflow.SEQUENTIAL
@@ -115,11 +121,6 @@ class CellWriter:
         return found["tasks"] if is_list else Block(found)
 
     # members
-
-    def _write_agent(self, agent: Agent) -> dict[str, Any]:
-        key = self._keys[id(agent)]
-        fields = self._values.write_section(agent, AGENT, f"agent {agent.role!r}", ("role",))
-        return fields if key == agent.role else {"role": agent.role, **fields}
 
     def _write_phase(self, phase: Phase) -> tuple[str, Any]:
         node = self._phases[id(phase)]
@@ -184,10 +185,6 @@ class CellWriter:
         return fields["description"] if is_short else fields
 
     # references
-
-    def _write_after(self, _: Any, spot: Spot) -> Any:
-        node = self._phases[id(spot.owner)]
-        return write_names([self._graph.phases[each].name for each in node.after], spot)
 
     def _write_worker(self, agent: Agent, spot: Spot) -> Any:
         """Write the key of an agent, or the agent itself where it does not stand under `agents`."""

@@ -99,33 +99,28 @@ class _PythonWriter:
             self._refer(nodes[index].task)
         made = self._write_definition(self._ensemble, "the ensemble")
         self._statements.append(write_statement(self._name, made))
-        head = [*self._write_imports(), write_import(_PACKAGE, sorted(self._classes))]
-        return "\n".join([*head, "", *self._statements]) + "\n"
-
-    def _write_imports(self) -> Iterator[str]:
-        standard = sorted(each for each in self.modules if each.partition(".")[0] in sys.stdlib_module_names)
-        others = sorted(self.modules - set(standard))
-        for group in (standard, others):
-            yield from (f"import {each}" for each in group)
+        standard = {each for each in self.modules if each.partition(".")[0] in sys.stdlib_module_names}
+        head: list[str] = []
+        for group in (standard, self.modules - standard):
             if group:
-                yield ""
+                head += [*(f"import {each}" for each in sorted(group)), ""]
+        head.append(write_import(_PACKAGE, sorted(self._classes)))
+        return "\n".join([*head, "", *self._statements]) + "\n"
 
     # members, each in a variable
 
     def _refer(self, member: Agent | Task | Phase) -> Code:
         """Refer to a member by its variable, which is defined before it is used."""
         if id(member) not in self._variables:
-            label = self._label(member)
+            if isinstance(member, Task):
+                label = f"task {self._task_names.get(id(member), member.name)!r}"
+            else:
+                label = f"agent {member.role!r}" if isinstance(member, Agent) else f"phase {member.name!r}"
             made = self._write_definition(member, label)
             variable = self._choose_variable(member)
             self._variables[id(member)] = variable
             self._statements.append(write_statement(variable, made))
         return Code(self._variables[id(member)])
-
-    def _label(self, member: Definition) -> str:
-        if isinstance(member, Task):
-            return f"task {self._task_names.get(id(member), member.name)!r}"
-        return f"agent {member.role!r}" if isinstance(member, Agent) else f"phase {getattr(member, 'name', '')!r}"
 
     def _choose_variable(self, member: Definition) -> str:
         """Choose a name from role or name; what is in the notebook already keeps its own."""
