@@ -79,13 +79,8 @@ def collect_templates(sections: Iterable[Section], fields: tuple[str, ...]) -> l
         for section in sections
         for name in fields
         if name in section.key_values and isinstance(section.values.get(name), str)
-        for places in [_list_places(section, name)]
+        for places in [(*section.schema.keys[name].word.places, *((ITEM,) if "for_each" in section.key_values else ()))]
     ]
-
-
-def _list_places(section: Section, name: str) -> tuple[str, ...]:
-    places = section.schema.keys[name].word.places
-    return (*places, ITEM) if "for_each" in section.key_values else places
 
 
 def collect_item_inputs(sections: Iterable[Section]) -> list[TemplateText]:

@@ -69,11 +69,6 @@ def _make_unimported_ensemble(name: str) -> EnsembleDefinition:
     return EnsembleDefinition(tasks=(Task.of(name, handler=Unimported(name)),), name=name)
 
 
-def _make_unimported_class(name: str) -> type:
-    """Stands for the class of an output."""
-    return type(name, (), {"model_validate": Unimported(name)})
-
-
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
     """A kind of objects that a cell may name.
@@ -349,10 +344,6 @@ def _is_tool_source(found: Any) -> bool:
     return has_tools or is_retriever(found) or isinstance(found, ToolSource) or _is_function(found)
 
 
-def _is_output_class(found: Any) -> bool:
-    return isinstance(found, type) and find_output_type_fault(found) is None
-
-
 def is_listed(found: Any) -> bool:
     """True for what items may be taken from: lists, arrays and tables, told by their class alone."""
     kind = type(found)
@@ -399,7 +390,11 @@ ITEMS: Final = ObjectKind(
     "a list or DataFrame", "Lists and tables", is_listed, lambda _: Items(), 'An input of the run is written "{name}".'
 )
 _OUTPUT_TYPES: Final = ObjectKind(
-    "a class", "Classes", _is_output_class, _make_unimported_class, "Or write e.g. {title: str, score: int}."
+    "a class",
+    "Classes",
+    lambda found: isinstance(found, type) and find_output_type_fault(found) is None,
+    lambda name: type(name, (), {"model_validate": Unimported(name)}),
+    "Or write e.g. {title: str, score: int}.",
 )
 
 

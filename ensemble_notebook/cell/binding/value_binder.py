@@ -177,7 +177,9 @@ class ValueBinder:
                 section, key, value, lambda node: node.text.strip()
             ),
             ValueKind.STORE: self._bind_store,
-            ValueKind.EXPORTER: self._bind_exporter,
+            ValueKind.EXPORTER: lambda _, __, value: (
+                resolver.make_exporter(value) if is_path(value.text, (".json",)) else resolver.find(value, EXPORTERS)
+            ),
         }
 
     def bind_fields(self, section: Section) -> dict[str, Any]:
@@ -289,11 +291,6 @@ class ValueBinder:
         if is_path(value.text):
             return self._resolver.make_store(value)
         return self._resolver.find(value, STORES)
-
-    def _bind_exporter(self, _: Section, __: Key, value: ScalarNode) -> Any:
-        if is_path(value.text, (".json",)):
-            return self._resolver.make_exporter(value)
-        return self._resolver.find(value, EXPORTERS)
 
 
 # Whether there is such a role, and whether the constraints can be met, is the definitions' to say.

@@ -98,6 +98,7 @@ def make_editor_schema() -> dict[str, Any]:
     """Make the schema of a whole cell, draft 2020-12, of plain values."""
     groups = {_get_group_name(group): group.schema for group in vocabulary.CELL.key_groups.values()}
     grouped = [id(schema) for schema in groups.values()]
+    test = _any_of(_TEXT, _refer("condition"))
     own = {schema.name.replace(" ", "_"): schema for schema in vocabulary.SCHEMAS if id(schema) not in grouped}
     return {
         "$schema": DIALECT,
@@ -110,7 +111,12 @@ def make_editor_schema() -> dict[str, Any]:
             "graph": _make_graph_form(),
             "text_or_task": _any_of(_TEXT, _refer("task")),
             "phase_or_tasks": _make_phase_form(),
-            "conditions": _make_conditions_form(),
+            "conditions": {
+                "type": "object",
+                "minProperties": 1,
+                "maxProperties": 1,
+                "additionalProperties": _any_of(*test["anyOf"], {"type": "array", "minItems": 1, "items": test}),
+            },
             "gate": _any_of({"const": True}, _make_value_form(vocabulary.REVIEW.keys["timing"]), _refer("review")),
             "phase_review_or_reviewer": _make_phase_review_form(),
             **make_type_forms(),
@@ -138,7 +144,10 @@ def _make_section_form(schema: SectionSchema, name: str) -> Form:
     place = f"#/$defs/{name}/properties"
     properties = {name: _make_key_form(key) for name, key in schema.keys.items()}
     properties |= {word: {"$ref": f"{place}/{name}"} for word, name in schema.short_words.items()}
-    properties |= {word: _make_group_form(group) for word, group in schema.key_groups.items()}
+    for word, group in schema.key_groups.items():
+        value = _make_value_form(group.schema.keys[group.lead])
+        lead = [form for form in value["anyOf"] if "$ref" not in form]  # a mapping has the keys of the group
+        properties[word] = {"description": group.meaning, **_any_of(*lead, _refer(_get_group_name(group)))}
     form: Form = {"type": "object", "properties": properties, "additionalProperties": False}
     if spellings := _make_spelling_forms(schema, place):
         form["patternProperties"] = spellings
@@ -167,17 +176,8 @@ def _make_value_form(key: Key) -> Form:
     words = [str(each) for each in choices]
     if not isinstance(choices[0], StrEnum):
         return {"enum": words}
-    return _any_of({"enum": words}, {"type": "string", "pattern": f"^({'|'.join(map(_ignore_case, words))})$"})
-
-
-def _ignore_case(word: str) -> str:
-    return "".join(f"[{each}{each.upper()}]" if each.isalpha() else each for each in word)
-
-
-def _make_group_form(group: KeyGroup) -> Form:
-    value = _make_value_form(group.schema.keys[group.lead])
-    lead = [form for form in value["anyOf"] if "$ref" not in form]  # a mapping has the keys of the group
-    return {"description": group.meaning, **_any_of(*lead, _refer(_get_group_name(group)))}
+    patterns = ["".join(f"[{each}{each.upper()}]" if each.isalpha() else each for each in word) for word in words]
+    return _any_of({"enum": words}, {"type": "string", "pattern": f"^({'|'.join(patterns)})$"})
 
 
 def _make_spelling_forms(schema: SectionSchema, place: str) -> Form:
@@ -270,12 +270,6 @@ def _make_phase_form() -> Form:
     )
 
 
-def _make_conditions_form() -> Form:
-    test = _any_of(_TEXT, _refer("condition"))
-    tests = _any_of(*test["anyOf"], {"type": "array", "minItems": 1, "items": test})
-    return {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": tests}
-
-
 def _make_phase_review_form() -> Form:
     keys = [{"required": [name]} for name in vocabulary.PHASE_REVIEW.keys]
     mapping = {"type": "object", "if": {"anyOf": keys}, "then": _refer("phase_review"), "else": _refer("task")}
@@ -298,48 +292,35 @@ _ONE_NAME: Final = rf"^(?!\s*({_WORDS})\??\s*$)[^|]*$"
 
 def make_type_forms() -> dict[str, Form]:
     """Make the forms of an output type, by the names under which they refer to each other."""
-    return {
-        "output_type": {"anyOf": [{"type": "string", "pattern": _ONE_NAME}, _make_inline_form()]},
-        "fields": {"type": "object", "minProperties": 1, "additionalProperties": _refer("field_type")},
-        "field_type": {"anyOf": [_make_word_form(), _refer("fields"), _make_list_form()]},
-        "json_schema": _make_schema_form(),
-    }
-
-
-def _make_inline_form() -> Form:
-    """A mapping that can only be meant as a JSON schema is one; every other one has fields."""
     is_schema = [
         {"properties": {"type": {"const": "object"}}, "required": ["type"]},
         {"properties": {"properties": {"type": "object"}}, "required": ["properties"]},
         {"not": {"propertyNames": {"pattern": "^[^$]"}}},
     ]
-    return {
+    # a mapping that can only be meant as a JSON schema is one; every other one has fields
+    inline = {
         "type": "object",
         "if": {"anyOf": is_schema},
         "then": _refer("json_schema"),
         "else": _refer("fields"),
     }
-
-
-def _make_word_form() -> Form:
-    return {
+    word = {
         "type": "string",
         "description": "A type, such as str, int?, or yes | no for one of these words.",
-        "anyOf": [
-            {"enum": list(TYPE_WORDS)},
-            *({"pattern": each} for each in (_ONE_TYPE, _UNION, _ENUM)),
-        ],
+        "anyOf": [{"enum": list(TYPE_WORDS)}, *({"pattern": each} for each in (_ONE_TYPE, _UNION, _ENUM))],
     }
-
-
-def _make_list_form() -> Form:
-    item = {"allOf": [_refer("field_type"), {"not": {"type": "string", "pattern": r"\?\s*$"}}]}
-    return {
+    listed = {
         "type": "array",
         "description": "A list of this type.",
-        "items": item,
+        "items": {"allOf": [_refer("field_type"), {"not": {"type": "string", "pattern": r"\?\s*$"}}]},
         "minItems": 1,
         "maxItems": 1,
+    }
+    return {
+        "output_type": {"anyOf": [{"type": "string", "pattern": _ONE_NAME}, inline]},
+        "fields": {"type": "object", "minProperties": 1, "additionalProperties": _refer("field_type")},
+        "field_type": {"anyOf": [word, _refer("fields"), listed]},
+        "json_schema": _make_schema_form(),
     }
 
 

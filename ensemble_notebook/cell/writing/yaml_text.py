@@ -135,7 +135,10 @@ def _write_key(key: str, *, is_inside: bool = False) -> str:
 
 
 def _write_text(text: str, *, is_inside: bool, is_key: bool = False) -> str:
-    return text if _is_plain(text, is_inside=is_inside, is_key=is_key) else _quote(text)
+    if _is_plain(text, is_inside=is_inside, is_key=is_key):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)  # what is invisible is written by its number
+    return "".join(each if each.isprintable() else _escape(each) for each in quoted)
 
 
 def _is_plain(text: str, *, is_inside: bool, is_key: bool) -> bool:
@@ -146,20 +149,11 @@ def _is_plain(text: str, *, is_inside: bool, is_key: bool) -> bool:
         return False
     if text.lower() in OLD_FLAGS or (not is_key and text.partition(":")[0] in vocabulary.WORDS and ":" in text):
         return False
-    return _is_read_as_text(text) and not (is_key and "{" in text)
-
-
-def _is_read_as_text(text: str) -> bool:
     try:
-        return to_plain_value(ScalarNode(0, 0, OPTIONS, text, is_plain=True)) is text
+        is_text = to_plain_value(ScalarNode(0, 0, OPTIONS, text, is_plain=True)) is text
     except MisreadError:  # a number in a form that tools read differently
         return False
-
-
-def _quote(text: str) -> str:
-    """Put a text in double quotes; what is invisible is written by its number."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return "".join(each if each.isprintable() else _escape(each) for each in quoted)
+    return is_text and not (is_key and "{" in text)
 
 
 def _escape(character: str) -> str:
