@@ -158,6 +158,7 @@ class Cell:
 _OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "capture_mode", "budget", "name")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _INPUT_READERS: Final = frozenset({"handler", "input_guardrails", "manager_prompt"})
+"""The keys whose code gets all inputs."""
 
 
 def read_cell(
@@ -226,7 +227,7 @@ def read_cell(
                 columns=columns,
                 is_strict=needs_inputs,
                 is_dry_run=is_dry_run,
-                is_read_whole=_is_read_whole(top),
+                is_read_whole=any(not _INPUT_READERS.isdisjoint(section.key_values) for section in top.walk()),
             ).find()
             resolver = NameResolver(namespace)
             assembly = EnsembleBuilder(top, resolver, inputs.values, report)
@@ -334,11 +335,6 @@ def _apply_overrides(top: Section, overrides: Mapping[str, Any], source: SourceT
             top.values[name] = read_limit(node, "--budget", vocabulary.BUDGET)
         else:
             top.values[name] = node if isinstance(given, str) and name in ("llm", "budget") else given
-
-
-def _is_read_whole(top: Section) -> bool:
-    """Whether code of the notebook gets all inputs: a handler, a guardrail, or who writes a manager's prompt."""
-    return any(not _INPUT_READERS.isdisjoint(section.key_values) for section in top.walk())
 
 
 def _collect_templates(top: Section) -> list[TemplateText]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -82,16 +82,12 @@ def list_scorer_names(names: Mapping[str, Any]) -> Iterator[str]:
             yield name
     for name in ready_made.__all__:
         if name != _JUDGED:
-            yield f"{name}()" if not _list_required(getattr(ready_made, name)) else f"{name}("
+            parameters = inspect.signature(getattr(ready_made, name)).parameters.values()
+            yield f"{name}(" if any(each.default is each.empty for each in parameters) else f"{name}()"
 
 
 def _is_scorer(value: Any) -> bool:
     return isinstance(value, ReadyScorer | Judge) or is_ensemble(value)
-
-
-def _list_required(function: Callable[..., Any]) -> list[str]:
-    parameters = inspect.signature(function).parameters.values()
-    return [each.name for each in parameters if each.default is inspect.Parameter.empty]
 
 
 def _find_variable(word: str, names: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -276,11 +276,14 @@ def _read_function(function: ast.FunctionDef | ast.AsyncFunctionDef, code: Proje
     """The agents, tasks or crew that a method makes."""
     decorators = [ast.unparse(each).rpartition(".")[2] for each in function.decorator_list]
     code.others += [f"{function.name} (@{each})" for each in decorators if each.partition("(")[0] not in _KNOWN]
-    for kind, call in _find_calls(function):
+    for call in ast.walk(function):
+        kind = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+        if not isinstance(call, ast.Call) or kind not in ("Agent", "Task", "Crew"):
+            continue
         fields = {each.arg: _read_value(each.value) for each in call.keywords if each.arg is not None}
         config = next((each.value for each in call.keywords if each.arg == "config"), None)
         fields.pop("config", None)
-        if kind == "crew":
+        if kind == "Crew":
             code.ensemble |= {
                 key: value for key, value in fields.items() if not (isinstance(value, str) and value in _OWN)
             }
@@ -289,15 +292,7 @@ def _read_function(function: ast.FunctionDef | ast.AsyncFunctionDef, code: Proje
         if isinstance(config, ast.Subscript) and isinstance(config.slice, ast.Constant):
             name = str(config.slice.value)
         names[function.name] = name
-        (code.agents if kind == "agent" else code.tasks)[name] = fields
-
-
-def _find_calls(function: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call):
-            kind = ast.unparse(node.func).rpartition(".")[2]
-            if kind in ("Agent", "Task", "Crew"):
-                yield kind.lower(), node
+        (code.agents if kind == "Agent" else code.tasks)[name] = fields
 
 
 def _read_value(node: ast.expr) -> Any:
