@@ -115,7 +115,8 @@ class Outline:
 
     def _read_line(self, line: str) -> None:
         start = len(line) - len(line.lstrip(" "))
-        if self._brackets and line.strip() and start <= self._around_column and line.lstrip()[0] not in "}]":
+        innermost = self._around[-1][0] if self._around else -1
+        if self._brackets and line.strip() and start <= innermost and line.lstrip()[0] not in "}]":
             self._brackets.clear()  # they were forgotten: what is in brackets stands further in
             self._quote = ""
         if self._brackets:
@@ -169,10 +170,6 @@ class Outline:
             self._text = key_column, path
         self._add(path, _unquote(value))
         self.caret = Caret(path, _judge(value, Slot.VALUE) if rest else Slot.TEXT, rest.lstrip())
-
-    @property
-    def _around_column(self) -> int:
-        return self._around[-1][0] if self._around else -1
 
     @property
     def _innermost(self) -> Path:

@@ -250,7 +250,14 @@ class EnsembleBuilder:
             for problem in error.problems:
                 self._definition_builder.report_problem(problem)
             return None
-        self._report_lacking(ensemble)
+        # what does a task and lacks values for its variables; only the task can give them
+        for task, lacking in find_lacking_inside(ensemble):
+            section = self._definition_builder.find_section(task) or self._top
+            name = "inputs" if "inputs" in section.key_values else "ensemble"
+            names = ", ".join(f"{{{each}}}" for each in lacking)
+            example = ", ".join(f"{each}: ..." for each in lacking)
+            message = f"the ensemble of {section.label} has no value for {names}."
+            self._report.add_mistake(section.find_place(name), message, f"Give it one: `inputs: {{{example}}}`.")
         # tools, delegation among them, where the model is of a kind that calls none
         for llm, owners in (
             *((node.llm, (node.task, node.agent)) for node in graph.all_tasks),
@@ -266,16 +273,6 @@ class EnsembleBuilder:
         for problem in find_resolved_role_problems(list(dict.fromkeys(agents)), graph, self._inputs):
             self._definition_builder.report_problem(problem)
         return graph
-
-    def _report_lacking(self, ensemble: EnsembleDefinition) -> None:
-        """Report the ensembles that do tasks and lack values for their variables; only the tasks can give them."""
-        for task, lacking in find_lacking_inside(ensemble):
-            section = self._definition_builder.find_section(task) or self._top
-            name = "inputs" if "inputs" in section.key_values else "ensemble"
-            names = ", ".join(f"{{{each}}}" for each in lacking)
-            example = ", ".join(f"{each}: ..." for each in lacking)
-            message = f"the ensemble of {section.label} has no value for {names}."
-            self._report.add_mistake(section.find_place(name), message, f"Give it one: `inputs: {{{example}}}`.")
 
     def _warn_owner(self, owner: Task | Agent | None, llm: str) -> None:
         section = self._definition_builder.find_section(owner)
