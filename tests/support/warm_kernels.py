@@ -9,6 +9,7 @@ over its streams, passes signals on, and ends as the fork does. Whichever of the
 
 from __future__ import annotations
 
+import builtins
 import gc
 import importlib
 import json
@@ -21,6 +22,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 START: Final = Path(__file__).with_name("start_kernel.py")
@@ -158,9 +160,12 @@ def _become_kernel(wish: dict[str, str], streams: list[int]) -> None:
 
 def main() -> None:
     """Import everything, then fork for whoever asks."""
+    # pandas looks once, on import, whether it is in a kernel: elsewhere it would cut tables to the width of a terminal.
+    vars(builtins)["get_ipython"] = lambda: SimpleNamespace(kernel=None)
     for name in _MODULES:
         with suppress(ImportError):
             importlib.import_module(name)
+    del vars(builtins)["get_ipython"]
     from ensemble_notebook.notebook.magics.warm_up import IMPORTS
 
     for step in IMPORTS:
