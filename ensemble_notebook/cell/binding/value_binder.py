@@ -95,13 +95,9 @@ class DefinitionBuilder:
     def _report_in(self, section: Section, problem: Problem) -> None:
         key = section.schema.keys.get(problem.field or "")
         hint = f"{key.name}: {key.meaning}." if key is not None else ""
-        self._report.add_mistake(
-            self._find_item_place(section, problem.field, problem.item), to_cell_words(problem.message), hint
-        )
-
-    def _find_item_place(self, section: Section, name: str | None, item: int | str | None) -> Place:
-        places = self._places.get((id(section), name or ""), {})
-        return places[item] if item is not None and item in places else section.find_place(name, item)
+        item, places = problem.item, self._places.get((id(section), problem.field or ""), {})
+        place = places[item] if item is not None and item in places else section.find_place(problem.field, item)
+        self._report.add_mistake(place, to_cell_words(problem.message), hint)
 
 
 def _replace(cls: type, fields: dict[str, Any], name: str) -> None:
