@@ -12,6 +12,8 @@ ROWS = [
     "%load_ext ensemble_notebook, CPU",
     "%load_ext and a first scripted cell, CPU",
     "modules of ours in it",
+    "a fresh process to its first reply, CPU",
+    "its peak memory",
     "a trivial cell during the warm-up, p95",
     "first call, 10 s after %load_ext",
     "first sign of life of a cell, wall",

@@ -171,7 +171,7 @@ class EnsembleOutput(Scorable, Pickled):
         self.exit_reason = exit_reason
         self.failures: tuple[Failure, ...] = tuple(failures)
         self.skipped: tuple[Skipped, ...] = tuple(skipped)
-        self.total_duration = timedelta(seconds=events[-1].offset_s)
+        self.total_duration: timedelta = timedelta(seconds=events[-1].offset_s)
         self.completed_outputs: tuple[TaskOutput, ...] = (*delegated, *outputs.values())
         self._graph = graph
         self._events: tuple[Event, ...] = tuple(events)

@@ -328,7 +328,9 @@ class Comparison(Pickled):
 
     def __init__(self, pairs: Sequence[Pair], detect: float | None = None) -> None:
         adjusted = zip(pairs, statistics.adjust_by_holm([each.p for each in pairs]), strict=True)
-        self.pairs = tuple(replace(each, adjusted_p=p, comparisons=len(pairs)) for each, p in adjusted)
+        self.pairs: tuple[Pair, ...] = tuple(
+            replace(each, adjusted_p=p, comparisons=len(pairs)) for each, p in adjusted
+        )
         self.detect = detect
 
     @property
