@@ -130,7 +130,8 @@ def _find_price_faults(graph: Graph, currency: str) -> Iterator[tuple[str, Task 
     ]
     for holder in _list_tool_holders(graph):
         tools: Iterable[Any] = holder.tools
-        found += [(f"The tool {tool.name!r}", holder, "tools", find_ensemble(tool)) for tool in tools]
+        inside = ((tool, find_ensemble(tool)) for tool in tools)  # functions have no name of this kind
+        found += [(f"The tool {tool.name!r}", holder, "tools", inner) for tool, inner in inside if inner is not None]
     for place, owner, field, inner in found:
         if inner is not None:
             for *_, fault in _find_price_faults(check_ensemble(inner)[0], currency):

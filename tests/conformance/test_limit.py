@@ -76,6 +76,17 @@ def test_e36_cost_is_counted_by_own_rates_and_an_unknown_price_is_refused(server
     assert calls(1, llm, budget=Budget(max_cost="0.01", allow_unknown_cost=True)).status is RunStatus.COMPLETED
 
 
+def test_e36_a_budget_of_money_holds_for_agents_with_functions_as_tools(server: OpenAIServer, llm: str) -> None:
+    def look_up(word: str) -> str:
+        """Look it up."""
+        return word
+
+    server.script("Found.")
+    writer = Agent(role="Writer", goal="Write", llm=llm)
+    task = Task.of("Write it", agent=writer, tools=[look_up])
+    assert Ensemble(tasks=[task], budget=Budget(max_cost="0.01"), cost=RATES).run().raw == "Found."
+
+
 def test_e36_one_warning_comes_at_the_share_asked_for() -> None:
     output = calls(4, scripted(*"abcd"), budget=Budget(max_llm_calls=4, warn_at=0.5), workflow="sequential")
     (warning,) = of(output, BudgetWarning)
