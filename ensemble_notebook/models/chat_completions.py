@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import os
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -32,7 +31,12 @@ from ensemble_notebook.models.langchain.langchain_port import (
     to_openai_tool,
 )
 from ensemble_notebook.models.langchain.replies import find_reasoning, parse_arguments, write_arguments
-from ensemble_notebook.models.openai.endpoint import Endpoint, find_completions_url, is_trusted_url
+from ensemble_notebook.models.openai.endpoint import (
+    Endpoint,
+    find_completions_url,
+    is_trusted_url,
+    read_account_headers,
+)
 from ensemble_notebook.models.openai.kept_fields import KEPT, KeptFields, put_back
 from ensemble_notebook.models.openai.reply_body import (
     BrokenStreamError,
@@ -64,6 +68,7 @@ _STATUS_ERRORS: Final = {
 }
 _loading: Final = threading.Lock()
 _loaded: Final = threading.Event()
+_errors_loaded: Final = threading.Event()
 
 
 def load_client() -> None:
@@ -100,7 +105,7 @@ class ChatTransport:
             "Accept": "application/json",
             "Content-Type": "application/json",
             # What stands in variables is no other server's business.
-            **(dict(_read_headers()) if is_trusted_url(endpoint.base_url) else {}),
+            **(read_account_headers() if is_trusted_url(endpoint.base_url) else {}),
             # As the openai package has it: a user and password in the address go before a key.
             "Authorization": basic or f"Bearer {endpoint.api_key}",
         }
@@ -175,20 +180,15 @@ class ChatTransport:
             raise openai.APIConnectionError(request=_make_request(self._url)) from error
 
 
-def _read_headers() -> Iterator[tuple[str, str]]:
-    """Read what the openai package sends because a variable says so."""
-    for name, variable in (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID")):
-        if value := os.environ.get(variable):
-            yield name, value
-    for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines():
-        name, colon, value = line.partition(":")
-        if colon:
-            yield name.strip(), value.strip()
-
-
 async def _load_errors() -> Any:
-    """Load the errors, on a thread: that takes a third of a second, once."""
-    return sys.modules.get("openai") or await asyncio.to_thread(importlib.import_module, "openai")
+    """Load the errors, on a thread: that takes a third of a second, once.
+
+    Who comes meanwhile waits: a package that is half imported stands among the modules already.
+    """
+    if not _errors_loaded.is_set():
+        await asyncio.to_thread(importlib.import_module, "openai")
+        _errors_loaded.set()
+    return sys.modules["openai"]
 
 
 def _make_request(url: str) -> Any:
@@ -206,7 +206,7 @@ def _make_error(url: str, status: int, headers: Mapping[str, str], content: byte
     kept = [(name, value) for name, value in headers.items() if name.lower() != "content-encoding"]
     response = httpx.Response(status, headers=kept, content=content, request=_make_request(url))
     body: Any = response.text.strip()
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         body = json.loads(body)
     told = body.get("error", body) if isinstance(body, Mapping) else body
     words = told.get("message") if isinstance(told, Mapping) else None
@@ -268,7 +268,9 @@ class ChatCompletionsPort:
         if tools and self.has_tool_support:
             settings["tools"] = [to_openai_tool(each) for each in tools]
         if schema is not None and self.has_schema_support:
-            settings["response_format"] = make_response_format(schema)
+            # Before one that the spec says: whoever asks reads what fits this schema.
+            extra_body = settings.get("extra_body") or {}
+            settings["extra_body"] = {**extra_body, "response_format": make_response_format(schema)}
         messages = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": user})
         # OpenAI's models that reason take instructions by another name.
@@ -328,7 +330,7 @@ class ChatCompletionsConversation:
         calls = [
             {"name": each.name, "args": each.arguments, "id": each.id, "type": "tool_call"} for each in reply.tool_calls
         ]
-        self._unbounded.append({"content": reply.text, "tool_calls": calls, **reply.extras})
+        self._unbounded.append({"content": message["content"], "tool_calls": calls, **reply.extras})
         self._kept.append((reply.extras.get("additional_kwargs") or {}).get(KEPT) or {})
 
     def take_kept_reply(self) -> None:

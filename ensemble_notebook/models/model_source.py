@@ -112,6 +112,7 @@ class ModelSource:
                 provider=model.provider or endpoint.provider,
                 has_tool_support=model.has_tool_support,
                 has_schema_support=has_schema_support,
+                places=PlacesOfModel(connection_places, model.place_count),
                 key_variable=model.key_variable,
                 advice=model.advice,
             )

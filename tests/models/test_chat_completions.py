@@ -88,27 +88,57 @@ def test_same_json_is_sent_and_the_same_is_understood(server, source, options, i
         assert reply.finish_reason == message.response_metadata["finish_reason"]
 
 
+def test_schema_of_a_reply_is_asked_for_before_one_that_the_spec_says(server, source):
+    said = {"response_format": {"type": "json_object"}, "top_k": 3}
+
+    async def run():
+        spec = {"model": MODEL, "base_url": server.url, "schema_mode": "native", "extra_body": said}
+        await (await source.prepare(spec, print)).open("s", "u", (), SCHEMA).reply()
+
+    asyncio.run(run())
+    (body,) = (request.body for request in server.requests)
+    assert (body["response_format"]["type"], body["top_k"]) == ("json_schema", 3)
+
+
 ACCOUNT = {
     "API_KEY": "a-key-of-the-env",
     "ADMIN_KEY": "an-admin-key",
     "ORG_ID": "org-7",
+    "ORGANIZATION": "org-8",
     "PROJECT_ID": "proj-7",
     "CUSTOM_HEADERS": "X-Gateway: a-key-of-the-gateway",
 }
 
 
+@pytest.mark.parametrize("is_heard", [False, True], ids=["unheard", "heard"])
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("named", [None, "https://api.openai.com/v1", "http://127.0.0.1:9/v1"])
 def test_nothing_of_the_account_at_openai_goes_to_a_host_that_only_the_spec_names(
-    server, source, monkeypatch, named, streamed
+    server, source, monkeypatch, request, named, streamed, is_heard
 ):
+    if is_heard:
+        request.getfixturevalue("seen")
     for name, value in {**ACCOUNT, "BASE_URL": named or ""}.items():
         monkeypatch.setenv(f"OPENAI_{name}", value)
     asyncio.run(ours(source, server.url, is_streamed=streamed))
-    request = server.requests[-1]
-    told = str(dict(request.headers)).casefold()
-    assert request.headers["Authorization"] == "Bearer none"
+    sent = server.requests[-1]
+    told = str(dict(sent.headers)).casefold()
+    assert sent.headers["Authorization"] == "Bearer none"
     assert not [value for value in (*ACCOUNT.values(), "gateway", "org-7", "proj-7") if value.casefold() in told]
+
+
+def test_organization_may_stand_in_the_older_variable(server, source, monkeypatch):
+    monkeypatch.setenv("OPENAI_ORGANIZATION", "org-8")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    asyncio.run(ours(source, server.url))
+    assert server.requests[0].headers["OpenAI-Organization"] == "org-8"
+
+
+def test_proxy_of_openai_is_not_asked_for_a_server_on_this_machine_where_somebody_hears(
+    server, source, seen, monkeypatch, unused_url
+):
+    monkeypatch.setenv("OPENAI_PROXY", unused_url)
+    assert [reply.text for reply in asyncio.run(ours(source, server.url))] == ["ok"] * 2
 
 
 def test_headers_of_the_environment_are_sent(server, source, monkeypatch):

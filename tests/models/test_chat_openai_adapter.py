@@ -230,7 +230,7 @@ def test_error_is_classified_alike(server, source, make):
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("content", ['{"error": {"message": "Busy."}}', "Busy.", "[1]", ""])
+@pytest.mark.parametrize("content", ['{"error": {"message": "Busy."}}', "Busy.", "[1]", "", "[" * 100_000])
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 418, 422, 429, 500, 503])
 def test_errors_of_specs_are_those_of_the_openai_package(server, source, status, content):
     server.script(*[Answer.status(status, raw=content.encode())] * 2)

@@ -33,6 +33,35 @@ def test_client_counts_as_loaded_only_when_all_of_it_is() -> None:
     assert done.stdout.strip() == "in time True", done.stderr
 
 
+FIRST_ERRORS = """
+import asyncio
+from ensemble_notebook.models.model_source import ModelSource
+
+
+async def ask(source, position):
+    port = await source.prepare("openai:m@http://127.0.0.1:1/v1", str)
+    await asyncio.sleep(position / 50)
+    try:
+        await port.open("s", "u").reply()
+    except Exception as error:
+        return type(error).__name__
+
+
+async def main():
+    source = ModelSource()
+    async with source.connections_held():
+        print(set(await asyncio.gather(*(ask(source, position) for position in range(6)))))
+
+
+asyncio.run(main())
+"""
+
+
+def test_errors_that_come_while_their_package_is_loaded_wait_for_it() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_ERRORS], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "{'APIConnectionError'}", done.stderr
+
+
 FIRST_RUNS = """
 from ensemble_notebook import Ensemble
 

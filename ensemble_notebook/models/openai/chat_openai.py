@@ -16,11 +16,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from ensemble_notebook.models.openai.connections import find_proxy
 from ensemble_notebook.models.openai.endpoint import (
     Endpoint,
     find_base_url_of_environment,
     find_completions_url,
     is_openai_url,
+    is_trusted_url,
+    read_account_headers,
     split_credentials,
 )
 from ensemble_notebook.models.openai.kept_fields import put_back
@@ -61,17 +64,20 @@ def make_chat_model(endpoint: Endpoint, settings: Mapping[str, Any]) -> ChatOpen
         settings: further fields of the class.
     """
     from langchain_openai import ChatOpenAI
+    from openai import Omit
 
     async def get_key() -> str:
         # With a plain key LangChain would make a second client, for synchronous calls.
         return endpoint.api_key
 
     url, basic = split_credentials(endpoint.url)
-    return ChatOpenAI(
+    authorization = {"Authorization": basic or f"Bearer {endpoint.api_key}"}
+    model = ChatOpenAI(
         model=endpoint.name,
         base_url=url,
         api_key=get_key,
-        default_headers=None if basic is None else {"Authorization": basic},
+        openai_proxy=find_proxy(url),  # as for our own connections; its own variable is for all addresses
+        default_headers=authorization,
         max_retries=0,
         timeout=None,
         stream_usage=True,
@@ -80,6 +86,14 @@ def make_chat_model(endpoint: Endpoint, settings: Mapping[str, Any]) -> ChatOpen
         use_responses_api=None if endpoint.base_url is None else False,
         **settings,
     )
+    client = getattr(model, _CLIENT, None)
+    if client is not None and not is_trusted_url(endpoint.base_url):
+        # What stands in variables is no other server's business. The package reads them again for each copy.
+        withheld = dict.fromkeys(["OpenAI-Organization", "OpenAI-Project", *read_account_headers()], Omit())
+        client = client.copy(default_headers=withheld | authorization)
+        setattr(model, _CLIENT, client)
+        setattr(model, _COMPLETIONS, client.chat.completions)
+    return model
 
 
 @functools.cache

@@ -46,7 +46,6 @@ class Connections:
         from ensemble_notebook.models.openai.kept_connector import KeptConnector
 
         is_near = _is_loopback_url(base_url)
-        proxy = None if is_near else _find_proxy(base_url)
         self.session = aiohttp.ClientSession(
             connector=KeptConnector(
                 connection_places, ssl=True if is_near else load_certificates(), socket_factory=make_socket
@@ -54,7 +53,7 @@ class Connections:
             timeout=aiohttp.ClientTimeout(),
             cookie_jar=aiohttp.DummyCookieJar(),
             # Not `trust_env`: it looks for a password of the server in ~/.netrc, on every request, and falls over one.
-            proxy=proxy,
+            proxy=find_proxy(base_url),
         )
 
     async def aclose(self) -> None:
@@ -132,10 +131,10 @@ def _is_loopback_url(base_url: str) -> bool:
     return url.scheme == "http" and url.hostname in _LOOPBACK
 
 
-def _find_proxy(base_url: str) -> str | None:
+def find_proxy(base_url: str) -> str | None:
     """Find the proxy of the environment (``OPENAI_PROXY`` too), or of the system's settings, on the way to a server."""
     url = urlsplit(base_url)
-    if proxy_bypass(url.netloc):
+    if _is_loopback_url(base_url) or proxy_bypass(url.netloc):
         return None
     proxies = getproxies()
     proxy = proxies.get("openai") or proxies.get(url.scheme) or proxies.get("all")

@@ -14,6 +14,11 @@ from ensemble_notebook.domain.outputs.secrets import protect
 NO_KEY: Final = "none"
 
 _OPENAI_URL: Final = "https://api.openai.com/v1"
+# As the openai package reads them; the last one is langchain-openai's.
+_ACCOUNT_VARIABLES: Final = {
+    "OpenAI-Organization": ("OPENAI_ORG_ID", "OPENAI_ORGANIZATION"),
+    "OpenAI-Project": ("OPENAI_PROJECT_ID",),
+}
 _URL_VARIABLES: Final = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
 
 
@@ -80,6 +85,17 @@ def _find_origin(url: str) -> tuple[str, str | None, int | None] | None:
         return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     except ValueError:
         return None
+
+
+def read_account_headers() -> dict[str, str]:
+    """Read what tells of an account at OpenAI or a gateway because a variable says so; for trusted addresses alone."""
+    headers = {
+        name: value
+        for name, variables in _ACCOUNT_VARIABLES.items()
+        if (value := next(filter(None, map(os.environ.get, variables)), None))
+    }
+    lines = [line.partition(":") for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines()]
+    return headers | {name.strip(): value.strip() for name, colon, value in lines if colon}
 
 
 def split_credentials(url: str) -> tuple[str, str | None]:
