@@ -252,6 +252,20 @@ def test_model_object_that_always_streams_is_asked_for_a_whole_reply(server, sou
     assert [each.is_streamed for each in server.requests] == [True, False]
 
 
+def test_event_that_is_a_page_ends_a_stream_without_causing_itself(server, source, llm):
+    server.script(Answer(stream=b"data: <html>Busy</html>\n\n"))
+
+    async def run():
+        port = await source.prepare(llm, print)
+        with pytest.raises(ValueError) as caught:  # noqa: PT011 - of the package that reads it
+            await port.open("s", "u").reply(print)
+        return caught.value, port.classify(caught.value)
+
+    error, fault = asyncio.run(run())
+    assert error.__cause__ is not error
+    assert not fault.is_transient
+
+
 def test_broken_stream_is_known_as_a_connection_that_was_lost():
     fault = classify_error(BrokenStreamError("The connection was cut: odd."))
     assert (fault.reason, fault.is_transient, fault.usage, fault.advice) == (

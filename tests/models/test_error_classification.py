@@ -241,6 +241,12 @@ def test_cause_tells_what_a_wrapper_does_not():
     assert classify_error(wrapper).reason == "503"
 
 
+def test_an_error_that_is_its_own_cause_is_looked_at_once():
+    error = OSError("away")
+    error.__cause__ = error
+    assert classify_error(error).reason == "OSError"
+
+
 def test_what_was_only_being_handled_meanwhile_is_no_cause():
     error = ValueError("a bug")
     error.__context__ = TimeoutError()

@@ -163,11 +163,14 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """Iterate over the error and its foreign causes.
 
     What was merely being handled meanwhile (``__context__``) says nothing about it. Our own errors are not looked
-    into: one that ran out of its time inside a user's model is no server that did.
+    into: one that ran out of its time inside a user's model is no server that did. Each is given once: one that was
+    raised from itself is its own cause.
     """
     each: BaseException | None = error
-    while each is not None and not isinstance(each, EnsembleError):
+    seen: set[int] = set()
+    while each is not None and id(each) not in seen and not isinstance(each, EnsembleError):
         yield each
+        seen.add(id(each))
         each = each.__cause__
 
 

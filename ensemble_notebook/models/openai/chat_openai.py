@@ -278,8 +278,11 @@ class _TolerantStream:
         except openai.APIError as error:
             raise error from BrokenStreamError(NO_PART)
         except json.JSONDecodeError as error:
-            if not (end.is_cut_off and corrector.has_reason):
-                raise (BrokenStreamError(NO_PART) if end.is_cut_off or corrector.has_chunk else error) from error
+            if end.is_cut_off and corrector.has_reason:
+                return
+            if end.is_cut_off or corrector.has_chunk:
+                raise BrokenStreamError(NO_PART) from error
+            raise
 
 
 def _to_chunk(said: Any, corrector: ChunkCorrector) -> dict[str, Any]:
