@@ -222,7 +222,8 @@ def make_settings(given: Mapping[str, Any], name: str) -> dict[str, Any]:
     if (limit := settings.pop("max_tokens", None)) is not None:
         settings["max_completion_tokens"] = limit
     # These take no temperature but 1, unless they are not to reason.
-    if name.lower().startswith("gpt-5") and "chat" not in name and settings.get("reasoning_effort") != "none":
+    has_fixed = re.match(r"gpt-5(?!.*chat)", name, re.IGNORECASE) and settings.get("reasoning_effort") != "none"
+    if has_fixed and settings.get("temperature") != 1:
         settings.pop("temperature", None)
     return settings
 

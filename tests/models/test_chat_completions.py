@@ -17,6 +17,7 @@ from langchain_openai import ChatOpenAI
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.models.chat_completions import make_settings
 from ensemble_notebook.models.openai.endpoint import find_completions_url
 from ensemble_notebook.models.openai.response_schema import make_response_format
 from ensemble_notebook.models.openai_spec import check_url
@@ -151,6 +152,25 @@ def test_headers_of_the_environment_are_sent(server, source, monkeypatch):
     assert first == last | {"Authorization": "Bearer a-key-of-the-env"}
     assert first["OpenAI-Organization"] == "org-7"
     assert first["OpenAI-Project"] == "proj-7"
+
+
+@pytest.mark.parametrize(
+    "name, effort, given, sent",
+    [
+        ("gpt-5", None, 0.2, None),
+        ("gpt-5", None, 1, 1),
+        ("gpt-5", "none", 0.2, 0.2),
+        ("GPT-5", None, 0.2, None),
+        ("gpt-5-chat-latest", None, 0.2, 0.2),
+        ("GPT-5-Chat", None, 0.2, 0.2),
+        ("m", None, 0.2, 0.2),
+    ],
+)
+def test_a_temperature_is_left_out_where_the_model_takes_only_one(name, effort, given, sent):
+    settings = make_settings({"temperature": given, "reasoning_effort": effort}, name)
+    assert settings.get("temperature") == sent
+    # As langchain-openai has it, which knows the models.
+    assert ChatOpenAI(model=name, api_key="none", temperature=given, reasoning_effort=effort).temperature == sent
 
 
 @pytest.mark.parametrize("streamed", [False, True])
