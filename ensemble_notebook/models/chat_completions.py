@@ -104,6 +104,7 @@ class ChatTransport:
         self._headers = {
             "Accept": "application/json",
             "Content-Type": "application/json",
+            "User-Agent": "ensemble-notebook",
             # What stands in variables is no other server's business.
             **(read_account_headers() if is_trusted_url(endpoint.base_url) else {}),
             # As the openai package has it: a user and password in the address go before a key.

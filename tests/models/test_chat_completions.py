@@ -152,6 +152,7 @@ def test_headers_of_the_environment_are_sent(server, source, monkeypatch):
     assert first == last | {"Authorization": "Bearer a-key-of-the-env"}
     assert first["OpenAI-Organization"] == "org-7"
     assert first["OpenAI-Project"] == "proj-7"
+    assert server.requests[0].headers["User-Agent"] == "ensemble-notebook"
 
 
 @pytest.mark.parametrize(
