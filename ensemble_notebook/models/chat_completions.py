@@ -380,6 +380,7 @@ class ChatCompletionsConversation:
         if refused:
             # All of it is unknown then, also where a stream said it several times.
             reply = replace(reply, usage=TokenUsage(), refused_usage=refused[0])
+        # Malformed arguments go back as the model wrote them; their reply has all of its calls marked, or none.
         said = [call["function"] for call in completion["choices"][0]["message"].get("tool_calls") or ()]
         texts = [mend_text(unmark_arguments(each["arguments"])) for each in said]
         plain = [write_arguments(call.arguments) for call in reply.tool_calls]
