@@ -52,8 +52,8 @@ from ensemble_notebook.errors import (
 )
 
 if TYPE_CHECKING:
+    from ensemble_notebook.trace.analysis.run_diff import RunDiff
     from ensemble_notebook.trace.analysis.what_if import Prediction
-    from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.frames import Frames
     from ensemble_notebook.trace.plots import Plots

@@ -29,7 +29,7 @@ from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.analysis.row_table import RowFrame
-    from ensemble_notebook.trace.joined_frames import JoinedFrames
+    from ensemble_notebook.trace.loading import JoinedFrames
 
 _DONE: Final = frozenset({"completed", "completed_with_warnings", "exited_early"})
 

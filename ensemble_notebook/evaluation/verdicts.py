@@ -26,7 +26,7 @@ from ensemble_notebook.evaluation.scored_runs import (
     make_side,
     shorten_names,
 )
-from ensemble_notebook.trace.comparison.run_diff import RunDiff
+from ensemble_notebook.trace.analysis.run_diff import RunDiff
 from ensemble_notebook.trace.store.run_store import RunStore
 
 if TYPE_CHECKING:

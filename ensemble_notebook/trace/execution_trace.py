@@ -28,8 +28,8 @@ from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.task_traces import PhaseTrace, RunParts, TaskTrace
 
 if TYPE_CHECKING:
+    from ensemble_notebook.trace.analysis.run_diff import RunDiff
     from ensemble_notebook.trace.analysis.what_if import Prediction
-    from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.frames import Frames
     from ensemble_notebook.trace.plots import Plots
 
@@ -242,7 +242,7 @@ class ExecutionTrace(Pickled):
         Raises:
             ValidationError: it is neither.
         """
-        from ensemble_notebook.trace.comparison.run_diff import RunDiff
+        from ensemble_notebook.trace.analysis.run_diff import RunDiff
 
         trace = other if isinstance(other, ExecutionTrace) else getattr(other, "trace", None)
         if not isinstance(trace, ExecutionTrace):

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
-from ensemble_notebook.errors import StoreError
+from ensemble_notebook.domain.seams.views import make_mime_bundle
+from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
+from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.joined_frames import FoldedTables, RunTables
+from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.store.kept_tables import KeptTables, encode_tables, find_mark, read_kept, write_kept
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
 from ensemble_notebook.trace.store.run_store import RunStore
@@ -34,13 +37,137 @@ from ensemble_notebook.trace.store.store_reader import (
     summarize_trace,
 )
 from ensemble_notebook.trace.tables.frame_tables import EVENTS, SCORES, list_logged_events
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, TableColumns, make_known
+from ensemble_notebook.trace.tables.table import (
+    UTC_TIME,
+    Column,
+    FrameProperty,
+    Table,
+    TableColumns,
+    document_table,
+    join_values,
+    list_frames,
+    make_known,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PathLike = str | os.PathLike[str]
 _SQLITE = b"SQLite format 3\0"
+
+
+FRAMES: Final = list_frames(Frames)
+TABLES: Final[Mapping[str, Table]] = {name: each.table for name, each in FRAMES.items()}
+"""The tables of the frames by their names."""
+
+
+class RunTables:
+    """The tables of one run, which is in memory.
+
+    Args:
+        trace: of the run.
+    """
+
+    def __init__(self, trace: ExecutionTrace) -> None:
+        self._trace = trace
+
+    def count_rows(self, name: str) -> int | None:
+        """How many rows a table has; None where that can't be told at once."""
+        return FRAMES[name].count_rows(self._trace.frames)
+
+    def read_columns(self, name: str) -> TableColumns:
+        """The rows of a table, column by column.
+
+        Raises:
+            StoreError: they have to be made from events in the store, which are gone or damaged.
+        """
+        return FRAMES[name].read_columns(self._trace.frames)
+
+    def load_trace(self) -> ExecutionTrace:
+        """The trace of the run, with its scores.
+
+        Raises:
+            StoreError: its events are in the store, and gone or damaged.
+        """
+        return self._trace
+
+    def timeseries(self, dt: float | timedelta | None) -> pd.DataFrame:
+        """The run over time, see `Frames.timeseries`.
+
+        Raises:
+            StoreError: as for `load_trace`.
+        """
+        return self.load_trace().frames.timeseries(dt)
+
+    def with_scores(self, scores: Iterable[ScoreRecord]) -> RunTables:
+        """The same with more scores, which are written nowhere."""
+        return RunTables(self._trace._with_scores(scores))
+
+
+class JoinedFrames(Frames):
+    """The frames of several runs: the same tables, run after run, each with the column `run_id`.
+
+    Ids of spans are unique across runs. Names and numbers of messages and events are those of their run.
+
+    Args:
+        parts: the tables of each run, by its id.
+    """
+
+    def __init__(self, parts: Mapping[str, RunTables]) -> None:
+        self._parts = dict(parts)
+
+    def make_frame(self, frame: FrameProperty) -> pd.DataFrame:
+        """The frame of the rows of all runs, with `run_id` as a column."""
+        tables = {run_id: each.read_columns(frame.name) for run_id, each in self._parts.items()}
+        made = frame.table.join([*tables.values()])
+        if frame.finish is None and "run_id" not in [each.name for each in frame.table.all_columns]:
+            made["run_id"] = join_values([(each.count, [run_id]) for run_id, each in tables.items()], "category")
+        return made
+
+    def load_trace(self, run_id: str) -> ExecutionTrace:
+        """The trace of one of the runs.
+
+        Args:
+            run_id: of the run.
+
+        Raises:
+            ValidationError: it is none of these; names the nearest.
+            StoreError: it is gone, or damaged.
+        """
+        if run_id not in self._parts:
+            raise ValidationError(f"No run {run_id!r} is among these.{did_you_mean(str(run_id), self._parts)}")
+        return self._parts[run_id].load_trace()
+
+    def count_rows(self) -> dict[str, int | None]:
+        """How many rows each frame has or will have, by its name; None where that is not known before it is made."""
+        counts = {name: [each.count_rows(name) for each in self._parts.values()] for name in TABLES}
+        return {name: None if None in each else sum(filter(None, each)) for name, each in counts.items()}
+
+    def describe(self) -> str:
+        """How many runs and spans there are, and from when to when, in one line."""
+        if not self._parts:
+            return "No runs."
+        spans = self.count_rows()["spans"] or 0
+        begun, ended = self.runs.start_time.min(), self.runs[["start_time", "end_time"]].max().max()
+        counts = f"{pluralize(len(self._parts), 'run')}, {pluralize(spans, 'span')}"
+        return f"{counts}, {begun:%Y-%m-%d %H:%M} to {ended:%Y-%m-%d %H:%M} UTC"
+
+    def __repr__(self) -> str:
+        """What there is, and the names of the frames."""
+        return f"{self.describe()}\nframes: {', '.join(TABLES)}, timeseries(dt)"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return make_mime_bundle("frames", self)
+
+    @document_table(TIMESERIES)
+    def timeseries(self, dt: float | timedelta | None = None) -> pd.DataFrame:
+        """Each run over time, from its own start, in bins of length `dt`; see `Frames.timeseries`."""
+        import pandas as pd
+
+        made = {run_id: each.timeseries(dt) for run_id, each in self._parts.items()}
+        if not made:
+            return TIMESERIES.to_frame([])
+        return pd.concat(made, names=["run_id"]).reset_index("run_id")
 
 
 def load_run_tables(where: PathLike | Sequence[PathLike] | None) -> dict[str, RunTables]:
@@ -94,7 +221,7 @@ def _load_file(path: Path) -> dict[str, RunTables]:
     if is_store:
         return _load_stored(RunStore.open(path.absolute()))
     trace = ExecutionTrace.load(path)
-    return {trace.run_id: FoldedTables(trace)}
+    return {trace.run_id: RunTables(trace)}
 
 
 _WRITTEN_AT_ONCE: Final = 20
@@ -103,8 +230,8 @@ Piece = tuple[Any, Any]
 """Some events of a run as they are stored, with the number of the first."""
 
 
-class StoredTables:
-    """The tables of one run that is over.
+class StoredTables(RunTables):
+    """The tables of one run that is over, in the store.
 
     Args:
         path: of the store.
@@ -120,51 +247,31 @@ class StoredTables:
         self._scores = list_current(scores)
 
     def count_rows(self, name: str) -> int | None:
-        """How many rows a table has; None for one that is not kept."""
         if name == "scores":
             return len(self._scores)
         kept = self._kept.tables.get(name)
         return None if kept is None else kept.count
 
     def read_columns(self, name: str) -> TableColumns:
-        """The rows of a table, column by column.
-
-        Raises:
-            StoreError: they have to be made from the events, which are gone or damaged.
-        """
         if name == "events":  # they are not folded
             events = complete_events(self._run, _read_events(self._path, self._run)[0])
             return EVENTS.read_columns(list_logged_events(events))
         if name == "scores":
             return SCORES.read_columns(self._scores)
         if name not in self._kept.tables:
-            return FoldedTables(_read_trace(self._path, self._run)[0]).read_columns(name)
+            return RunTables(_read_trace(self._path, self._run)[0]).read_columns(name)
         try:
             return self._kept.tables[name].decode(name)
         except SIGNS_OF_DAMAGE:
             trace, mark = _read_trace(self._path, self._run)
             self._kept = encode_tables(trace, mark)
             _write(self._path, {self._run.run_id: self._kept})
-            return FoldedTables(trace).read_columns(name)
-
-    def timeseries(self, dt: float | timedelta | None) -> pd.DataFrame:
-        """The run over time, see `Frames.timeseries`.
-
-        Raises:
-            StoreError: the events are gone or damaged.
-        """
-        return _read_trace(self._path, self._run)[0].frames.timeseries(dt)
+            return RunTables(trace).read_columns(name)
 
     def load_trace(self) -> ExecutionTrace:
-        """The trace of the run, with its scores.
-
-        Raises:
-            StoreError: the events are gone or damaged.
-        """
         return _read_trace(self._path, self._run)[0]._with_scores(self._scores)
 
     def with_scores(self, scores: Iterable[ScoreRecord]) -> StoredTables:
-        """The same with more scores, which are written nowhere."""
         return StoredTables(self._path, self._run, self._kept, (*self._scores, *scores))
 
 
@@ -181,7 +288,7 @@ def load_tables(path: Path) -> tuple[dict[str, RunTables], list[StoreError]]:
         try:
             mark = find_mark(run, pieces)
             if run.status is RunStatus.RUNNING:
-                tables[run.run_id] = FoldedTables(_make_trace(run, pieces, scores))
+                tables[run.run_id] = RunTables(_make_trace(run, pieces, scores))
                 continue
             if kept is None or kept.mark != mark:
                 kept = made[run.run_id] = encode_tables(_make_trace(run, pieces), mark)

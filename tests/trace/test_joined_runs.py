@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
-from ensemble_notebook.trace.comparison.joined_runs import JoinedRuns
+from ensemble_notebook.trace.analysis.joined_runs import JoinedRuns
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.event_builder import EventBuilder

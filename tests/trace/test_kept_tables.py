@@ -20,8 +20,7 @@ from ensemble_notebook import CaptureMode, Ensemble, ScriptedChatModel, StoreErr
 from ensemble_notebook.domain.events import LlmToken
 from ensemble_notebook.domain.outputs import secrets
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.joined_frames import FRAMES, TABLES
-from ensemble_notebook.trace.loading import make_run_table
+from ensemble_notebook.trace.loading import FRAMES, TABLES, make_run_table
 from ensemble_notebook.trace.store import run_store
 from ensemble_notebook.trace.store.kept_tables import read_columns, write_columns
 from ensemble_notebook.trace.store.run_facts import RunFacts

@@ -15,9 +15,9 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.wording import format_duration, format_money
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.trace.comparison.row_diffs import format_difference
-from ensemble_notebook.trace.comparison.run_diff import RunHistory
-from ensemble_notebook.trace.comparison.text_changes import (
+from ensemble_notebook.trace.analysis.run_diff import RunHistory
+from ensemble_notebook.trace.analysis.span_diffs import format_difference
+from ensemble_notebook.trace.analysis.text_changes import (
     TextChange,
     TextChanges,
     diff_words,

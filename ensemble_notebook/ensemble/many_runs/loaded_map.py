@@ -27,8 +27,7 @@ from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Failed
 from ensemble_notebook.trace.analysis.map_rows import MapRow, get_design, list_known_rows, list_map_rows
 from ensemble_notebook.trace.analysis.row_table import make_index
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.joined_frames import JoinedFrames
-from ensemble_notebook.trace.loading import PathLike, load_run_tables
+from ensemble_notebook.trace.loading import JoinedFrames, PathLike, load_run_tables
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.store.run_store import RunStore

@@ -33,7 +33,7 @@ from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.score import ScoreRecord
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-    from ensemble_notebook.trace.comparison.run_diff import RunDiff
+    from ensemble_notebook.trace.analysis.run_diff import RunDiff
 
 
 # --- The MIME bundle of a run with a feed: an id for our extension, and a picture for other frontends -----------------
@@ -198,7 +198,7 @@ def show_feed(feed: RunFeed) -> TimelineWidget:
 
 def make_diff_timeline(diff: RunDiff) -> SelectableTimeline:
     """The timeline of two runs; the same comparison has the same widget and selection."""
-    from ensemble_notebook.trace.comparison.joined_runs import JoinedRuns
+    from ensemble_notebook.trace.analysis.joined_runs import JoinedRuns
 
     feed = find_feed_of(diff)
     if feed is None:

@@ -35,7 +35,7 @@ from ensemble_notebook.trace.store.run_store import RunStore
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ensemble_notebook.trace.comparison.run_diff import RunDiff, RunHistory
+    from ensemble_notebook.trace.analysis.run_diff import RunDiff, RunHistory
 
 WAYS: Final = "(a variable such as report, an id or the beginning of one, a name, or -1 for the last)"
 """How a run is named, for messages."""
@@ -139,7 +139,7 @@ def compare_last_runs(store: RunStore, count: int, names: Mapping[str, Any]) -> 
     Raises:
         StoreError: the store can't be read.
     """
-    from ensemble_notebook.trace.comparison.run_diff import RunHistory
+    from ensemble_notebook.trace.analysis.run_diff import RunHistory
 
     runs = _list_runs_here(store, names)
     told = runs[:count]

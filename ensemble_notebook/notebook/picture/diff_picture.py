@@ -15,9 +15,9 @@ from typing import Final
 
 from ensemble_notebook.domain.wording import format_moment, format_zone, pluralize
 from ensemble_notebook.notebook.picture import html_table as html
-from ensemble_notebook.trace.comparison.row_diffs import HEADS, DiffLine
-from ensemble_notebook.trace.comparison.run_diff import ComparedRun, RunDiff, RunHistory, describe_amounts
-from ensemble_notebook.trace.comparison.text_changes import (
+from ensemble_notebook.trace.analysis.run_diff import ComparedRun, RunDiff, RunHistory, describe_amounts
+from ensemble_notebook.trace.analysis.span_diffs import HEADS, DiffLine
+from ensemble_notebook.trace.analysis.text_changes import (
     Piece,
     TextChange,
     TextChanges,

@@ -36,8 +36,7 @@ from ensemble_notebook.notebook.picture.html_table import (
     write_table,
 )
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
-from ensemble_notebook.trace.joined_frames import TABLES, JoinedFrames
-from ensemble_notebook.trace.loading import REMEMBERED_RUNS
+from ensemble_notebook.trace.loading import REMEMBERED_RUNS, TABLES, JoinedFrames
 from ensemble_notebook.trace.spans.shared_words import name_status
 
 LONGEST: Final = 48

@@ -1,1 +1,1 @@
-"""Answers computed from finished spans: what was critical, who did what, how long it would have taken otherwise."""
+"""Answers computed from finished spans, one module each (T20); two runs compared (T22)."""

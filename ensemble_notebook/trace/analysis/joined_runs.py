@@ -13,9 +13,9 @@ from itertools import chain, count
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
+from ensemble_notebook.trace.analysis.run_diff import RunDiff
+from ensemble_notebook.trace.analysis.span_diffs import RowDiff, format_deltas
 from ensemble_notebook.trace.analysis.timeseries import find_latest_ms
-from ensemble_notebook.trace.comparison.row_diffs import RowDiff, format_deltas
-from ensemble_notebook.trace.comparison.run_diff import RunDiff
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind

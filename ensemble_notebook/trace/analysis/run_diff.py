@@ -23,8 +23,7 @@ from ensemble_notebook.domain.wording import (
 )
 from ensemble_notebook.errors import SuggestsNames
 from ensemble_notebook.errors.pickling import Pickled
-from ensemble_notebook.trace.analysis.timeseries import find_latest_ms
-from ensemble_notebook.trace.comparison.row_diffs import (
+from ensemble_notebook.trace.analysis.span_diffs import (
     DIFF,
     SIGNS,
     DiffLine,
@@ -36,7 +35,8 @@ from ensemble_notebook.trace.comparison.row_diffs import (
     make_diff_lines,
     render_diff_lines,
 )
-from ensemble_notebook.trace.comparison.text_changes import TextChanges, describe_definition, describe_inputs
+from ensemble_notebook.trace.analysis.text_changes import TextChanges, describe_definition, describe_inputs
+from ensemble_notebook.trace.analysis.timeseries import find_latest_ms
 from ensemble_notebook.trace.folding.milestones import is_startup
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.shared_words import name_status
