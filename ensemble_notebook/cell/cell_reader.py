@@ -24,7 +24,6 @@ from ensemble_notebook.cell.binding.inputs import (
 )
 from ensemble_notebook.cell.binding.name_resolver import NameResolver
 from ensemble_notebook.cell.object_names import remember_names
-from ensemble_notebook.cell.reading.member_reader import lay_over, read_section
 from ensemble_notebook.cell.reading.mistakes import (
     MisreadError,
     MistakeReport,
@@ -35,7 +34,7 @@ from ensemble_notebook.cell.reading.mistakes import (
     to_cell_words,
 )
 from ensemble_notebook.cell.reading.options import MAGIC, Options, parse_options
-from ensemble_notebook.cell.reading.part_reader import read_limit
+from ensemble_notebook.cell.reading.section_reader import lay_over, read_limit, read_section
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
 from ensemble_notebook.cell.reading.source_text import OPTIONS, Place, SourceText, read_text_file
 from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode

@@ -262,18 +262,6 @@ _FITS: Final[Mapping[ValueKind, Callable[[object], bool]]] = {
 Place = SectionSchema | Key | None
 """A section, the value of a key, or nothing that is known."""
 
-SECTIONS: Final[Mapping[ValueKind, SectionSchema]] = {
-    ValueKind.WORKER: vocabulary.AGENT,
-    ValueKind.MODEL: vocabulary.MODEL,
-    ValueKind.COST: vocabulary.COST,
-    ValueKind.PROMPT_TEXTS: vocabulary.TEXTS,
-    ValueKind.RATE: vocabulary.RATE,
-    ValueKind.BUDGET: vocabulary.BUDGET,
-    ValueKind.REVIEW: vocabulary.REVIEW,
-    ValueKind.PHASE_REVIEW: vocabulary.PHASE_REVIEW,
-    ValueKind.CONSTRAINTS: vocabulary.CONSTRAINTS,
-}
-"""What the keys of a mapping are that stands as a value."""
 _MEMBERS: Final[Mapping[ValueKind, SectionSchema]] = {
     ValueKind.AGENTS: vocabulary.AGENT,
     ValueKind.TASKS: vocabulary.TASK,
@@ -294,7 +282,7 @@ def find_place(path: Path) -> Place:
 def find_section(place: Place) -> SectionSchema | None:
     """Find the keys that may stand in a place, also where a mapping may be its value."""
     if isinstance(place, Key):
-        return SECTIONS.get(place.kind)
+        return vocabulary.VALUE_SECTIONS.get(place.kind)
     return place
 
 
@@ -311,7 +299,7 @@ def _find_next(place: Place, part: str | int) -> Place:
             return place if place.kind is ValueKind.WHEN and isinstance(part, int) else member
         if isinstance(part, int):
             return place  # a list of what could stand there alone
-        section = SECTIONS.get(place.kind)
+        section = vocabulary.VALUE_SECTIONS.get(place.kind)
         return None if section is None else find_key(section, part)
     if place is None or isinstance(part, int):
         return vocabulary.TASK if place is vocabulary.PHASE else None  # a phase that is a list of tasks

@@ -565,6 +565,18 @@ SCHEMAS: Final = (
     *(CELL, PHASE, AGENT, TASK, TEXTS, COST, RATE, BUDGET, CONDITION, REVIEW, PHASE_REVIEW, CONSTRAINTS, MODEL),
     *(key_group.schema for key_group in CELL.key_groups.values()),
 )
+VALUE_SECTIONS: Final[Mapping[ValueKind, SectionSchema]] = {
+    ValueKind.WORKER: AGENT,
+    ValueKind.MODEL: MODEL,
+    ValueKind.COST: COST,
+    ValueKind.PROMPT_TEXTS: TEXTS,
+    ValueKind.RATE: RATE,
+    ValueKind.BUDGET: BUDGET,
+    ValueKind.REVIEW: REVIEW,
+    ValueKind.PHASE_REVIEW: PHASE_REVIEW,
+    ValueKind.CONSTRAINTS: CONSTRAINTS,
+}
+"""What the keys of a mapping are that stands as a value."""
 WORDS: Final = frozenset().union(*(schema.known for schema in (CELL, PHASE, AGENT, TASK)))
 PHASE_KEYS: Final = frozenset({"tasks", "after", "workflow", "when"})
 """No task is called so: where one of them stands, a phase is written with its keys."""

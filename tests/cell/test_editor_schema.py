@@ -11,7 +11,7 @@ import ensemble_notebook
 from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.cell_reader import read_cell
 from ensemble_notebook.cell.reading.mistakes import CellError, MistakeReport
-from ensemble_notebook.cell.reading.part_reader import PartReader
+from ensemble_notebook.cell.reading.section_reader import SectionReader
 from ensemble_notebook.cell.reading.source_text import SourceText
 from ensemble_notebook.cell.reading.values import to_plain_value
 from ensemble_notebook.cell.reading.yaml_nodes import ListNode, MappingNode, ScalarNode
@@ -173,4 +173,4 @@ def test_closed_sets_of_words_are_all_listed():
 
 
 def test_words_of_other_tools_with_values_of_their_own_are_those_of_the_reader():
-    assert FAMILIAR_FORMS.keys() == PartReader(MistakeReport(SourceText(""))).familiar_readers.keys()
+    assert FAMILIAR_FORMS.keys() == SectionReader(MistakeReport(SourceText(""))).familiar_readers.keys()
