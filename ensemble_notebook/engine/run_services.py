@@ -12,10 +12,10 @@ from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
+from ensemble_notebook.engine.budget_reservation import BudgetAccount, open_account
 from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter
 from ensemble_notebook.engine.events.nested_events import forget_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
-from ensemble_notebook.engine.limits.budget_account import BudgetAccount, open_account
 from ensemble_notebook.engine.run_spec import RunSpec, forget_inner_revision
 
 

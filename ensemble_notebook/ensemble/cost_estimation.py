@@ -36,7 +36,7 @@ from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
 from ensemble_notebook.engine.agent.prompts import PromptParts, write_own_prompt, write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
-from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
+from ensemble_notebook.engine.budget_ledger import MAX_OUTPUT_TOKENS
 from ensemble_notebook.errors import EnsembleError, StoreError
 from ensemble_notebook.models.model_kinds import identify_model
 from ensemble_notebook.models.model_spec import ModelIdentity

@@ -22,7 +22,7 @@ from ensemble_notebook.domain.planning.graph import Graph, get_llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
-from ensemble_notebook.engine.limits.budget_account import describe_unknown_price
+from ensemble_notebook.engine.budget_reservation import describe_unknown_price
 from ensemble_notebook.ensemble.ensemble_tool import find_ensemble
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, summarize_error

@@ -37,13 +37,17 @@ from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import EnsembleError, Problem, RunInterrupted, ScoringError, ValidationError, did_you_mean
-from ensemble_notebook.evaluation.judge import Judgement, JudgeReader, fill_inputs, find_lacking_inputs, make_reader
 from ensemble_notebook.evaluation.scorer import (
     AnyScorers,
+    Judgement,
+    JudgeReader,
     Scorer,
     Subject,
+    fill_inputs,
     find_expected_column,
     find_lacking_columns,
+    find_lacking_inputs,
+    make_reader,
     read_scorers,
 )
 from ensemble_notebook.evaluation.scoring import (

@@ -17,8 +17,7 @@ from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, add_origin, summarize_error
-from ensemble_notebook.evaluation.judge import Judgement, JudgeReader
-from ensemble_notebook.evaluation.scorer import Scorer, Subject
+from ensemble_notebook.evaluation.scorer import Judgement, JudgeReader, Scorer, Subject
 from ensemble_notebook.trace.store.run_store import RunStore
 
 FIELD_MEANT: Final = "; it has several fields, so say which is meant: "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -15,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.outputs.score import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.text_filter import mask_event
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.errors import Pickled, ValidationError, did_you_mean
-from ensemble_notebook.trace.folding.score_fold import clean_scores
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.task_traces import PhaseTrace, RunParts, TaskTrace
 
@@ -85,7 +86,14 @@ class ExecutionTrace(Pickled):
     @cached_property
     def scores(self) -> tuple[ScoreRecord, ...]:
         """The scores that count, in the order in which they were given; secrets masked."""
-        return clean_scores(self._scores, keeps_texts=self.capture_mode is not CaptureMode.METADATA)
+        texts = ("name", "label", "reason", "error", "scorer", "author", "variant", "row")
+        cleaned = []
+        for each in list_current(self._scores):
+            record = each if self.capture_mode is not CaptureMode.METADATA else each.without_texts()
+            values: dict[str, Any] = {name: value for name in texts if (value := getattr(record, name)) is not None}
+            safe: dict[str, Any] = {name: clean_text(value) for name, value in values.items()}
+            cleaned.append(record if safe == values else replace(record, **safe))
+        return tuple(cleaned)
 
     def _with_scores(self, scores: Iterable[ScoreRecord]) -> ExecutionTrace:
         """The trace of the same run with more scores.

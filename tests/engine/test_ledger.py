@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
-from ensemble_notebook.engine.limits.budget_ledger import (
+from ensemble_notebook.engine.budget_ledger import (
     MAX_OUTPUT_TOKENS,
     MIN_OUTPUT_TOKENS,
     BudgetLedger,

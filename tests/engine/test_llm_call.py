@@ -29,9 +29,9 @@ from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply, ToolAnswer
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
+from ensemble_notebook.engine.budget_reservation import open_account
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.limits.budget_account import open_account
-from ensemble_notebook.engine.limits.request_limits import RequestLimits
+from ensemble_notebook.engine.request_limits import RequestLimits
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, RateLimitTimeoutError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 from tests.support.drive import no_extra

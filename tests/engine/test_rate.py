@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.engine.events.event_stream import SystemClock
-from ensemble_notebook.engine.limits.request_limits import RateLimiter, TokenBucket, _buckets
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
+from ensemble_notebook.engine.request_limits import RateLimiter, TokenBucket, _buckets
 from ensemble_notebook.errors import RateLimitTimeoutError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 

@@ -22,10 +22,10 @@ from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguratio
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
+from ensemble_notebook.engine.budget_ledger import MIN_OUTPUT_TOKENS
+from ensemble_notebook.engine.budget_reservation import _shared_books, open_account
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter, SystemClock
-from ensemble_notebook.engine.limits.budget_account import _shared_books, open_account
-from ensemble_notebook.engine.limits.budget_ledger import MIN_OUTPUT_TOKENS
-from ensemble_notebook.engine.limits.request_limits import RequestLimits
+from ensemble_notebook.engine.request_limits import RequestLimits
 from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, ValidationError
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel

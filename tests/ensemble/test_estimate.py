@@ -16,7 +16,7 @@ from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguratio
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate
 from ensemble_notebook.domain.planning.graph import build_graph
-from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
+from ensemble_notebook.engine.budget_ledger import MAX_OUTPUT_TOKENS
 from ensemble_notebook.ensemble.cost_estimation import (
     SHORT_REPLY,
     TOOL_RESULT,

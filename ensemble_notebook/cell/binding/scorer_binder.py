@@ -20,13 +20,13 @@ from ensemble_notebook.domain.planning.ensemble_texts import list_item_inputs, l
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.ensemble.scoring import read_judge
 from ensemble_notebook.errors import Problem, ValidationError
-from ensemble_notebook.evaluation.judge import find_lacking_inputs
 from ensemble_notebook.evaluation.scorer import (
     Judge,
     ReadyScorer,
     Scorer,
     find_expected_column,
     find_lacking_columns,
+    find_lacking_inputs,
     read_scorers,
 )
 

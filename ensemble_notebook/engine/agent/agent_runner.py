@@ -25,7 +25,7 @@ from ensemble_notebook.engine.agent.prompts import ONLY_REASONING, SUM_UP, write
 from ensemble_notebook.engine.agent.structured_output import OutputFormat
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.limits.request_limits import RequestLimits
+from ensemble_notebook.engine.request_limits import RequestLimits
 from ensemble_notebook.engine.run_services import RunServices
 from ensemble_notebook.errors import AgentExecutionError, summarize_error
 

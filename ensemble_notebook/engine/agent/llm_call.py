@@ -16,10 +16,10 @@ from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.reasoning import describe_place, split_reasoning
 from ensemble_notebook.domain.seams.chat_port import REFUSED, ChatPort, Conversation, Fault, ModelReply
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
+from ensemble_notebook.engine.budget_reservation import Admission
 from ensemble_notebook.engine.events.event_stream import SpanEmitter, find_status
 from ensemble_notebook.engine.function_caller import call_safely
-from ensemble_notebook.engine.limits.budget_account import Admission
-from ensemble_notebook.engine.limits.request_limits import RequestLimits
+from ensemble_notebook.engine.request_limits import RequestLimits
 from ensemble_notebook.errors import (
     AgentExecutionError,
     BudgetExceededError,

@@ -22,7 +22,7 @@ from ensemble_notebook.engine.agent.prompts import (
     write_task_sections,
 )
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.limits.request_limits import RequestLimits
+from ensemble_notebook.engine.request_limits import RequestLimits
 from ensemble_notebook.engine.run_services import RunServices
 from ensemble_notebook.engine.run_spec import ResolvedTask
 from ensemble_notebook.engine.task.task_work import TaskWork

@@ -34,8 +34,8 @@ from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
-from ensemble_notebook.engine.limits.request_limits import RequestLimits, SendGate
 from ensemble_notebook.engine.loop_thread import call_on_loop
+from ensemble_notebook.engine.request_limits import RequestLimits, SendGate
 from ensemble_notebook.engine.review_queue import ReviewQueue
 from ensemble_notebook.engine.run_services import ParentRun, RunServices
 from ensemble_notebook.engine.run_spec import ResolvedTask, Revision

@@ -25,9 +25,9 @@ from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.ensemble_rules import list_known_items
 from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
+from ensemble_notebook.engine.budget_ledger import Reservation, ReservationState
+from ensemble_notebook.engine.budget_reservation import BudgetAccount
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
-from ensemble_notebook.engine.limits.budget_account import BudgetAccount
-from ensemble_notebook.engine.limits.budget_ledger import Reservation, ReservationState
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.cost_estimation import estimate

@@ -19,8 +19,7 @@ from ensemble_notebook.ensemble.cost_estimation import BYTES_PER_TOKEN, USUAL_RE
 from ensemble_notebook.ensemble.many_runs.map_settings import MapSettings
 from ensemble_notebook.ensemble.many_runs.rows import Rows, make_only_row
 from ensemble_notebook.ensemble.run_settings import write_inputs
-from ensemble_notebook.evaluation.judge import EXPECTED, OUTPUT
-from ensemble_notebook.evaluation.scorer import AnyScorers, find_expected_column
+from ensemble_notebook.evaluation.scorer import EXPECTED, OUTPUT, AnyScorers, find_expected_column
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
 _MOST_EXACT: Final = 50

@@ -24,8 +24,8 @@ from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
+from ensemble_notebook.engine.budget_reservation import open_account
 from ensemble_notebook.engine.events.event_stream import SystemClock
-from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.person import InterruptGuard

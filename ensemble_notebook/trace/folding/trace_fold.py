@@ -6,11 +6,12 @@ shown; a stream that was cut gives what was known by then.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import (
@@ -23,7 +24,7 @@ from ensemble_notebook.domain.definitions.enums import (
 )
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price, RateLimit, get_currency
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
-from ensemble_notebook.domain.outputs.score import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.outputs.task_output import Metrics, Sums
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, PlannedTask
 from ensemble_notebook.domain.planning.managed_work import cut_words, find_title, find_told, title_written
@@ -31,10 +32,9 @@ from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog,
 from ensemble_notebook.trace.folding.event_handlers import EventFold, on, on_open
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
-from ensemble_notebook.trace.folding.score_fold import ScoreFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
 from ensemble_notebook.trace.spans.shared_words import DONE_AGAIN, describe_return
-from ensemble_notebook.trace.spans.span import ActiveInterval, Message, Role, Span
+from ensemble_notebook.trace.spans.span import ActiveInterval, Message, Role, ShownScore, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
 from ensemble_notebook.trace.spans.usage_totals import Savings, UsageTotals
@@ -491,3 +491,83 @@ def _list_planned(plan: ExecutionPlan | None) -> Mapping[str, PlannedTask]:
 
 def _clean_managed(planned: PlannedTask) -> tuple[PlannedTask, ...]:
     return tuple(replace(each, description=clean_text(each.description)) for each in planned.managed)
+
+
+_Place: TypeAlias = tuple[str | None, str | None, int | None]
+"""Variant, row and repeat."""
+
+
+class ScoreFold:
+    """The scores of one run, put where they belong among its spans (V9), so that views can tell and colour them.
+
+    A score of a row of a map belongs to the task that the row is in the map; one of something inside a run to its span.
+
+    Attributes:
+        names: of the scores, in order of appearance: the order in which spans have them.
+        change_count: how often there were new ones.
+    """
+
+    def __init__(self, tree: SpanTree) -> None:
+        self.names: list[str] = []
+        self.change_count: int = 0
+        self._tree = tree
+        self._known: set[str] = set()
+        self._by_span: dict[str, list[ScoreRecord]] = {}
+        self._rows: dict[_Place, str] = {}
+        self._early: list[ScoreRecord] = []
+
+    def learn_rows(self, plan: ExecutionPlan) -> None:
+        """The plan of a map says which task is which row; scores that came before it find their place."""
+        if plan.design is None:
+            return
+        tasks = {span.name: span_id for span_id, span in self._tree.spans.items() if span.is_planned}
+        self._rows = {
+            (each.variant, each.row or None, each.repeat): tasks[each.name]
+            for each in plan.design.rows
+            if each.name in tasks
+        }
+        early, self._early = self._early, []
+        self._place(early)
+
+    def add(self, records: Iterable[ScoreRecord], *, keeps_texts: bool) -> bool:
+        """Take in scores of the run; those that it has already change nothing.
+
+        Args:
+            records: in the order in which they were given.
+            keeps_texts: whether words of judges and people may be told (T6a).
+
+        Returns:
+            Whether there was a new one.
+        """
+        new = [each if keeps_texts else each.without_texts() for each in records if each.id not in self._known]
+        self._known.update(each.id for each in new)
+        if new:
+            self.change_count += 1
+            self._tree.next_version()
+            self._place(new)
+        return bool(new)
+
+    def _place(self, records: Iterable[ScoreRecord]) -> None:
+        for each in records:
+            row_id = None if each.map_run_id is None else self._rows.get((each.variant, each.row, each.repeat))
+            span_id = each.span_id or row_id or each.run_id
+            if span_id not in self._tree.spans:  # not known yet, or not in this run
+                self._early.append(each)
+                continue
+            name = clean_text(each.name)
+            if name not in self.names:
+                self.names.append(name)
+            of_span = self._by_span.setdefault(span_id, [])
+            of_span.append(each)
+            values = {clean_text(score.name): _read_score(score) for score in list_current(of_span)}
+            span = self._tree.spans[span_id]
+            span.scores = tuple(values.get(name) for name in self.names)
+            self._tree.touch(span)
+
+
+def _read_score(record: ScoreRecord) -> ShownScore:
+    if record.passed is not None:
+        return record.passed
+    if record.value is not None:
+        return record.value if math.isfinite(record.value) else None
+    return None if record.label is None else clean_text(record.label)

@@ -26,7 +26,7 @@ from ensemble_notebook.domain.definitions.limits import (
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, RequestPlaces
 from ensemble_notebook.domain.wording import format_money, pluralize
-from ensemble_notebook.engine.limits.budget_ledger import BudgetLedger, Reservation, ReservationState
+from ensemble_notebook.engine.budget_ledger import BudgetLedger, Reservation, ReservationState
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
 from ensemble_notebook.errors import BudgetExceededError
 

@@ -20,14 +20,14 @@ from weakref import WeakKeyDictionary
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Pricing, RateLimit
 from ensemble_notebook.domain.events import BudgetWarning, RateLimitWaited, WaitEnded, WaitStarted
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
-from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter, SystemClock, find_status
-from ensemble_notebook.engine.limits.budget_account import (
+from ensemble_notebook.engine.budget_reservation import (
     Admission,
     BudgetAccount,
     BudgetAdmission,
     ConnectionAdmission,
     JointAdmission,
 )
+from ensemble_notebook.engine.events.event_stream import Clock, SpanEmitter, SystemClock, find_status
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
 from ensemble_notebook.errors import RateLimitTimeoutError
 
