@@ -24,6 +24,7 @@ from ensemble_notebook.domain.definitions.review import (
     name_reviewer,
 )
 from ensemble_notebook.domain.events import ReviewAnswered, ReviewRequested
+from ensemble_notebook.domain.seams.chat_port import set_asking_span
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.events.nested_events import CallingSpan
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
@@ -136,6 +137,7 @@ class ReviewQueue:
     async def _ask(
         self, request: ReviewRequest, span: SpanEmitter, asking: Callable[[], Awaitable[ReviewAnswer]]
     ) -> ReviewAnswer:
+        set_asking_span(span.span_id)
         span.emit(ReviewRequested, request=request)
         asked_at = span.stream.offset_s()
         answer: ReviewAnswer | None = None

@@ -308,6 +308,7 @@ class ChatSource(Protocol):
 
 
 _asking_task: Final[ContextVar[str | None]] = ContextVar("ensemble_asking_task", default=None)
+_asking_span: Final[ContextVar[str | None]] = ContextVar("ensemble_asking_span", default=None)
 
 
 def make_task_path(task: str, phase: str | None) -> str:
@@ -323,6 +324,16 @@ def set_asking_task(task: str, phase: str | None) -> None:
 def get_asking_task() -> str | None:
     """The path of the task that this code works for; None where it works for none."""
     return _asking_task.get()
+
+
+def set_asking_span(span_id: str) -> None:
+    """What is asked next in this context is the model call, or the review, of this span."""
+    _asking_span.set(span_id)
+
+
+def get_asking_span() -> str | None:
+    """The span that is asking; None where none is."""
+    return _asking_span.get()
 
 
 def find_asking_task() -> str | None:

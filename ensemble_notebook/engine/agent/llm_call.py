@@ -14,7 +14,14 @@ from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.reasoning import describe_place, split_reasoning
-from ensemble_notebook.domain.seams.chat_port import REFUSED, ChatPort, Conversation, Fault, ModelReply
+from ensemble_notebook.domain.seams.chat_port import (
+    REFUSED,
+    ChatPort,
+    Conversation,
+    Fault,
+    ModelReply,
+    set_asking_span,
+)
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.budget_reservation import Admission
 from ensemble_notebook.engine.events.event_stream import SpanEmitter, find_status
@@ -76,6 +83,7 @@ class LlmCaller:
             BudgetExceededError, RateLimitTimeoutError: a request was not sent, for one of the limits.
         """
         span = turn.child()
+        set_asking_span(span.span_id)
         span.emit(
             events.LlmCallStarted,
             agent=self._agent.role,

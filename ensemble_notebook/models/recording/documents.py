@@ -142,12 +142,14 @@ class RecordedReview:
         outcome: the answer, or what the reviewer failed with, by type and message; None where the run was stopped.
         seconds: how long it took.
         is_masked: whether a secret was masked in the answer, so that it is not what the reviewer said.
+        span: the id of the span of the review, where that is kept.
     """
 
     question: RequestPart
     outcome: ReviewAnswer | tuple[str, str] | None
     seconds: float
     is_masked: bool = False
+    span: str | None = None
 
     def give(self, request: ReviewRequest) -> ReviewAnswer:
         """Give the answer, or fail as the reviewer did. There is an outcome.
@@ -173,11 +175,13 @@ def to_question(request: ReviewRequest) -> RequestPart:
 
 
 def review_to_document(
-    request: ReviewRequest, outcome: ReviewAnswer | Exception | None, seconds: float
+    request: ReviewRequest, outcome: ReviewAnswer | Exception | None, seconds: float, span: str | None = None
 ) -> dict[str, Any]:
     """Convert a review and its outcome. The seconds come last: a document without them was cut off."""
     question = to_question(request)
     document: dict[str, Any] = {"review": question.title, "text": question.text}
+    if span is not None:
+        document["span"] = span
     if outcome is None:
         document["stopped"] = True
     elif isinstance(outcome, Exception):
@@ -216,6 +220,7 @@ def review_from_document(document: Mapping[str, Any]) -> RecordedReview:
         outcome=outcome,
         seconds=read_seconds(document, "seconds"),
         is_masked=bool(document.get("masked")),
+        span=document.get("span"),
     )
 
 
@@ -236,6 +241,7 @@ class ExchangeReader:
         begun: calls of tools that have no end, by the same and what they ask.
         reviews: in order.
         left_out: the numbers of the exchanges that a task has failed for, and that are not to be given again.
+        spans: of model calls, by id: the number of the last exchange that each has had, or has kept.
     """
 
     def __init__(self) -> None:
@@ -246,6 +252,7 @@ class ExchangeReader:
         self._repeated: set[tuple[int, str, RequestPart]] = set()
         self.reviews: list[RecordedReview] = []
         self.left_out: set[int] = set()
+        self.spans: dict[str, int] = {}
 
     def add(self, content: Mapping[str, Any]) -> None:
         """Read the next document.
@@ -278,6 +285,9 @@ class ExchangeReader:
         if "left_out" in content:
             self.left_out.add(int(content["left_out"]))
             return
+        if "kept" in content:
+            self.spans[read_text(content, "span")] = int(content["kept"])
+            return
         number, seconds = content["exchange"], read_seconds(content, "seconds")
         if type(number) is not int or number in self.exchanges:
             raise ValueError(f"exchange {number!r} needs a number of its own")
@@ -291,6 +301,8 @@ class ExchangeReader:
             is_masked=isinstance(outcome, ModelReply) and bool(content["reply"].get("masked")),
             task=content.get("task"),
         )
+        if "span" in content:
+            self.spans[read_text(content, "span")] = number
 
     def _read_request(self, content: Mapping[str, Any]) -> ModelRequest:
         if "repeats" in content:

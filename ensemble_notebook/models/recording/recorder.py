@@ -24,6 +24,7 @@ from ensemble_notebook.domain.seams.chat_port import (
     ToolAnswer,
     ToolLeftRunning,
     ToolSpec,
+    get_asking_span,
     get_asking_task,
 )
 from ensemble_notebook.errors import get_message
@@ -95,12 +96,14 @@ class PendingExchange:
     Attributes:
         number: of the exchange.
         task: the path of the task that it was for, as far as that is to be known.
+        span: the id of the span of the model call, likewise.
         pieces: those in which the reply was streamed, as far as they are to be known.
         seconds: from the request to the outcome.
     """
 
     number: int
     task: str | None
+    span: str | None
     request: PendingRequest
     outcome: Outcome
     pieces: Sequence[str]
@@ -114,6 +117,8 @@ class PendingExchange:
     def to_document(self, form: Form) -> dict[str, Any]:
         """Make the document. The seconds come last: a document without them was cut off."""
         of_task = {} if self.task is None else {"task": form.mask(self.task)}
+        if self.span is not None:
+            of_task["span"] = self.span
         facts = outcome_to_document(self.outcome, self.pieces, form)
         request = self.request.to_document(form)
         return {"exchange": self.number, **of_task, **request, **facts, "seconds": round(self.seconds, 3)}
@@ -165,7 +170,7 @@ class ExchangeSink(Protocol):
     Attributes:
         warnings: what could not be kept, for the person.
         keeps_pieces: whether it is to know in which pieces a reply was streamed.
-        keeps_tasks: whether it is to know which task each exchange was for.
+        keeps_tasks: whether it is to know which task and span each exchange was for.
     """
 
     @property
@@ -251,6 +256,7 @@ class ExchangeLog:
                 PendingExchange(
                     number,
                     task if sink.keeps_tasks else None,
+                    get_asking_span() if sink.keeps_tasks else None,
                     request,
                     outcome,
                     pieces if sink.keeps_pieces else (),
@@ -268,10 +274,13 @@ class ExchangeLog:
                 self._last_replies.pop(task, None)
 
     def note_reply(self, exchange: int) -> None:
-        """The task that asks goes on with the reply of this exchange."""
-        if (task := get_asking_task()) is not None:
-            with self._lock:
+        """The task that asks goes on with the reply of this exchange, which is written down already."""
+        task, span = get_asking_task(), get_asking_span()
+        with self._lock:
+            if task is not None:
                 self._last_replies[task] = exchange
+            if span is not None and self._sink.keeps_tasks:
+                self._sink.write({"kept": exchange, "span": span})
 
     def leave_out_reply(self, task: str) -> None:
         """A task has failed: where that was for its last reply, a run that goes on from here asks for another one."""
@@ -281,8 +290,9 @@ class ExchangeLog:
 
     def add_review(self, request: ReviewRequest, outcome: ReviewAnswer | Exception | None, seconds: float) -> None:
         """Note what a reviewer was asked and decided; it may come before any model."""
+        span = get_asking_span() if self._sink.keeps_tasks else None
         with self._lock:
-            self._sink.write(review_to_document(request, outcome, seconds))
+            self._sink.write(review_to_document(request, outcome, seconds, span))
 
     @property
     def keeps_beginnings(self) -> bool:
