@@ -269,18 +269,7 @@ class ExchangeReader:
             self.reviews.append(review_from_document(content))
             return
         if "tool" in content:
-            tool = tool_from_document(content)
-            key, ended = (tool.exchange, tool.call.id, tool.part), self.tools[tool.exchange, tool.call.id]
-            if tool.begins:  # once more, where it has an answer: that came too late for the run that makes it again
-                if key in self.begun:
-                    self._repeated.add(key)
-                self.begun[key] = tool
-                ended[:] = [each for each in ended if each.part != tool.part]
-            else:
-                if tool.answer is not None or key not in self._repeated:  # else the first one's end is still not known
-                    self.begun.pop(key, None)
-                    self._repeated.discard(key)
-                ended.append(tool)
+            self._add_tool(tool_from_document(content))
             return
         if "left_out" in content:
             self.left_out.add(int(content["left_out"]))
@@ -303,6 +292,19 @@ class ExchangeReader:
         )
         if "span" in content:
             self.spans[read_text(content, "span")] = number
+
+    def _add_tool(self, tool: RecordedTool) -> None:
+        key, ended = (tool.exchange, tool.call.id, tool.part), self.tools[tool.exchange, tool.call.id]
+        if tool.begins:  # once more, where it has an answer: that came too late for the run that makes it again
+            if key in self.begun:
+                self._repeated.add(key)
+            self.begun[key] = tool
+            ended[:] = [each for each in ended if each.part != tool.part]
+        else:
+            if tool.answer is not None or key not in self._repeated:  # else the first one's end is still not known
+                self.begun.pop(key, None)
+                self._repeated.discard(key)
+            ended.append(tool)
 
     def _read_request(self, content: Mapping[str, Any]) -> ModelRequest:
         if "repeats" in content:
