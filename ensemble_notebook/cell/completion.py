@@ -6,12 +6,12 @@ Text and names in, words out. Knows no IPython, evaluates nothing, and imports n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Final
 
 from ensemble_notebook.cell import vocabulary
+from ensemble_notebook.cell.binding.name_resolver import OBJECT_KINDS, is_model, is_value, list_fitting
 from ensemble_notebook.cell.outline import Outline, Path, Slot
 from ensemble_notebook.cell.reading.options import list_options
 from ensemble_notebook.cell.vocabulary import Key, SectionSchema, ValueKind
@@ -75,7 +75,7 @@ def propose(text: str, caret: int, names: Mapping[str, Any], inputs: Iterable[st
     here = written.caret
     cell = Outline([*lines[:-1], *after])
     if (variable := _VARIABLE.search(here.word)) and _takes_variables(here.path):
-        known = [*inputs, *cell.list_keys(("inputs",)), *list_names(names, None)]
+        known = [*inputs, *cell.list_keys(("inputs",)), *list_fitting(names, _is_input)]
         return choose(variable[1], [Proposal(each, "variable") for each in known])
     if here.slot is Slot.TEXT:
         return Proposals("")
@@ -205,55 +205,15 @@ def _list_task_paths(cell: Outline) -> list[Path]:
     return list(found)
 
 
-_SHELL_NAMES: Final = frozenset({"In", "Out", "get_ipython", "exit", "quit", "open"})
+def list_names(names: Mapping[str, Any], kind: ValueKind) -> Iterator[str]:
+    """List the names of what a key of this kind takes."""
+    if kind is ValueKind.MODEL:
+        return list_fitting(names, is_model)
+    return list_fitting(names, OBJECT_KINDS[kind].fits) if kind in OBJECT_KINDS else iter(())
 
 
-def list_names(names: Mapping[str, Any], kind: ValueKind | None) -> Iterator[str]:
-    """List the names of what a key of this kind takes; without a kind, of what may be the value of an input."""
-    fits = _is_value if kind is None else _FITS.get(kind)
-    if fits is None:
-        return
-    for name, value in names.items():
-        if not name.startswith("_") and name not in _SHELL_NAMES and fits(value):
-            yield name
-
-
-def _is_value(value: object) -> bool:
-    return not isinstance(value, ModuleType | type) and not callable(value) and not is_ensemble(value)
-
-
-def _is_function(value: object) -> bool:
-    return callable(value) and not isinstance(value, type | ModuleType)
-
-
-def _has(*attributes: str) -> Callable[[object], bool]:
-    """Whether the class of an object has these; the object itself is not asked, it may answer anything."""
-    return lambda value: all(hasattr(type(value), each) for each in attributes)
-
-
-def _is_tool(value: object) -> bool:
-    kind = type(value)
-    return _is_function(value) or (hasattr(kind, "invoke") and not hasattr(kind, "bind_tools"))
-
-
-_FITS: Final[Mapping[ValueKind, Callable[[object], bool]]] = {
-    ValueKind.OBJECT: _is_tool,
-    ValueKind.OBJECTS: lambda value: (
-        _is_function(value) or (_is_value(value) and not isinstance(value, str | int | float | list | dict))
-    ),
-    ValueKind.FUNCTIONS: _is_function,
-    ValueKind.TOOLS: lambda value: _is_tool(value) or (isinstance(value, list | tuple) and any(map(_is_tool, value))),
-    ValueKind.REVIEWER: _is_function,
-    ValueKind.PHASE_REVIEW: _is_function,
-    ValueKind.MODEL: _has("invoke", "bind_tools"),
-    ValueKind.ENSEMBLE: is_ensemble,
-    ValueKind.OUTPUT_TYPE: lambda value: isinstance(value, type),
-    ValueKind.ITEM_SOURCE: lambda value: isinstance(value, Sized) and not isinstance(value, str | bytes | type),
-    ValueKind.PROMPT: _has("system", "user"),
-    ValueKind.DEPS: _is_value,
-    ValueKind.STORE: _has("store", "retrieve"),
-    ValueKind.EXPORTER: _has("export"),
-}
+def _is_input(value: object) -> bool:
+    return is_value(value) and not callable(value) and not is_ensemble(value)
 
 
 # --- What a path in a cell leads to: a place where keys stand, or the value of one ------------------------------------

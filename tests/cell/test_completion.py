@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -14,6 +15,7 @@ from ensemble_notebook.cell.vocabulary import SCHEMAS, TASK
 from ensemble_notebook.models.model_kinds import list_examples
 
 
+@dataclass
 class Brief:
     """An output."""
 

@@ -133,6 +133,7 @@ class InputFinder:
     def find(self) -> Inputs:
         """The values, and the variables that have none."""
         declared: dict[str, Any] = self.top.values.get("inputs", {})
+        names = {} if self.namespace is None else self.namespace
         found = Inputs({**declared, **self.options})
         for name in [name for name in found.values if not is_variable_name(name)]:
             place = self.top.find_place("inputs", name) if name in declared else OPTIONS
@@ -146,13 +147,9 @@ class InputFinder:
                 first.setdefault(name, template)
         found.variables = tuple(first)
         for name in found.variables:
-            if (
-                name not in {*found.values, *self.columns}
-                and self.namespace is not None
-                and _is_value(self.namespace, name)
-            ):
-                found.values[name] = self.namespace[name]
-        self._report_fields(found)
+            if name not in {*found.values, *self.columns} and _is_value(names, name):
+                found.values[name] = names[name]
+        self._report_fields(found, names)
         unreadable = self.top.find_key_places("inputs").keys() - declared.keys()
         written = {name for template in self.texts if not template.is_source for name in template.variables}
         for name in [name for name in found.variables if name in written]:
@@ -168,7 +165,7 @@ class InputFinder:
                 self._report_missing(name, first[name], found)
         return found
 
-    def _report_fields(self, found: Inputs) -> None:
+    def _report_fields(self, found: Inputs, names: Mapping[str, Any]) -> None:
         """Report ``{row.text}``: variables have no fields, and it would go to the model as it is written.
 
         A mistake where there is such a variable; else it may be a piece of code, and is only noticed.
@@ -188,9 +185,7 @@ class InputFinder:
                     self.report.add_mistake(
                         place, f"{match[0]} is a field of an item, and this task has none.", _FOR_EACH
                     )
-                elif name in found.values or (
-                    self.namespace is not None and name in self.namespace and _is_value(self.namespace, name)
-                ):
+                elif name in found.values or _is_value(names, name):
                     self.report.add_mistake(place, message, hint)
                 else:
                     self.report.add_notice(place, f"{message} {hint}", is_warning=True)

@@ -93,6 +93,13 @@ def is_value(found: Any) -> bool:
     return not (inspect.isroutine(found) or inspect.isclass(found) or inspect.ismodule(found))
 
 
+def list_fitting(names: Mapping[str, Any], fits: Callable[[Any], bool]) -> Iterator[str]:
+    """List the variables of a notebook that hold what fits, but for those of IPython."""
+    for name, found in list(names.items()):
+        if not name.startswith("_") and name not in _OF_IPYTHON and fits(found):
+            yield name
+
+
 class NameResolver:
     """Looks up names of the notebook.
 
@@ -138,7 +145,7 @@ class NameResolver:
             return human_input
         if self._is_trusting:
             return kind.make_placeholder(name)
-        names = list(self._find_names(kind.fits))
+        names = list(list_fitting(self._namespace, kind.fits))
         message = f"there is no {quote(node.text)} in this notebook.{suggest_name(node.text, names)}"
         there = (
             f"{kind.plural} here: {join_names(names)}." if names else f"This notebook has no {kind.plural.lower()} yet."
@@ -162,26 +169,18 @@ class NameResolver:
         """
         name = node.text
         if name.isidentifier() and name not in self._namespace and not self._is_trusting:
-            lists, tasks = list(self._find_names(is_listed)), list(tasks)
+            lists, tasks = list(list_fitting(self._namespace, is_listed)), list(tasks)
             message = f"{quote(name)} is no task of this cell, and no list or DataFrame of this notebook."
             here = f"Tasks here: {join_names(tasks)}." if tasks else "Tasks are called by their keys."
             here += f" Lists here: {join_names(lists)}." if lists else ""
             hint = f'{here} As an input of the run it is written "{{{name}}}".'
             raise MisreadError(node.place, message + suggest_name(name, [*tasks, *lists]), hint)
-        found = self.find(node, ITEMS)
+        found = self.find(node, OBJECT_KINDS[ValueKind.ITEM_SOURCE])
         if is_listed(found):
             return found
         hint = f'Make a list of it in a cell above. As an input of the run it is written "{{{node.text}}}".'
         message = f"{quote(node.text)} is no list of items but {_describe_object(found)}."
         raise MisreadError(node.place, message, hint)
-
-    def find_output_type(self, node: ScalarNode) -> Any:
-        """Find the class or JSON schema of an output.
-
-        Raises:
-            MisreadError: there is none of this name.
-        """
-        return self.find(node, _OUTPUT_TYPES)
 
     def make_store(self, path: ScalarNode | None) -> Any:
         """Make a store for this ensemble alone, or one in a file, which is opened when the cell is built.
@@ -228,7 +227,7 @@ class NameResolver:
         self.was_asked = True
         if name in self._namespace:
             found = self._namespace[name]
-            if _is_model(found) or (isinstance(found, Mapping) and find_llm_fault(found) is None):
+            if is_model(found) or (isinstance(found, Mapping) and find_llm_fault(found) is None):
                 return found
             message = f"the variable {name!r} holds no chat model but {_describe_object(found)}."
             raise MisreadError(node.place, message, self._suggest_models(name))
@@ -236,7 +235,7 @@ class NameResolver:
             return self._import_name(node) if self._imports else name
         if self._is_trusting and name.isidentifier():
             return name
-        known = [*self._find_names(_is_model), *list_bare_words()]
+        known = [*list_fitting(self._namespace, is_model), *list_bare_words()]
         message = f"there is no model {quote(name)}.{suggest_name(name, known)}"
         raise MisreadError(node.place, message, self._suggest_models(name))
 
@@ -254,7 +253,7 @@ class NameResolver:
         if section.key_values.keys() - values.keys() or "model" not in values or has_secret(repr(values)):
             raise MisreadError(section.place)
         name, node = values["model"].strip(), section.key_values["model"].value
-        is_object = _is_model(self._namespace.get(name)) or _DOTTED.fullmatch(name) is not None
+        is_object = is_model(self._namespace.get(name)) or _DOTTED.fullmatch(name) is not None
         if "base_url" not in values and is_object and isinstance(node, ScalarNode):
             values = {**values, "model": self.find_model(node)}
         try:
@@ -269,18 +268,13 @@ class NameResolver:
         return dict(values)
 
     def _suggest_models(self, name: str) -> str:
-        models = list(self._find_names(_is_model))
+        models = list(list_fitting(self._namespace, is_model))
         own = f" Variables with a chat model: {join_names(models)}." if models else ""
         if guess := guess_spec(name):
             return f"{guess}{own}"
         sample = name if len(name) <= 40 else "NAME"
         forms = list_short_forms().replace("NAME", sample)
         return f"Write {forms}, or the name of a variable that holds a chat model.{own}"
-
-    def _find_names(self, fits: Callable[[Any], bool]) -> Iterator[str]:
-        for name, found in list(self._namespace.items()):
-            if not name.startswith("_") and name not in _OF_IPYTHON and fits(found):
-                yield name
 
     def _import_name(self, node: ScalarNode) -> Any:
         """Follow a dotted name from the notebook or, where its first part is not there, from a module."""
@@ -321,7 +315,7 @@ def _open_path(kind: Callable[[str], Any], path: ScalarNode) -> Any:
         raise MisreadError(path.place, error.problems[0].message, hint) from error
 
 
-def _is_model(found: Any) -> bool:
+def is_model(found: Any) -> bool:
     """True for a chat model, told by its class alone: no property of the user's object is run."""
     kind: Any = type(found)
     is_class = isinstance(found, type)
@@ -331,7 +325,7 @@ def _is_model(found: Any) -> bool:
 
 def _is_function(found: Any) -> bool:
     """True for what may be called as a tool, handler, guardrail, policy or listener."""
-    if isinstance(found, type) or _is_model(found):
+    if isinstance(found, type) or is_model(found):
         return False
     return callable(found) or any(hasattr(type(found), name) for name in ("execute", "on_event", "evaluate", "ainvoke"))
 
@@ -360,17 +354,6 @@ def _make_type_test(kind: type) -> Callable[[Any], bool]:
 
 
 FUNCTIONS: Final = ObjectKind("a function", "Functions", _is_function, Unimported)
-TOOLS: Final = ObjectKind("a tool", "Tools", _is_tool_source, Unimported)
-STORES: Final = ObjectKind(
-    "a memory store", "Stores", _make_method_test("retrieve"), UnimportedObject, "A file ends in .db."
-)
-EXPORTERS: Final = ObjectKind(
-    "an exporter", "Exporters", _make_method_test("export"), UnimportedObject, "A folder ends in /, a file in .json."
-)
-PROMPTS: Final = ObjectKind(
-    "an object with system and user", "Prompt strategies", _make_method_test("system"), UnimportedObject
-)
-OBJECTS: Final = ObjectKind("an object", "Objects", is_value, UnimportedObject)
 ENSEMBLES: Final = ObjectKind(
     "an ensemble",
     "Ensembles",
@@ -378,24 +361,47 @@ ENSEMBLES: Final = ObjectKind(
     _make_unimported_ensemble,
     "A cell with `--define -o NAME` makes one.",
 )
-LIMITS: Final[Mapping[ValueKind, ObjectKind]] = {
+OBJECT_KINDS: Final[Mapping[ValueKind, ObjectKind]] = {
+    **dict.fromkeys((ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.FUNCTIONS), FUNCTIONS),
+    **dict.fromkeys((ValueKind.REVIEWER, ValueKind.PHASE_REVIEW), FUNCTIONS),
+    ValueKind.TOOLS: ObjectKind("a tool", "Tools", _is_tool_source, Unimported),
+    ValueKind.ENSEMBLE: ENSEMBLES,
+    ValueKind.STORE: ObjectKind(
+        "a memory store", "Stores", _make_method_test("retrieve"), UnimportedObject, "A file ends in .db."
+    ),
+    ValueKind.EXPORTER: ObjectKind(
+        "an exporter",
+        "Exporters",
+        _make_method_test("export"),
+        UnimportedObject,
+        "A folder ends in /, a file in .json.",
+    ),
+    ValueKind.PROMPT: ObjectKind(
+        "an object with system and user", "Prompt strategies", _make_method_test("system"), UnimportedObject
+    ),
+    ValueKind.DEPS: ObjectKind("an object", "Objects", is_value, UnimportedObject),
     ValueKind.RATE: ObjectKind(
         "a RateLimit", "Rate limits", _make_type_test(RateLimit), Unimported, "Or write e.g. 60/min."
     ),
     ValueKind.BUDGET: ObjectKind(
         "a Budget", "Budgets", _make_type_test(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."
     ),
+    ValueKind.ITEM_SOURCE: ObjectKind(
+        "a list or DataFrame",
+        "Lists and tables",
+        is_listed,
+        lambda _: Items(),
+        'An input of the run is written "{name}".',
+    ),
+    ValueKind.OUTPUT_TYPE: ObjectKind(
+        "a class",
+        "Classes",
+        lambda found: isinstance(found, type) and find_output_type_fault(found) is None,
+        lambda name: type(name, (), {"model_validate": Unimported(name)}),
+        "Or write e.g. {title: str, score: int}.",
+    ),
 }
-ITEMS: Final = ObjectKind(
-    "a list or DataFrame", "Lists and tables", is_listed, lambda _: Items(), 'An input of the run is written "{name}".'
-)
-_OUTPUT_TYPES: Final = ObjectKind(
-    "a class",
-    "Classes",
-    lambda found: isinstance(found, type) and find_output_type_fault(found) is None,
-    lambda name: type(name, (), {"model_validate": Unimported(name)}),
-    "Or write e.g. {title: str, score: int}.",
-)
+"""What the objects are that a key of this kind names, for its binder and for completion."""
 
 
 def _describe_object(found: Any) -> str:

@@ -1,4 +1,4 @@
-"""Writes the values of a section as plain data: the inverse of `value_binder`.
+"""Writes the values of a section as plain data: the inverse of `ensemble_builder`.
 
 Every kind of value has a writer here, or in `cell_writer` if it refers to members of the cell; a test checks that.
 """
