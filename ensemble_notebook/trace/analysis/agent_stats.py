@@ -12,8 +12,8 @@ from typing import Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.shared_columns import arrange
-from ensemble_notebook.trace.tables.table import Column, Table, make_known
+from ensemble_notebook.trace.tables.shared_columns import make_table
+from ensemble_notebook.trace.tables.table import Column, make_known
 
 
 class AgentStats:
@@ -113,54 +113,44 @@ def _make_token_column(name: str, meaning: str) -> Column:
     return Column(name, "Int64", f"{meaning}; known part", methodcaller("sum_tokens", name))
 
 
-AGENTS: Final = Table(
+AGENTS: Final = make_table(
     "agent, by role; a fallback agent and a worker have their own part of a task. 'Handler' stands for all handlers",
     make_known("agent", "string", "role"),
-    arrange(
-        (
-            _make_count_column(SpanKind.TASK, "tasks that began, delegated ones included"),
-            _make_count_column(SpanKind.LLM, "model calls"),
-            _make_count_column(SpanKind.ATTEMPT, "physical requests behind them"),
-            make_known("tool_count", "Int64", "tool calls that were executed"),
-            _make_count_column(SpanKind.DELEGATION, "delegations that it asked for"),
-            *_make_duration_columns(SpanKind.TASK, "tasks"),
-            *_make_duration_columns(SpanKind.LLM, "model calls"),
-            Column(
-                "task_error_rate",
-                "Float64",
-                "share of its tasks that failed",
-                methodcaller("compute_rate", SpanKind.TASK),
-            ),
-            Column(
-                "llm_error_rate",
-                "Float64",
-                "share of its model calls that failed",
-                methodcaller("compute_rate", SpanKind.LLM),
-            ),
-            Column(
-                "retry_rate",
-                "Float64",
-                "share of its requests that were tried again",
-                methodcaller("compute_rate", SpanKind.ATTEMPT, is_retried=True),
-            ),
-            make_known("tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once"),
-            Column("tool_tokens", "Int64", "input and output of the calls that asked for tools; known part"),
-            _make_token_column("input_tokens", "cached ones included"),
-            _make_token_column("cache_read_tokens", "read from the provider's cache"),
-            _make_token_column("output_tokens", "reasoning ones included"),
-            _make_token_column("reasoning_tokens", "spent on reasoning"),
-            Column("total_tokens", "Int64", "input and output; known part"),
-            Column("cost", "Float64", "known part, in currency"),
-            make_known("cost_complete", "boolean", "False when the price of a request is unknown"),
-            Column("currency", "category", "of the cost"),
+    (
+        _make_count_column(SpanKind.TASK, "tasks that began, delegated ones included"),
+        _make_count_column(SpanKind.LLM, "model calls"),
+        _make_count_column(SpanKind.ATTEMPT, "physical requests behind them"),
+        make_known("tool_count", "Int64", "tool calls that were executed"),
+        _make_count_column(SpanKind.DELEGATION, "delegations that it asked for"),
+        *_make_duration_columns(SpanKind.TASK, "tasks"),
+        *_make_duration_columns(SpanKind.LLM, "model calls"),
+        Column(
+            "task_error_rate", "Float64", "share of its tasks that failed", methodcaller("compute_rate", SpanKind.TASK)
         ),
-        "task_count",
-        "llm_count",
-        "tool_count",
-        "task_p50_ms",
-        "llm_p50_ms",
-        "tool_wait_ms",
+        Column(
+            "llm_error_rate",
+            "Float64",
+            "share of its model calls that failed",
+            methodcaller("compute_rate", SpanKind.LLM),
+        ),
+        Column(
+            "retry_rate",
+            "Float64",
+            "share of its requests that were tried again",
+            methodcaller("compute_rate", SpanKind.ATTEMPT, is_retried=True),
+        ),
+        make_known("tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once"),
+        Column("tool_tokens", "Int64", "input and output of the calls that asked for tools; known part"),
+        _make_token_column("input_tokens", "cached ones included"),
+        _make_token_column("cache_read_tokens", "read from the provider's cache"),
+        _make_token_column("output_tokens", "reasoning ones included"),
+        _make_token_column("reasoning_tokens", "spent on reasoning"),
+        Column("total_tokens", "Int64", "input and output; known part"),
+        Column("cost", "Float64", "known part, in currency"),
+        make_known("cost_complete", "boolean", "False when the price of a request is unknown"),
+        Column("currency", "category", "of the cost"),
     ),
+    first=("task_count", "llm_count", "tool_count", "task_p50_ms", "llm_p50_ms", "tool_wait_ms"),
 )
 
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import ActiveInterval, Span
-from ensemble_notebook.trace.tables.shared_columns import arrange
-from ensemble_notebook.trace.tables.table import Column, Table, mark_known
+from ensemble_notebook.trace.tables.shared_columns import make_table
+from ensemble_notebook.trace.tables.table import Column, make_known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,31 +31,21 @@ class Segment:
         return self.end_ms - self.start_ms
 
 
-CRITICAL_PATH: Final = Table(
+CRITICAL_PATH: Final = make_table(
     "segment of the longest chain; together they are the run from start to end. A segment belongs to the innermost "
     "critical span: to an attempt, a tool call or a review where one made the run wait, to a model call where that "
     "backed off, to a task or the run for what lies between",
     None,
-    arrange(
-        mark_known(
-            (
-                Column("span_id", "string", "of the span", "span.span_id"),
-                Column("kind", "category", "of the span", "span.kind.value"),
-                Column("name", "category", "of the span", "span.name"),
-                Column("phase", "category", "name of the phase", "span.phase"),
-                Column("task", "category", "name of the task", "span.task"),
-                Column("agent", "category", "role of the agent", "span.agent"),
-                Column("start_ms", "Float64", "start, since the run started"),
-                Column("duration_ms", "Float64", "length"),
-                Column("share", "Float64", "length as a part of the run"),
-            ),
-            "span_id",
-            "kind",
-            "name",
-            "start_ms",
-            "duration_ms",
-            "share",
-        )
+    (
+        make_known("span_id", "string", "of the span", "span.span_id"),
+        make_known("kind", "category", "of the span", "span.kind.value"),
+        make_known("name", "category", "of the span", "span.name"),
+        Column("phase", "category", "name of the phase", "span.phase"),
+        Column("task", "category", "name of the task", "span.task"),
+        Column("agent", "category", "role of the agent", "span.agent"),
+        make_known("start_ms", "Float64", "start, since the run started"),
+        make_known("duration_ms", "Float64", "length"),
+        make_known("share", "Float64", "length as a part of the run"),
     ),
 )
 

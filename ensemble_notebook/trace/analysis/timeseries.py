@@ -16,7 +16,7 @@ from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, mark_known
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, make_known
 
 Interval = tuple[float, float]
 
@@ -247,34 +247,28 @@ TIMESERIES: Final = Table(
     "bin of equal length. In flight is the average over the bin. Tokens and cost of a request are spread evenly over "
     "the time that it took, so that sums over all bins are those of the run",
     Column("start_ms", "Float64", "start of the bin, since the run started"),
-    mark_known(
-        (
-            Column("time", UTC_TIME, "start of the bin"),
-            Column(
-                "tasks",
-                "Float64",
-                "tasks of the plan in flight, with all that they hand on; items in place of the task that runs for "
-                "them; of a map, its rows",
-            ),
-            Column("llm_requests", "Float64", "requests to models in flight"),
-            Column("tools", "Float64", "tool calls in flight, but for the time in which a worker or a person is asked"),
-            Column("reviews", "Float64", "reviews that waited for an answer"),
-            Column("input_tokens", "Float64", "cached ones included; known part"),
-            Column("cache_read_tokens", "Float64", "the part read from the provider's cache"),
-            Column("output_tokens", "Float64", "reasoning ones included; known part"),
-            Column("reasoning_tokens", "Float64", "the part spent on reasoning"),
-            Column("cost", "Float64", "in the run's currency; known part"),
-            Column("cumulative_cost", "Float64", "cost of this bin and all before"),
-            Column("currency", "category", "of the cost"),
-        )
+    (
+        make_known("time", UTC_TIME, "start of the bin"),
+        make_known(
+            "tasks",
+            "Float64",
+            "tasks of the plan in flight, with all that they hand on; items in place of the task that runs for "
+            "them; of a map, its rows",
+        ),
+        make_known("llm_requests", "Float64", "requests to models in flight"),
+        make_known("tools", "Float64", "tool calls in flight, but for the time in which a worker or a person is asked"),
+        make_known("reviews", "Float64", "reviews that waited for an answer"),
+        make_known("input_tokens", "Float64", "cached ones included; known part"),
+        make_known("cache_read_tokens", "Float64", "the part read from the provider's cache"),
+        make_known("output_tokens", "Float64", "reasoning ones included; known part"),
+        make_known("reasoning_tokens", "Float64", "the part spent on reasoning"),
+        make_known("cost", "Float64", "in the run's currency; known part"),
+        make_known("cumulative_cost", "Float64", "cost of this bin and all before"),
+        make_known("currency", "category", "of the cost"),
     ),
 )
 
-_IN_FLIGHT: Final = {
-    SpanKind.ATTEMPT: "llm_requests",
-    SpanKind.TOOL: "tools",
-    SpanKind.REVIEW: "reviews",
-}
+_IN_FLIGHT: Final = {SpanKind.ATTEMPT: "llm_requests", SpanKind.TOOL: "tools", SpanKind.REVIEW: "reviews"}
 _SPREAD: Final = ("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens", "cost")
 
 

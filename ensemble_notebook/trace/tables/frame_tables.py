@@ -27,7 +27,7 @@ from ensemble_notebook.trace.tables.shared_columns import (
     SUMS,
     TIMES,
     WHERE,
-    arrange,
+    make_table,
 )
 from ensemble_notebook.trace.tables.table import (
     UTC_TIME,
@@ -36,7 +36,6 @@ from ensemble_notebook.trace.tables.table import (
     make_attribute,
     make_attribute_reader,
     make_known,
-    mark_known,
 )
 
 
@@ -59,327 +58,280 @@ def _make_error_reader(name: str) -> Callable[[Any], str | None]:
     return lambda record: None if record.fold.error is None else getattr(record.fold.error, name)
 
 
-SPANS: Final = Table(
+SPANS: Final = make_table(
     "interval of the run: the run itself, phases, tasks (delegated ones, too), turns, LLM calls, attempts, waits, tool "
     "calls, delegations, reviews, guardrails, memory operations and scores. Tokens and cost are on the leaves alone, "
     "so that a plain sum is right",
     SPAN_ID,
-    arrange(
-        (
-            make_known("run_id", "category", "of the run"),
-            Column("parent_id", "string", "span_id of the span around it, NA for the run"),
-            make_known("seq", "Int64", "number of the event that started it"),
-            make_known("depth", "Int64", "how many spans are around it"),
-            make_known(
-                "kind", "category", "as in the list above: run, phase, task, turn, llm, ...", "kind.value", "Kind"
-            ),
-            make_known("name", "category", "of the phase, task, model or tool; else its kind and number"),
-            *WHERE,
-            *TIMES,
-            Column("self_ms", "Float64", "the part of duration_ms in which it was not over and no child was running"),
-            Column("wait_kind", "category", "what a wait waits for: rate_limit, budget, connection or startup"),
-            Column("queue_ms", "Float64", "a task was ready and waited for a free place"),
-            Column("backoff_ms", "Float64", "the wait after a failed attempt"),
-            Column("human_wait_ms", "Float64", "of a review: nothing but its answer was missing"),
-            Column("time_to_first_token_ms", "Float64", "of an LLM call that streamed"),
-            STATUS,
-            *ERROR,
-            Column("reason", "string", "why it was skipped or refused"),
-            Column(
-                "attempt", "Int64", "its number, from 1; of an LLM call or of a task sent back, how many there were"
-            ),
-            Column("max_attempts", "Int64", "how many were allowed"),
-            Column("retry_reason", "category", "why another attempt followed"),
-            *MODEL,
-            Column("finish_reason", "category", "why the model stopped, as the provider says"),
-            Column("reused", "boolean", "of a task, a call or a review: an earlier run had done it"),
-            *LEAF_USAGE,
-            make_known("usage_leaf", "boolean", "True for the rows that hold tokens and cost: the attempts"),
-            Column("tool", "category", "name of the tool"),
-            Column("tool_call_id", "string", "the model's id of the tool call"),
-            Column(
-                "outcome", "category", "of a tool call: success, failure, declined, unknown or skipped_max_iterations"
-            ),
-            Column("delegate_to", "category", "of a delegation: role of the worker"),
-            Column("review_decision", "category", "of a review: approve, edit, retry, reject or exit_early"),
-            *CHAIN,
-            Column("attributes", "object", "dict of what only its kind has, NA where there is nothing"),
-        ),
+    (
+        make_known("run_id", "category", "of the run"),
+        Column("parent_id", "string", "span_id of the span around it, NA for the run"),
+        make_known("seq", "Int64", "number of the event that started it"),
+        make_known("depth", "Int64", "how many spans are around it"),
+        make_known("kind", "category", "as in the list above: run, phase, task, turn, llm, ...", "kind.value", "Kind"),
+        make_known("name", "category", "of the phase, task, model or tool; else its kind and number"),
+        *WHERE,
+        *TIMES,
+        Column("self_ms", "Float64", "the part of duration_ms in which it was not over and no child was running"),
+        Column("wait_kind", "category", "what a wait waits for: rate_limit, budget, connection or startup"),
+        Column("queue_ms", "Float64", "a task was ready and waited for a free place"),
+        Column("backoff_ms", "Float64", "the wait after a failed attempt"),
+        Column("human_wait_ms", "Float64", "of a review: nothing but its answer was missing"),
+        Column("time_to_first_token_ms", "Float64", "of an LLM call that streamed"),
+        STATUS,
+        *ERROR,
+        Column("reason", "string", "why it was skipped or refused"),
+        Column("attempt", "Int64", "its number, from 1; of an LLM call or of a task sent back, how many there were"),
+        Column("max_attempts", "Int64", "how many were allowed"),
+        Column("retry_reason", "category", "why another attempt followed"),
+        *MODEL,
+        Column("finish_reason", "category", "why the model stopped, as the provider says"),
+        Column("reused", "boolean", "of a task, a call or a review: an earlier run had done it"),
+        *LEAF_USAGE,
+        make_known("usage_leaf", "boolean", "True for the rows that hold tokens and cost: the attempts"),
+        Column("tool", "category", "name of the tool"),
+        Column("tool_call_id", "string", "the model's id of the tool call"),
+        Column("outcome", "category", "of a tool call: success, failure, declined, unknown or skipped_max_iterations"),
+        Column("delegate_to", "category", "of a delegation: role of the worker"),
+        Column("review_decision", "category", "of a review: approve, edit, retry, reject or exit_early"),
+        *CHAIN,
+        Column("attributes", "object", "dict of what only its kind has, NA where there is nothing"),
     ),
 )
 
-PHASES: Final = Table(
+PHASES: Final = make_table(
     "attempt of a phase: more than one where its review sent it back; phases that never ran have one, too",
     make_known("span_id", "string", "of the phase's span, the same for all its attempts"),
-    arrange(
-        (
-            make_known("phase", "category", "name"),
-            Column("attempt", "Int64", "its number, from 1; NA for what never ran"),
-            make_known("after", "object", "names of its predecessors", "depends_on", "readonly string[]"),
-            Column(
-                "status",
-                "category",
-                "completed, failed, exited_early, skipped; NA before its end",
-                lambda phase: phase.phase_status and phase.phase_status.value,
-                "PhaseStatus",
-            ),
-            *TIMES,
-            *ERROR,
-            Column("reason", "string", "why it was skipped, or left by a person"),
-            make_attribute(
-                "feedback",
-                "string",
-                "with which its review sent it back, or its `until`, which did not hold; secrets masked",
-            ),
-            *COUNTS,
-            *SUMS,
-            *CHAIN,
+    (
+        make_known("phase", "category", "name"),
+        Column("attempt", "Int64", "its number, from 1; NA for what never ran"),
+        make_known("after", "object", "names of its predecessors", "depends_on", "readonly string[]"),
+        Column(
+            "status",
+            "category",
+            "completed, failed, exited_early, skipped; NA before its end",
+            lambda phase: phase.phase_status and phase.phase_status.value,
+            "PhaseStatus",
         ),
-        "phase",
-        "attempt",
+        *TIMES,
+        *ERROR,
+        Column("reason", "string", "why it was skipped, or left by a person"),
+        make_attribute(
+            "feedback",
+            "string",
+            "with which its review sent it back, or its `until`, which did not hold; secrets masked",
+        ),
+        *COUNTS,
+        *SUMS,
+        *CHAIN,
     ),
+    first=("phase", "attempt"),
 )
 
-TASKS: Final = Table(
+TASKS: Final = make_table(
     "task of the plan, those that never ran included, task that reviewed a phase, and item of a task that runs for "
     "each of a list, which counts in that task, too: for sums leave out the rows that have item_of. Delegated work "
     "counts in the task that it was done for, and has rows of its own in delegations. In a map they are the tasks of "
     "its rows that began, called row 0/NAME, whose depends_on only their own runs know, and each row that has no run",
     SPAN_ID,
-    arrange(
-        (
-            make_known("task", "category", "name"),
-            Column("phase", "category", "name of its phase, NA in a flat ensemble"),
-            Column("agent", "category", "role of the agent, 'Handler' for a handler"),
-            Column(
-                "depends_on",
-                "object",
-                "names of the tasks that it waited for",
-                lambda task: task.depends_on if task.row is None else None,
-                "readonly string[]",
-            ),
-            Column("item_of", "category", "of an item: name of the task that runs for each of them"),
-            Column("item_count", "Int64", "of such a task: for how many items it runs"),
-            STATUS,
-            *(OWN_TIME if each.name == OWN_TIME.name else each for each in TIMES),
-            Column("self_ms", "Float64", "the time in which it was not over and no turn or other step ran"),
-            Column("queue_ms", "Float64", "it was ready and waited for a free place"),
-            make_known(
-                "attempt_count",
-                "Int64",
-                "how often it was begun: more than once where it was sent back; 0 for what never ran",
-                lambda task: 0 if task.start_ms is None else task.attempt or 1,
-            ),
-            Column("is_fallback", "boolean", "a fallback agent took over"),
-            *REUSE,
-            *ERROR,
-            Column("reason", "string", "why it was skipped"),
-            *COUNTS,
-            *SUMS,
-            *CHAIN,
-            Column("description", "string", "resolved, secrets masked"),
-            Column("output", "string", "the final text, secrets masked"),
+    (
+        make_known("task", "category", "name"),
+        Column("phase", "category", "name of its phase, NA in a flat ensemble"),
+        Column("agent", "category", "role of the agent, 'Handler' for a handler"),
+        Column(
+            "depends_on",
+            "object",
+            "names of the tasks that it waited for",
+            lambda task: task.depends_on if task.row is None else None,
+            "readonly string[]",
         ),
+        Column("item_of", "category", "of an item: name of the task that runs for each of them"),
+        Column("item_count", "Int64", "of such a task: for how many items it runs"),
+        STATUS,
+        *(OWN_TIME if each.name == OWN_TIME.name else each for each in TIMES),
+        Column("self_ms", "Float64", "the time in which it was not over and no turn or other step ran"),
+        Column("queue_ms", "Float64", "it was ready and waited for a free place"),
+        make_known(
+            "attempt_count",
+            "Int64",
+            "how often it was begun: more than once where it was sent back; 0 for what never ran",
+            lambda task: 0 if task.start_ms is None else task.attempt or 1,
+        ),
+        Column("is_fallback", "boolean", "a fallback agent took over"),
+        *REUSE,
+        *ERROR,
+        Column("reason", "string", "why it was skipped"),
+        *COUNTS,
+        *SUMS,
+        *CHAIN,
+        Column("description", "string", "resolved, secrets masked"),
+        Column("output", "string", "the final text, secrets masked"),
     ),
 )
 
-LLM_CALLS: Final = Table(
+LLM_CALLS: Final = make_table(
     "LLM call: one reply that was asked for, whatever it took to get it",
     SPAN_ID,
-    arrange(
-        (
-            *WHERE,
-            STATUS,
-            *MODEL,
-            *BEGUN,
-            Column("latency_ms", "Float64", "time of the last attempt alone"),
-            Column("time_to_first_token_ms", "Float64", "until the first streamed piece; NA when not streamed"),
-            make_known("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms"),
-            make_known("attempt_count", "Int64", "physical requests", "totals.llm_attempt_count"),
-            Column("max_attempts", "Int64", "how many were allowed"),
-            Column("finish_reason", "category", "why the model stopped, as the provider says"),
-            Column("tool_call_count", "Int64", "tool calls that the reply asks for", "tool_request_count"),
-            make_known(
-                "tool_wait_ms", "Float64", "how long its agent then waited for those tools", "totals.tool_wait_ms"
-            ),
-            *SUMS,
-            *ERROR,
-            *CHAIN,
-        ),
+    (
+        *WHERE,
+        STATUS,
+        *MODEL,
+        *BEGUN,
+        Column("latency_ms", "Float64", "time of the last attempt alone"),
+        Column("time_to_first_token_ms", "Float64", "until the first streamed piece; NA when not streamed"),
+        make_known("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms"),
+        make_known("attempt_count", "Int64", "physical requests", "totals.llm_attempt_count"),
+        Column("max_attempts", "Int64", "how many were allowed"),
+        Column("finish_reason", "category", "why the model stopped, as the provider says"),
+        Column("tool_call_count", "Int64", "tool calls that the reply asks for", "tool_request_count"),
+        make_known("tool_wait_ms", "Float64", "how long its agent then waited for those tools", "totals.tool_wait_ms"),
+        *SUMS,
+        *ERROR,
+        *CHAIN,
     ),
 )
 
-ATTEMPTS: Final = Table(
+ATTEMPTS: Final = make_table(
     "attempt: one physical request, also when it failed",
     SPAN_ID,
-    arrange(
-        (
-            make_known("llm_id", "string", "span_id of the LLM call", "parent_id"),
-            *WHERE,
-            Column("attempt", "Int64", "its number, from 1"),
-            Column("max_attempts", "Int64", "how many were allowed"),
-            STATUS,
-            Column("retry_reason", "category", "why another attempt followed"),
-            Column("backoff_ms", "Float64", "the wait before that one"),
-            *MODEL,
-            *BEGUN,
-            *LEAF_USAGE,
-            *ERROR,
-            HTTP_STATUS,
-            *CHAIN,
-        ),
-        "task",
-        "agent",
-        "attempt",
+    (
+        make_known("llm_id", "string", "span_id of the LLM call", "parent_id"),
+        *WHERE,
+        Column("attempt", "Int64", "its number, from 1"),
+        Column("max_attempts", "Int64", "how many were allowed"),
+        STATUS,
+        Column("retry_reason", "category", "why another attempt followed"),
+        Column("backoff_ms", "Float64", "the wait before that one"),
+        *MODEL,
+        *BEGUN,
+        *LEAF_USAGE,
+        *ERROR,
+        HTTP_STATUS,
+        *CHAIN,
     ),
+    first=("task", "agent", "attempt"),
 )
 
-TOOL_CALLS: Final = Table(
+TOOL_CALLS: Final = make_table(
     "tool call that a model asked for, refused ones included",
     SPAN_ID,
-    arrange(
-        (
-            *WHERE,
-            Column("tool", "category", "name"),
-            Column("tool_call_id", "string", "the model's id of the call"),
-            Column(
-                "outcome", "category", "success, failure, declined, unknown or skipped_max_iterations; NA if stopped"
-            ),
-            STATUS,
-            *BEGUN,
-            Column("arguments", "string", "JSON text, secrets masked", "input"),
-            Column("result", "string", "the text that the model got, secrets masked", "output"),
-            *ERROR,
-            *CHAIN,
-        ),
-        "tool",
+    (
+        *WHERE,
+        Column("tool", "category", "name"),
+        Column("tool_call_id", "string", "the model's id of the call"),
+        Column("outcome", "category", "success, failure, declined, unknown or skipped_max_iterations; NA if stopped"),
+        STATUS,
+        *BEGUN,
+        Column("arguments", "string", "JSON text, secrets masked", "input"),
+        Column("result", "string", "the text that the model got, secrets masked", "output"),
+        *ERROR,
+        *CHAIN,
     ),
+    first=("tool",),
 )
 
-MESSAGES: Final = Table(
+MESSAGES: Final = make_table(
     "message between an agent and its model: prompts, replies, tool results",
     Column("message", "Int64", "its number in the run, from 0", "number"),
-    arrange(
-        (
-            make_known("seq", "Int64", "number of the event that brought it"),
-            make_known(
-                "span_id", "string", "where it arose: task, correcting turn, LLM call or tool call", "span.span_id"
-            ),
-            *(Column(each.name, each.dtype, each.meaning, f"span.{each.name}") for each in WHERE),
-            make_known("time", UTC_TIME, "when it arose"),
-            make_known("role", "category", "system, user, assistant or tool"),
-            make_known("is_earlier", "boolean", "said in an earlier run, which the task continues"),
-            make_known("is_left_out", "boolean", "said there, and not sent, since there is a limit"),
-            Column("name", "category", "of the tool, for a tool's result"),
-            make_known("text", "string", "secrets masked"),
-            make_known("characters", "Int64", "length of the text", lambda message: len(message.text)),
-            Column("reasoning", "string", "what the model thought before a reply, secrets masked"),
-            Column(
-                "tool_calls",
-                "string",
-                "what a reply asks for, as name(arguments)",
-                lambda message: "; ".join(f"{call.name}({call.arguments})" for call in message.tool_calls) or None,
-            ),
-            Column("tool_call_id", "string", "which request a tool's result answers"),
+    (
+        make_known("seq", "Int64", "number of the event that brought it"),
+        make_known("span_id", "string", "where it arose: task, correcting turn, LLM call or tool call", "span.span_id"),
+        *(Column(each.name, each.dtype, each.meaning, f"span.{each.name}") for each in WHERE),
+        make_known("time", UTC_TIME, "when it arose"),
+        make_known("role", "category", "system, user, assistant or tool"),
+        make_known("is_earlier", "boolean", "said in an earlier run, which the task continues"),
+        make_known("is_left_out", "boolean", "said there, and not sent, since there is a limit"),
+        Column("name", "category", "of the tool, for a tool's result"),
+        make_known("text", "string", "secrets masked"),
+        make_known("characters", "Int64", "length of the text", lambda message: len(message.text)),
+        Column("reasoning", "string", "what the model thought before a reply, secrets masked"),
+        Column(
+            "tool_calls",
+            "string",
+            "what a reply asks for, as name(arguments)",
+            lambda message: "; ".join(f"{call.name}({call.arguments})" for call in message.tool_calls) or None,
         ),
-        "task",
-        "agent",
-        "role",
-        "name",
-        "text",
+        Column("tool_call_id", "string", "which request a tool's result answers"),
     ),
+    first=("task", "agent", "role", "name", "text"),
 )
 
-DELEGATIONS: Final = Table(
+DELEGATIONS: Final = make_table(
     "delegation that an agent asked for, refused ones included. What its worker delegates has a row of its own and "
     "counts there: a plain sum is right. With all that is inside it are the columns that begin with subtree_",
     SPAN_ID,
-    arrange(
-        (
-            Column("delegation_id", "string", "id of request and response"),
-            Column("phase", "category", "name of the phase, NA in a flat ensemble"),
-            Column("task", "category", "name of the task in which it was asked for"),
-            make_attribute("delegator", "category", "role of who asked"),
-            Column("delegate_to", "category", "role of the worker"),
-            make_attribute(
-                "depth", "Int64", "1 for what the agent of a task asks for, 2 for what its worker does, ..."
-            ),
-            make_attribute("priority", "category", "as the request says"),
-            Column(
-                "scope",
-                "string",
-                "JSON text: facts for the worker, by name; secrets masked",
-                _make_json_reader("scope"),
-            ),
-            make_attribute(
-                "expected_output_schema", "string", "what the answer should look like; NA: nothing in particular"
-            ),
-            make_attribute("max_output_retries", "Int64", "corrections of an answer that does not match the schema"),
-            Column(
-                "metadata", "string", "JSON text: what policies noted; secrets masked", _make_json_reader("metadata")
-            ),
-            STATUS,
-            Column(
-                "response", "category", "success, failure or partial; NA while running", make_attribute_reader("status")
-            ),
-            Column("reason", "string", "why it was refused"),
-            *BEGUN,
-            Column("request", "string", "what was asked, as the worker got it; secrets masked", "input"),
-            Column("result", "string", "what the worker answered, secrets masked", "output"),
-            *ERROR,
-            # Sums without what further delegations inside are.
-            *(
-                replace(each, value=f"own_{each.value}") if str(each.value).startswith("totals.") else each
-                for each in (*COUNTS, *SUMS)
-            ),
-            *(
-                replace(each, name=f"subtree_{each.name}", meaning=f"{each.meaning}; with all delegations inside")
-                for each in (*COUNTS, *SUMS)
-                if each.name in _SUBTREE
-            ),
-            *CHAIN,
+    (
+        Column("delegation_id", "string", "id of request and response"),
+        Column("phase", "category", "name of the phase, NA in a flat ensemble"),
+        Column("task", "category", "name of the task in which it was asked for"),
+        make_attribute("delegator", "category", "role of who asked"),
+        Column("delegate_to", "category", "role of the worker"),
+        make_attribute("depth", "Int64", "1 for what the agent of a task asks for, 2 for what its worker does, ..."),
+        make_attribute("priority", "category", "as the request says"),
+        Column(
+            "scope", "string", "JSON text: facts for the worker, by name; secrets masked", _make_json_reader("scope")
         ),
-        "delegator",
-        "delegate_to",
+        make_attribute(
+            "expected_output_schema", "string", "what the answer should look like; NA: nothing in particular"
+        ),
+        make_attribute("max_output_retries", "Int64", "corrections of an answer that does not match the schema"),
+        Column("metadata", "string", "JSON text: what policies noted; secrets masked", _make_json_reader("metadata")),
+        STATUS,
+        Column(
+            "response", "category", "success, failure or partial; NA while running", make_attribute_reader("status")
+        ),
+        Column("reason", "string", "why it was refused"),
+        *BEGUN,
+        Column("request", "string", "what was asked, as the worker got it; secrets masked", "input"),
+        Column("result", "string", "what the worker answered, secrets masked", "output"),
+        *ERROR,
+        # Sums without what further delegations inside are.
+        *(
+            replace(each, value=f"own_{each.value}") if str(each.value).startswith("totals.") else each
+            for each in (*COUNTS, *SUMS)
+        ),
+        *(
+            replace(each, name=f"subtree_{each.name}", meaning=f"{each.meaning}; with all delegations inside")
+            for each in (*COUNTS, *SUMS)
+            if each.name in _SUBTREE
+        ),
+        *CHAIN,
     ),
+    first=("delegator", "delegate_to"),
 )
 
 
-REVIEWS: Final = Table(
+REVIEWS: Final = make_table(
     "review: a person, or what stands for one, was asked",
     SPAN_ID,
-    arrange(
-        (
-            Column("phase", "category", "name of the phase, NA in a flat ensemble"),
-            Column("task", "category", "name of the task; NA for a phase"),
-            Column("agent", "category", "role of who did or will do what is looked at"),
-            make_known(
-                "subject", "category", "task, output, tool, question or phase", make_attribute_reader("subject")
-            ),
-            make_attribute("tool", "category", "name of the tool, for a tool call"),
-            STATUS,
-            *BEGUN,
-            Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
-            make_known(
-                "text",
-                "string",
-                "what was shown, secrets masked",
-                lambda span: span.input and show_hidden_characters(span.input),
-                longest=2_000,
-            ),
-            Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
-            make_attribute(
-                "by",
-                "category",
-                "who decided: a person, the name of a handler, on_timeout, or nobody_to_ask; NA without an answer",
-            ),
-            Column("answer", "string", "the edited text, the feedback or the reason, secrets masked", "output"),
-            make_attribute("is_timeout", "boolean", "nobody answered in time"),
-            *ERROR,
-            *CHAIN,
+    (
+        Column("phase", "category", "name of the phase, NA in a flat ensemble"),
+        Column("task", "category", "name of the task; NA for a phase"),
+        Column("agent", "category", "role of who did or will do what is looked at"),
+        make_known("subject", "category", "task, output, tool, question or phase", make_attribute_reader("subject")),
+        make_attribute("tool", "category", "name of the tool, for a tool call"),
+        STATUS,
+        *BEGUN,
+        Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
+        make_known(
+            "text",
+            "string",
+            "what was shown, secrets masked",
+            lambda span: span.input and show_hidden_characters(span.input),
+            longest=2_000,
         ),
-        "subject",
+        Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
+        make_attribute(
+            "by",
+            "category",
+            "who decided: a person, the name of a handler, on_timeout, or nobody_to_ask; NA without an answer",
+        ),
+        Column("answer", "string", "the edited text, the feedback or the reason, secrets masked", "output"),
+        make_attribute("is_timeout", "boolean", "nobody answered in time"),
+        *ERROR,
+        *CHAIN,
     ),
+    first=("subject",),
 )
 
 LINKS: Final = Table(
@@ -388,13 +340,9 @@ LINKS: Final = Table(
     "attempt to the next one) or fallback (from the last turn of an agent to the first one of its substitute)",
     None,
     (
-        *mark_known(
-            (
-                Column("kind", "category", "as above"),
-                Column("src_name", "category", "name of the span where it begins", "source.name"),
-                Column("dst_name", "category", "name of the span where it ends", "target.name"),
-            )
-        ),
+        make_known("kind", "category", "as above"),
+        make_known("src_name", "category", "name of the span where it begins", "source.name"),
+        make_known("dst_name", "category", "name of the span where it ends", "target.name"),
         Column("characters", "Int64", "length of the text that was handed over; NA where there was none"),
         Column("tokens", "Int64", "of that text, where a model wrote it and its provider counted"),
         make_known("src", "string", "span_id of where it begins", "source.span_id"),
@@ -402,137 +350,106 @@ LINKS: Final = Table(
     ),
 )
 
-ERRORS: Final = Table(
+ERRORS: Final = make_table(
     "span that ended in an error; one failure has a row on each level that it went through",
     SPAN_ID,
-    arrange(
-        (
-            make_known("seq", "Int64", "number of the event that reported it", "end_seq"),
-            make_known("time", UTC_TIME, "when", "end_time"),
-            make_known("kind", "category", "of the span", "kind.value"),
-            Column("name", "category", "of the span"),
-            *WHERE,
-            *ERROR,
-            HTTP_STATUS,
-            Column("origin", "string", "file:line in function of your own code that it came from"),
-            make_known("is_origin", "boolean", "the failure began here"),
-            make_known(
-                "is_fatal",
-                "boolean",
-                "it ended a task, a phase or the run; False for what was tried again, or was got over, as the failure "
-                "of a tool that the model was told of",
-            ),
-            make_known(
-                "is_retried",
-                "boolean",
-                "an attempt that was followed by another one",
-                lambda span: bool(span.retry_reason),
-            ),
-            Column("attempt", "Int64", "its number, for an attempt"),
-            Column("model", "category", "that was asked", "model_requested"),
-            Column("tool", "category", "name of the tool"),
+    (
+        make_known("seq", "Int64", "number of the event that reported it", "end_seq"),
+        make_known("time", UTC_TIME, "when", "end_time"),
+        make_known("kind", "category", "of the span", "kind.value"),
+        Column("name", "category", "of the span"),
+        *WHERE,
+        *ERROR,
+        HTTP_STATUS,
+        Column("origin", "string", "file:line in function of your own code that it came from"),
+        make_known("is_origin", "boolean", "the failure began here"),
+        make_known(
+            "is_fatal",
+            "boolean",
+            "it ended a task, a phase or the run; False for what was tried again, or was got over, as the failure "
+            "of a tool that the model was told of",
         ),
-        "kind",
-        "name",
-        "task",
-        "agent",
-        "error_type",
-        "error_message",
-        "time",
+        make_known(
+            "is_retried", "boolean", "an attempt that was followed by another one", lambda span: bool(span.retry_reason)
+        ),
+        Column("attempt", "Int64", "its number, for an attempt"),
+        Column("model", "category", "that was asked", "model_requested"),
+        Column("tool", "category", "name of the tool"),
     ),
+    first=("kind", "name", "task", "agent", "error_type", "error_message", "time"),
 )
 
-RUNS: Final = Table(
+RUNS: Final = make_table(
     "run. Its time is told apart: wall_ms = active_ms + human_wait_ms + idle_ms",
     make_known("run_id", "string", "unique", "fold.run_id"),
-    arrange(
-        (
-            Column(
-                "name", "category", "of the ensemble, else of the variable that the output is bound to", "fold.name"
-            ),
-            make_known("workflow", "category", "of the ensemble", "fold.workflow"),
-            make_known("status", "category", "how the run ended, or stands", "fold.status.value", "RunStatus"),
-            Column(
-                "exit_reason",
-                "category",
-                "why it ended",
-                lambda each: each.fold.exit_reason and each.fold.exit_reason.value,
-            ),
-            Column("error_type", "category", "class of the error that ended it", _make_error_reader("type")),
-            Column("error", "string", "its text, secrets masked", _make_error_reader("message")),
-            Column("capture_mode", "category", "metadata, off, standard or full", "fold.capture_mode.value"),
-            Column(
-                "inputs",
-                "object",
-                "dict of what filled the {names} in texts, as text, NA where nothing did; secrets masked",
-                lambda each: dict(each.fold.inputs) or None,  # a file of columns has no form for a dict without names
-            ),
-            Column(
-                "definition_version",
-                "string",
-                "of what was declared, without inputs and the code of functions: the same text, the same version",
-                "fold.definition_version",
-            ),
-            Column(
-                "prompts_version",
-                "string",
-                "of the texts of tasks and agents, as they were declared: the same texts, the same version",
-                "fold.prompts_version",
-            ),
-            Column("replayed_from", "string", "the recording that answered in place of models", "fold.replayed_from"),
-            make_known("start_time", UTC_TIME, "when it started", "run.start_time"),
-            Column("end_time", UTC_TIME, "when it ended", "run.end_time"),
-            make_known("wall_ms", "Float64", "from start to end"),
-            make_known(
-                "active_ms", "Float64", "something was at work: a request, a tool, a handler, a guardrail or memory"
-            ),
-            make_known("human_wait_ms", "Float64", "nothing was at work, and a review was open"),
-            make_known(
-                "idle_ms", "Float64", "neither: waits for rate limits and startups, back-off, the engine itself"
-            ),
-            make_known("work_ms", "Float64", "of all that was at work; side by side adds up"),
-            Column("parallelism", "Float64", "work_ms / active_ms"),
-            make_known("queue_ms", "Float64", "its tasks were ready and waited for a free place; side by side adds up"),
-            Column("max_concurrency", "Int64", "the limit of tasks at the same time", "fold.max_concurrency"),
-            *(
-                make_known(
-                    f"tasks_{name}",
-                    "Int64",
-                    f"tasks of the plan that {meaning}",
-                    _make_task_counter(*statuses),
-                )
-                for name, statuses, meaning in (
-                    ("done", (SpanStatus.OK,), "completed"),
-                    ("failed", (SpanStatus.ERROR,), "failed"),
-                    ("skipped", (SpanStatus.SKIPPED,), "were skipped"),
-                    ("cancelled", (SpanStatus.CANCELLED, SpanStatus.INTERRUPTED), "were cancelled or interrupted"),
-                )
-            ),
-            make_known(
-                "tasks_reused",
-                "Int64",
-                "tasks of the plan that were reused; of a map, the tasks of its rows",
-                "fold.savings.task_count",
-            ),
-            Column(
-                "saved_tokens",
-                "Int64",
-                "what those took then; known part, 0 where none was reused",
-                "fold.savings.tokens",
-            ),
-            Column("saved_cost", "Float64", "the same of their cost, in currency", "fold.savings.cost"),
-            Column("saved_ms", "Float64", "the same of their durations; side by side adds up", "fold.savings.ms"),
-            *(each for each in COUNTS if each.name != "human_wait_ms"),
-            *SUMS,
+    (
+        Column("name", "category", "of the ensemble, else of the variable that the output is bound to", "fold.name"),
+        make_known("workflow", "category", "of the ensemble", "fold.workflow"),
+        make_known("status", "category", "how the run ended, or stands", "fold.status.value", "RunStatus"),
+        Column(
+            "exit_reason",
+            "category",
+            "why it ended",
+            lambda each: each.fold.exit_reason and each.fold.exit_reason.value,
         ),
-        "name",
-        "status",
-        "start_time",
-        "wall_ms",
-        "active_ms",
-        "human_wait_ms",
-        "idle_ms",
+        Column("error_type", "category", "class of the error that ended it", _make_error_reader("type")),
+        Column("error", "string", "its text, secrets masked", _make_error_reader("message")),
+        Column("capture_mode", "category", "metadata, off, standard or full", "fold.capture_mode.value"),
+        Column(
+            "inputs",
+            "object",
+            "dict of what filled the {names} in texts, as text, NA where nothing did; secrets masked",
+            lambda each: dict(each.fold.inputs) or None,  # a file of columns has no form for a dict without names
+        ),
+        Column(
+            "definition_version",
+            "string",
+            "of what was declared, without inputs and the code of functions: the same text, the same version",
+            "fold.definition_version",
+        ),
+        Column(
+            "prompts_version",
+            "string",
+            "of the texts of tasks and agents, as they were declared: the same texts, the same version",
+            "fold.prompts_version",
+        ),
+        Column("replayed_from", "string", "the recording that answered in place of models", "fold.replayed_from"),
+        make_known("start_time", UTC_TIME, "when it started", "run.start_time"),
+        Column("end_time", UTC_TIME, "when it ended", "run.end_time"),
+        make_known("wall_ms", "Float64", "from start to end"),
+        make_known(
+            "active_ms", "Float64", "something was at work: a request, a tool, a handler, a guardrail or memory"
+        ),
+        make_known("human_wait_ms", "Float64", "nothing was at work, and a review was open"),
+        make_known("idle_ms", "Float64", "neither: waits for rate limits and startups, back-off, the engine itself"),
+        make_known("work_ms", "Float64", "of all that was at work; side by side adds up"),
+        Column("parallelism", "Float64", "work_ms / active_ms"),
+        make_known("queue_ms", "Float64", "its tasks were ready and waited for a free place; side by side adds up"),
+        Column("max_concurrency", "Int64", "the limit of tasks at the same time", "fold.max_concurrency"),
+        *(
+            make_known(f"tasks_{name}", "Int64", f"tasks of the plan that {meaning}", _make_task_counter(*statuses))
+            for name, statuses, meaning in (
+                ("done", (SpanStatus.OK,), "completed"),
+                ("failed", (SpanStatus.ERROR,), "failed"),
+                ("skipped", (SpanStatus.SKIPPED,), "were skipped"),
+                ("cancelled", (SpanStatus.CANCELLED, SpanStatus.INTERRUPTED), "were cancelled or interrupted"),
+            )
+        ),
+        make_known(
+            "tasks_reused",
+            "Int64",
+            "tasks of the plan that were reused; of a map, the tasks of its rows",
+            "fold.savings.task_count",
+        ),
+        Column(
+            "saved_tokens", "Int64", "what those took then; known part, 0 where none was reused", "fold.savings.tokens"
+        ),
+        Column("saved_cost", "Float64", "the same of their cost, in currency", "fold.savings.cost"),
+        Column("saved_ms", "Float64", "the same of their durations; side by side adds up", "fold.savings.ms"),
+        *(each for each in COUNTS if each.name != "human_wait_ms"),
+        *SUMS,
     ),
+    first=("name", "status", "start_time", "wall_ms", "active_ms", "human_wait_ms", "idle_ms"),
 )
 
 
@@ -544,39 +461,26 @@ def _read_message(event: Event) -> str | None:
     return None if facts is None else facts[1]
 
 
-EVENTS: Final = Table(
+EVENTS: Final = make_table(
     "event, in order; pieces of streamed text are left out",
     Column("seq", "Int64", "its number in the run, from 0"),
-    arrange(
-        mark_known(
-            (
-                Column("type", "category", "as the event's class is called", lambda event: type(event).__name__),
-                Column("time", UTC_TIME, "when"),
-                Column("offset_ms", "Float64", "since the run started", lambda event: to_ms(event.offset_s)),
-                Column("span_id", "string", "the span that it belongs to"),
-                Column("parent_id", "string", "the span around that one, NA for the run"),
-                Column("phase", "category", "name of the phase"),
-                Column("task", "category", "name of the task"),
-                Column(
-                    "status",
-                    "category",
-                    "how something ended, where it says so",
-                    lambda event: (status := getattr(event, "status", None)) and str(status.value),
-                ),
-                Column("message", "string", "its message, reason, feedback or error, secrets masked", _read_message),
-            ),
-            "type",
-            "time",
-            "offset_ms",
-            "span_id",
+    (
+        make_known("type", "category", "as the event's class is called", lambda event: type(event).__name__),
+        make_known("time", UTC_TIME, "when"),
+        make_known("offset_ms", "Float64", "since the run started", lambda event: to_ms(event.offset_s)),
+        make_known("span_id", "string", "the span that it belongs to"),
+        Column("parent_id", "string", "the span around that one, NA for the run"),
+        Column("phase", "category", "name of the phase"),
+        Column("task", "category", "name of the task"),
+        Column(
+            "status",
+            "category",
+            "how something ended, where it says so",
+            lambda event: (status := getattr(event, "status", None)) and str(status.value),
         ),
-        "type",
-        "time",
-        "offset_ms",
-        "task",
-        "status",
-        "message",
+        Column("message", "string", "its message, reason, feedback or error, secrets masked", _read_message),
     ),
+    first=("type", "time", "offset_ms", "task", "status", "message"),
 )
 
 
@@ -585,40 +489,28 @@ def list_logged_events(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if not isinstance(event, LlmToken)]
 
 
-SCORES: Final = Table(
+SCORES: Final = make_table(
     "score of a run, or of something in it",
     None,
-    arrange(
-        (
-            Column("map_run_id", "string", "of the map that the run is a row of"),
-            make_known("run_id", "string", "of the run that was scored; of a map, the row's own run"),
-            Column("span_id", "string", "of what was scored inside the run; NA for the run as a whole"),
-            Column("variant", "category", "of the row"),
-            Column("row", "category", "label of the row, as the map calls it"),
-            Column("repeat", "Int64", "number of the repeat, from 1"),
-            make_known("name", "category", "of the score"),
-            Column("value", "Float64", "the number; 1 or 0 where it passed or failed"),
-            Column("label", "string", "the word, where the score is one"),
-            Column("passed", "boolean", "whether it passed, where the score says that"),
-            Column(
-                "reason",
-                "string",
-                "why; what the scorer failed with, where it did",
-                lambda each: each.reason or each.error,
-            ),
-            make_known("kind", "category", "code, judge or human", "kind.value"),
-            Column("scorer", "category", "name of the function or the judge"),
-            Column("model", "category", "that the judge asked"),
-            Column("cost", "Float64", "of the judge, in currency"),
-            make_known("scored_at", UTC_TIME, "when it was given"),
+    (
+        Column("map_run_id", "string", "of the map that the run is a row of"),
+        make_known("run_id", "string", "of the run that was scored; of a map, the row's own run"),
+        Column("span_id", "string", "of what was scored inside the run; NA for the run as a whole"),
+        Column("variant", "category", "of the row"),
+        Column("row", "category", "label of the row, as the map calls it"),
+        Column("repeat", "Int64", "number of the repeat, from 1"),
+        make_known("name", "category", "of the score"),
+        Column("value", "Float64", "the number; 1 or 0 where it passed or failed"),
+        Column("label", "string", "the word, where the score is one"),
+        Column("passed", "boolean", "whether it passed, where the score says that"),
+        Column(
+            "reason", "string", "why; what the scorer failed with, where it did", lambda each: each.reason or each.error
         ),
-        "variant",
-        "row",
-        "repeat",
-        "name",
-        "value",
-        "label",
-        "passed",
-        "reason",
+        make_known("kind", "category", "code, judge or human", "kind.value"),
+        Column("scorer", "category", "name of the function or the judge"),
+        Column("model", "category", "that the judge asked"),
+        Column("cost", "Float64", "of the judge, in currency"),
+        make_known("scored_at", UTC_TIME, "when it was given"),
     ),
+    first=("variant", "row", "repeat", "name", "value", "label", "passed", "reason"),
 )

@@ -7,9 +7,10 @@ monotonic clock, with ``_ms`` in the name; ``_time`` columns are UTC anchors. Wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, make_known, mark_known
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, make_known
 
 _READING_ORDER: Final = (
     *("kind", "name", "variant", "row", "repeat", "task", "agent", "status", "start_ms", "duration_ms"),
@@ -17,7 +18,7 @@ _READING_ORDER: Final = (
 )
 
 
-def arrange(columns: Iterable[Column], *first: str) -> tuple[Column, ...]:
+def arrange(columns: Iterable[Column], first: Iterable[str] = ()) -> tuple[Column, ...]:
     """Columns in the order in which people read, since a notebook hides those in the middle of a wide frame.
 
     What it is, whose, how it ended, when it began, how long it took, what it used and who answered; ids come last.
@@ -34,6 +35,11 @@ def arrange(columns: Iterable[Column], *first: str) -> tuple[Column, ...]:
         return places.get(column.name, len(places) + is_id)
 
     return tuple(sorted(columns, key=find_place))
+
+
+def make_table(grain: str, index: Column | None, columns: Iterable[Column], first: Iterable[str] = ()) -> Table:
+    """A table with its columns in that order."""
+    return Table(grain, index, arrange(columns, first))
 
 
 SPAN_ID: Final = make_known("span_id", "string", "unique in all runs")
@@ -60,7 +66,7 @@ TIMES: Final = (
     Column("start_ms", "Float64", "start, since the run started"),
     Column("duration_ms", "Float64", "start to end, retries and back-off included"),
 )
-BEGUN: Final = mark_known(TIMES, "start_time", "start_ms")
+BEGUN: Final = tuple(replace(each, is_nullable=False) if each.name.startswith("start_") else each for each in TIMES)
 """The times of what has a row only once it has begun."""
 
 OWN_TIME: Final = Column(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
@@ -246,21 +246,8 @@ class Table:
         return "\n".join([f"One row per {self.grain}.", "", index, "", "Columns:", *lines])
 
 
-def mark_known(columns: Iterable[Column], *names: str) -> tuple[Column, ...]:
-    """The same columns, of which those of these names are never NA in the table at hand; without names, all of them."""
-    return tuple(replace(each, is_nullable=False) if each.name in names or not names else each for each in columns)
-
-
-def make_known(
-    name: str,
-    dtype: Dtype,
-    meaning: str,
-    value: str | Callable[[Any], Any] | None = None,
-    type_name: str | None = None,
-    longest: int = 500,
-) -> Column:
-    """A column whose values are never unknown."""
-    return Column(name, dtype, meaning, value, type_name, is_nullable=False, longest=longest)
+make_known: Final = partial(Column, is_nullable=False)
+"""Makes a column whose values are never unknown."""
 
 
 def make_attribute(name: str, dtype: Dtype, meaning: str, type_name: str | None = None) -> Column:

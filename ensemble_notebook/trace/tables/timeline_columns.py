@@ -277,11 +277,7 @@ PHASE: Final = Table(
 ACTIVE: Final = Table(
     "span at work",
     None,
-    (
-        make_known("span_id", "string", "of the span"),
-        *SPANS.pick("kind"),
-        make_known("name", "string", "of the span"),
-    ),
+    (make_known("span_id", "string", "of the span"), *SPANS.pick("kind"), make_known("name", "string", "of the span")),
 )
 BUDGET: Final = Table(
     "limit of the run",
@@ -311,10 +307,7 @@ MANY: Final = Table(
 FAILURE: Final = Table(
     "error",
     None,
-    (
-        make_known("type", "string", "its class"),
-        make_known("message", "string", "its text, secrets masked"),
-    ),
+    (make_known("type", "string", "its class"), make_known("message", "string", "its text, secrets masked")),
 )
 
 
