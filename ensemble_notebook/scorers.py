@@ -411,7 +411,7 @@ def seconds_at_most(s: float) -> ReadyScorer:
 
 
 def _seconds_at_most(run: Any, s: float) -> Score:
-    took = sum(each.active_ms for each in measure_activity(run.trace.fold)) / 1000
+    took = sum(each.active_ms for each in measure_activity(run.trace._fold)) / 1000
     return Score(took <= s, f"it was at work for {took:.3g} s" if took > s else None)
 
 
@@ -428,7 +428,7 @@ def no_errors() -> ReadyScorer:
 
 
 def _no_errors(run: Any) -> Score:
-    spans = run.trace.fold.spans.values()
+    spans = run.trace._fold.spans.values()
     failed = [each for each in spans if each.kind in _BY_WHICH_A_RUN_ERRS and each.status is SpanStatus.ERROR]
     if not failed:
         return Score(value=True)
@@ -449,7 +449,7 @@ def _look(check: Callable[..., Score], values: Sequence[Any], /, run: Any) -> Sc
 
 def _list_spans(run: Any, kind: SpanKind) -> list[Span]:
     """The spans of a kind that ran, in order: a tool has not heard of a call that was declined."""
-    began = [each for each in run.trace.fold.spans.values() if each.kind is kind and each.start_ms is not None]
+    began = [each for each in run.trace._fold.spans.values() if each.kind is kind and each.start_ms is not None]
     ran = [each for each in began if each.status is not SpanStatus.SKIPPED]
     return sorted(ran, key=lambda each: each.start_ms or 0.0)
 

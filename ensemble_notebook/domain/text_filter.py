@@ -35,7 +35,7 @@ _NAMES: Final = frozenset(
         *("tools", "tool_call_id", "id", "task_id", "finish_reason", "cause", "subject", "kind", "operation", "scope"),
         *("context", "groups", "critical_path", "phases", "settings", "replayed_from", "source", "currency"),
         *("tool_name", "tasks", "replaced", "nested_run_id", "definition_version", "prompts_version"),
-        *("by", "row", "variable", "declared_role", "variant", "own_run_id", "map_run_id", "status", "id_digest"),
+        *("by", "row", "variable", "_declared_role", "variant", "own_run_id", "map_run_id", "status", "id_digest"),
         "shortfall",
     }
 )

@@ -162,7 +162,7 @@ class Scorable(ABC):
             raise ValidationError(f"annotate takes a value that is a score: {error}.") from None
         if score.value is None:
             raise ValidationError("annotate takes True or False, a number or a text; got None.")
-        span_id, known = getattr(span, "span_id", span), run.run.trace.fold.spans
+        span_id, known = getattr(span, "span_id", span), run.run.trace._fold.spans
         if span is not None and (not isinstance(span_id, str) or span_id not in known):
             raise ValidationError(f"The run has no span {span_id!r}.{did_you_mean(str(span_id), known)}")
         there = {(each.run_id, each.span_id, each.name) for each in self.score_records}

@@ -180,7 +180,10 @@ def make_view(values: dict[Any, Any]) -> Mapping[Any, Any]:
 def set_state(value: Any, state: Mapping[str, Any]) -> Any:
     """Give an object its attributes, frozen or not."""
     for name, each in state.items():
-        object.__setattr__(value, name, each)
+        try:
+            object.__setattr__(value, name, each)
+        except AttributeError:  # a slot that an earlier version has pickled under a public name
+            object.__setattr__(value, f"_{name}", each)
     return value
 
 

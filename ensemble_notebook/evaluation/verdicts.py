@@ -109,7 +109,7 @@ class ScoredMap(ABC):
             raise ValidationError(
                 f"diff takes two names of variants, two places in this result, or results, got {a!r} and {b!r}."
             )
-        return RunDiff(first.trace.fold, second.trace.fold, (first_name, second_name))
+        return RunDiff(first.trace._fold, second.trace._fold, (first_name, second_name))
 
     def summary(self, k: int | None = None, *, failed: Failed = None) -> RowFrame:
         """Sum up each variant under each score.
@@ -382,7 +382,7 @@ def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType
     made = []
     for row in result.rows:
         spending = result._get_spending(row)
-        is_spent = not row.reused or row.spending is not None or bool(spending.cost)  # a map before this one has paid
+        is_spent = not row.reused or row._spending is not None or bool(spending.cost)  # a map before this one has paid
         is_priced = is_spent and spending.cost is not None and spending.cost_complete
         is_cut_short = isinstance(row.error, BudgetExceededError)  # of an executor's row, that had not begun yet
         is_failed = row.status == RunStatus.FAILED.value and not is_cut_short

@@ -203,7 +203,7 @@ def _check_sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[st
             continue
         leaves = [span for span in spans.values() if span.usage_leaf and _is_beneath(span, owner, spans)]
         ended = [span for span in leaves if span.end_ms is not None]
-        metrics = trace.fold.sum_metrics(owner)
+        metrics = trace._fold.sum_metrics(owner)
         counted = {
             "input_tokens": _sum_known(leaves, [span.input_tokens for span in ended]),
             "output_tokens": _sum_known(leaves, [span.output_tokens for span in ended]),
@@ -238,7 +238,7 @@ def _check_reuse(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[s
         ):
             yield f"task {task.span_id} was reused, and asked a model"
     own = [task for task in tasks if task.reused and task.is_listed_task]
-    savings = trace.fold.savings
+    savings = trace._fold.savings
     told = (savings.task_count, savings.tokens or 0)
     if told != (len(own), sum(task.saved_tokens or 0 for task in own)):
         yield f"the run has reused {told[0]} tasks and saved {told[1]} tokens, its tasks something else"
@@ -269,7 +269,7 @@ def _check_delegations(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iter
 def _check_critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
     """No chain is longer than the run: critical spans of one parent follow each other. They have no slack."""
     inside: defaultdict[str | None, list[ActiveInterval]] = defaultdict(list)
-    chain = trace.fold.chain
+    chain = trace._fold.chain
     in_chain = {stretch.span.span_id for stretch in chain}
     for span in spans.values():
         if span.slack_ms is not None and span.slack_ms < 0:
@@ -283,6 +283,6 @@ def _check_critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterato
         for before, after in pairwise(sorted(active_intervals, key=lambda each: each.seq)):
             if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
                 yield f"critical spans {before.span.span_id} and {after.span.span_id} overlap"
-    wall_ms = 0.0 if trace.fold.run is None else trace.fold.run.duration_ms or 0.0
+    wall_ms = 0.0 if trace._fold.run is None else trace._fold.run.duration_ms or 0.0
     if sum((each.end_ms or 0.0) - each.start_ms for each in chain) > wall_ms + TOLERANCE_MS:
         yield "the critical path is longer than the run"

@@ -102,13 +102,13 @@ class ExecutionTrace(Pickled):
             scores: of the run, or of the rows of a map.
         """
         made = ExecutionTrace(self._events, self.cost, self._prices, (*self._scores, *scores))
-        if "fold" in vars(self):
-            made.fold = self.fold
-            made.fold.add_scores(made._scores)
+        if "_fold" in vars(self):
+            made._fold = self._fold
+            made._fold.add_scores(made._scores)
         return made
 
     @cached_property
-    def fold(self) -> TraceFold:
+    def _fold(self) -> TraceFold:
         """The events, folded. For views; not to be added to."""
         fold = TraceFold.from_events(self._events, self.cost, self._prices)
         fold.add_scores(self._scores)
@@ -126,53 +126,53 @@ class ExecutionTrace(Pickled):
         with fold.lock:
             is_whole = fold.event_count == len(self._events) and self._prices is None
         if is_whole:
-            vars(self).setdefault("fold", fold).add_scores(self._scores)
+            vars(self).setdefault("_fold", fold).add_scores(self._scores)
         return is_whole
 
     @property
     def run_id(self) -> str:
         """The id of the run; empty where nothing had started."""
-        return self.fold.run_id
+        return self._fold.run_id
 
     @property
     def name(self) -> str | None:
         """The name of the ensemble; None where it has none."""
-        return self.fold.name
+        return self._fold.name
 
     @property
     def workflow(self) -> str | None:
         """The workflow of the ensemble."""
-        return self.fold.workflow
+        return self._fold.workflow
 
     @property
     def inputs(self) -> Mapping[str, str]:
         """The template variables as text, with secrets masked."""
-        return self.fold.inputs
+        return self._fold.inputs
 
     @property
     def plan(self) -> ExecutionPlan | None:
         """What was going to happen."""
-        return self.fold.plan
+        return self._fold.plan
 
     @property
     def status(self) -> RunStatus:
         """How the run ended, or stands."""
-        return self.fold.status
+        return self._fold.status
 
     @property
     def exit_reason(self) -> ExitReason | None:
         """Why it ended; None before."""
-        return self.fold.exit_reason
+        return self._fold.exit_reason
 
     @property
     def capture_mode(self) -> CaptureMode:
         """How much was recorded."""
-        return self.fold.capture_mode
+        return self._fold.capture_mode
 
     @property
     def agents(self) -> tuple[PlannedAgent, ...]:
         """Who took part, as the run began with them."""
-        return self.fold.agents
+        return self._fold.agents
 
     @property
     def errors(self) -> tuple[Span, ...]:
@@ -183,32 +183,32 @@ class ExecutionTrace(Pickled):
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings of the run, in order of appearance."""
-        return tuple(self.fold.warnings)
+        return tuple(self._fold.warnings)
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
         """All spans, in order of first appearance: what was planned first, then as it came."""
-        return tuple(self.fold.spans.values())
+        return tuple(self._fold.spans.values())
 
     @property
     def metrics(self) -> Metrics:
         """The sums over the leaves of the run."""
-        return self.fold.metrics
+        return self._fold.metrics
 
     @property
     def started_at(self) -> datetime | None:
         """When the run started, in UTC."""
-        return None if self.fold.run is None else self.fold.run.start_time
+        return None if self._fold.run is None else self._fold.run.start_time
 
     @property
     def ended_at(self) -> datetime | None:
         """When the run ended, in UTC; None before that."""
-        return None if self.fold.run is None else self.fold.run.end_time
+        return None if self._fold.run is None else self._fold.run.end_time
 
     @property
     def duration(self) -> timedelta | None:
         """How long the run took on the monotonic clock; None before the end."""
-        return None if self.fold.run is None else self.fold.run.duration
+        return None if self._fold.run is None else self._fold.run.duration
 
     @property
     def tasks(self) -> tuple[TaskTrace, ...]:
@@ -239,7 +239,7 @@ class ExecutionTrace(Pickled):
         """The trace as DataFrames."""
         from ensemble_notebook.trace.frames import Frames
 
-        return Frames(self.fold, self._events, self.scores)
+        return Frames(self._fold, self._events, self.scores)
 
     def diff(self, other: ExecutionTrace | HasTrace) -> RunDiff:
         """What changed from this run to the other one: rows by path, and the texts that are not the same.
@@ -255,7 +255,7 @@ class ExecutionTrace(Pickled):
         trace = other if isinstance(other, ExecutionTrace) else getattr(other, "trace", None)
         if not isinstance(trace, ExecutionTrace):
             raise ValidationError(f"diff compares with an output or a trace, got {type(other).__name__}.")
-        return RunDiff(self.fold, trace.fold)
+        return RunDiff(self._fold, trace._fold)
 
     def what_if(
         self,
@@ -282,7 +282,7 @@ class ExecutionTrace(Pickled):
         """
         from ensemble_notebook.trace.analysis.what_if import predict
 
-        return predict(self.fold, max_concurrency, speedup, drop_waits)
+        return predict(self._fold, max_concurrency, speedup, drop_waits)
 
     @property
     def plot(self) -> Plots:
@@ -293,13 +293,13 @@ class ExecutionTrace(Pickled):
 
     @cached_property
     def _parts(self) -> RunParts:
-        return RunParts(self.fold)
+        return RunParts(self._fold)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON shape of the trace: plain values, secrets masked."""
         from ensemble_notebook.trace.trace_json import to_document
 
-        return to_document(self.fold, self._events, self._parts, self.cost, self.scores)
+        return to_document(self._fold, self._events, self._parts, self.cost, self.scores)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace as JSON. Folders are made. An older file is replaced once the new one is complete.
@@ -353,8 +353,8 @@ class ExecutionTrace(Pickled):
 
         saved = read_trace_file(Path(path))
         trace = cls(saved.events, saved.cost, saved.prices, saved.scores)
-        trace.fold = saved.fold  # made already, to see whether the events are sound
-        trace.fold.add_scores(saved.scores)
+        trace._fold = saved.fold  # made already, to see whether the events are sound
+        trace._fold.add_scores(saved.scores)
         return trace
 
     def _get_pickled_state(self) -> dict[str, Any]:
@@ -365,7 +365,7 @@ class ExecutionTrace(Pickled):
     def __repr__(self) -> str:
         """Name, status and size."""
         took = "" if self.duration is None else f", {format_duration(self.duration)}"
-        tasks = pluralize(len(self.tasks), self.fold.task_noun)
+        tasks = pluralize(len(self.tasks), self._fold.task_noun)
         return f"ExecutionTrace({self.name or self.run_id!r}, {self.status}, {tasks}{took})"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:

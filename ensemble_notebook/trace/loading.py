@@ -124,7 +124,7 @@ class JoinedFrames(Frames):
             made["run_id"] = join_values([(each.count, [run_id]) for run_id, each in tables.items()], "category")
         return made
 
-    def load_trace(self, run_id: str) -> ExecutionTrace:
+    def _load_trace(self, run_id: str) -> ExecutionTrace:
         """The trace of one of the runs.
 
         Args:
@@ -138,7 +138,7 @@ class JoinedFrames(Frames):
             raise ValidationError(f"No run {run_id!r} is among these.{did_you_mean(str(run_id), self._parts)}")
         return self._parts[run_id].load_trace()
 
-    def count_rows(self) -> dict[str, int | None]:
+    def _count_rows(self) -> dict[str, int | None]:
         """How many rows each frame has or will have, by its name; None where that is not known before it is made."""
         counts = {name: [each.count_rows(name) for each in self._parts.values()] for name in TABLES}
         return {name: None if None in each else sum(filter(None, each)) for name, each in counts.items()}
@@ -147,7 +147,7 @@ class JoinedFrames(Frames):
         """How many runs and spans there are, and from when to when, in one line."""
         if not self._parts:
             return "No runs."
-        spans = self.count_rows()["spans"] or 0
+        spans = self._count_rows()["spans"] or 0
         begun, ended = self.runs.start_time.min(), self.runs[["start_time", "end_time"]].max().max()
         counts = f"{pluralize(len(self._parts), 'run')}, {pluralize(spans, 'span')}"
         return f"{counts}, {begun:%Y-%m-%d %H:%M} to {ended:%Y-%m-%d %H:%M} UTC"

@@ -172,7 +172,7 @@ def run_sent_back() -> ExecutionTrace:
 
 def save_scene(trace: ExecutionTrace) -> dict[str, Any]:
     """What a notebook saves of a run, as views read it."""
-    return TimelineMessages(copy(trace.fold)).make_saved_view()
+    return TimelineMessages(copy(trace._fold)).make_saved_view()
 
 
 def show_saved(page: Page, trace: ExecutionTrace) -> Locator:

@@ -80,7 +80,7 @@ def test_w9_a_tooltip_lies_over_no_search_and_no_help(page: Page, address: str, 
 def test_w14_a_static_picture_has_all_but_its_numbers_in_sight_in_a_narrow_window(
     page: Page, run: Callable[[], ExecutionTrace]
 ) -> None:
-    html = make_last_bundle(TimelineMessages(copy(run().fold)))["text/html"]
+    html = make_last_bundle(TimelineMessages(copy(run()._fold)))["text/html"]
     page.set_viewport_size({"width": 480, "height": 700})
     page.set_content(f"<body style='margin:8px;font:13px sans-serif'>{html}</body>")
 

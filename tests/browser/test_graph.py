@@ -73,7 +73,7 @@ def test_w32_a_saved_run_is_a_graph_where_python_has_put_everything(page: Page, 
         open_view(page, address, f"at=0&theme={theme}", width=width)
         view = show_saved(page, run_report())
         open_graph(view)
-        saved = TimelineMessages(run_report().fold).make_saved_view()
+        saved = TimelineMessages(run_report()._fold).make_saved_view()
         rows = read_rows(saved["graphs"]["aggregated"]["nodes"])
         expect(view.locator(".et-node")).to_have_count(len(rows))
         sheet = view.locator(".et-graph-sheet")
@@ -235,7 +235,7 @@ def test_w32_three_hundred_tasks_and_more_are_shown(page: Page) -> None:
 
 
 def test_w32_a_view_that_was_saved_without_a_graph_says_so(page: Page) -> None:
-    saved: dict[str, Any] = TimelineMessages(run_report().fold).make_saved_view()
+    saved: dict[str, Any] = TimelineMessages(run_report()._fold).make_saved_view()
     del saved["graphs"]
     with served_view() as address:
         open_view(page, address, "at=0", width=900)

@@ -377,7 +377,7 @@ def test_e55_trace_drawer_and_frames_have_what_was_really_sent(server: OpenAISer
     assert messages["is_earlier"].tolist() == [False, True, True, False, False] * 2
     assert list(loaded.frames.messages["text"]) == list(messages["text"])
     task = second.trace.tasks[0].span
-    drawer = to_details(second.trace.fold, task.span_id)["messages"]
+    drawer = to_details(second.trace._fold, task.span_id)["messages"]
     assert [each["role"] for each in drawer] == roles * 2
     alone = make_chat("Two", llm).run()
     assert list(alone.diff(make_chat("Two", llm).run(continue_from=first)).prompts) == []

@@ -281,7 +281,7 @@ def test_e54_plan_picture_and_estimate_show_what_is_inside() -> None:
     assert estimate.llm_calls.low == 1
     assert [each.name for each in estimate.tasks[0].tasks] == ["find"]
     saved = outer.run(what="tides")
-    assert type(saved.trace).from_events(saved.events).fold.plan.tasks[0].nested == saved.plan.tasks[0].nested
+    assert type(saved.trace).from_events(saved.events)._fold.plan.tasks[0].nested == saved.plan.tasks[0].nested
     again = pickle.loads(pickle.dumps(saved))
     assert again.plan.tasks[0].nested.total_tasks == 1
 

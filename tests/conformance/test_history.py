@@ -59,7 +59,7 @@ def test_e78_whole_turns_are_left_out_from_the_front(limit: str, first: int) -> 
     assert list(frame.is_left_out) == [True] * 2 * (first - 1) + [False] * (len(frame) - 2 * (first - 1))
     assert len(output["chat"].messages) == 10
     task = output.trace.spans[1]
-    names = [each.get("name") for each in to_details(output.trace.fold, task.span_id)["messages"]]
+    names = [each.get("name") for each in to_details(output.trace._fold, task.span_id)["messages"]]
     assert names == ["not sent"] * 2 * (first - 1) + [None] * (len(frame) - 2 * (first - 1))
 
 

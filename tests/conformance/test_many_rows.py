@@ -261,7 +261,7 @@ def test_e72_resume_takes_over_the_same_rows_wherever_they_stand_and_no_row_of_o
     assert [(each.name, each.index, each.inputs) for each in second] == [
         (f"row {place}", place, row) for place, row in enumerate(rows)
     ]
-    assert [each.run_id for each in second if each.spending is not None] == [first[n].run_id for n in (2, 0, 1)]
+    assert [each.run_id for each in second if each._spending is not None] == [first[n].run_id for n in (2, 0, 1)]
     calls.clear()
     told = [{**row, "expected": "something"} for row in rows]
     assert make(work).map(told, resume=second).frame.raw.tolist() == ["C", "N", "A", "B"]

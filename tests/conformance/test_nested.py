@@ -156,7 +156,7 @@ def test_e52_one_recording_has_the_outer_and_the_inner_run(server: OpenAIServer,
 
     def handle(given: Any) -> str:
         output = make_inner(llm).run()
-        names.append(output.trace.fold.replayed_from)
+        names.append(output.trace._fold.replayed_from)
         return output.raw
 
     server.default = Answer("live")

@@ -50,13 +50,13 @@ def test_e52_the_inner_run_hangs_under_its_caller_and_counts_once(
         inside = [span.name for span in trace.spans if span.parent_id == nested.span_id and span.kind is SpanKind.TASK]
         assert inside == ["in-a", "in-b"]
         assert trace.metrics.llm_call_count == len(server.requests) + scripts == 3 + scripts
-        assert trace.fold.sum_metrics(nested).total_tokens == 2 * 18
+        assert trace._fold.sum_metrics(nested).total_tokens == 2 * 18
         assert sum(trace.frames.attempts["input_tokens"].dropna()) == trace.metrics.input_tokens
         assert list(trace.frames.tasks["task"]) == [task.name for task in trace.tasks] == ["outer", "next"]
         assert (len(trace.frames.runs), list(trace.frames.runs["tasks_done"])) == (1, [2])
         assert {"in-a", "in-b"} <= set(trace.frames.spans.query("kind == 'task'")["name"])
     assert [each.name for each in output.task_outputs] == ["outer", "next"]
-    rows = [row["name"] for row in TimelineMessages(live.fold).make_snapshot()["rows"]]
+    rows = [row["name"] for row in TimelineMessages(live._fold).make_snapshot()["rows"]]
     assert {"inner", "in-a", "in-b"} <= set(rows)
 
 

@@ -132,7 +132,7 @@ def test_w23_the_last_round_of_a_phase_with_until_says_what_became_of_it(
         output = ensemble.run()
     except PhaseExecutionError as error:
         output = error.output
-    rows = TimelineMessages(output.trace.fold).make_snapshot()["rows"]
+    rows = TimelineMessages(output.trace._fold).make_snapshot()["rows"]
     (phase,) = (row for row in rows if row["kind"] == "phase" and row["name"] == "rounds")
     if said is None:
         assert "rounds" not in phase

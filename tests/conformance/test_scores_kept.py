@@ -108,7 +108,7 @@ def test_v9_scores_are_in_the_store_in_files_and_in_many_runs_at_once(store_path
     scored = result._with_scores(records)
     loaded = load_traces()
     assert_frame_equal(loaded.scores, scored.frames.scores)  # type: ignore[union-attr]
-    assert loaded.count_rows()["scores"] == len(records)  # type: ignore[attr-defined]
+    assert loaded._count_rows()["scores"] == len(records)  # type: ignore[attr-defined]
     assert_frame_equal(loaded.spans, before)
     file = scored.trace.save(tmp_path / "scored.trace.json")  # type: ignore[union-attr]
     again = ExecutionTrace.load(file)

@@ -32,7 +32,7 @@ def agree_on_durations(events):
     trace = ExecutionTrace.from_events(events)
     assert find_violations(trace) == []
     ended = {each.task: each for each in events if isinstance(each, TaskCompleted | TaskFailed | TaskSkipped)}
-    rows = {each["span_id"]: each for each in TimelineMessages(trace.fold).make_snapshot()["rows"]}
+    rows = {each["span_id"]: each for each in TimelineMessages(trace._fold).make_snapshot()["rows"]}
     frame = trace.frames.tasks
     files = {each["metadata"]["spanId"]: each for each in json.loads(json.dumps(trace.to_dict()))["taskTraces"]}
     found = {}

@@ -112,9 +112,9 @@ def test_replayed_run_stays_labelled_everywhere_e42(online, path, tmp_path):
     loaded = ExecutionTrace.load(tmp_path / "run.trace.json")
     label = "replayed from lesson.yaml, no model asked"
     for trace in (again.trace, loaded):
-        assert TimelineMessages(trace.fold).make_saved_view()["run"]["replayed_from"] == "lesson.yaml"
+        assert TimelineMessages(trace._fold).make_saved_view()["run"]["replayed_from"] == "lesson.yaml"
         assert trace.frames.runs["replayed_from"].tolist() == ["lesson.yaml"]
-        assert label in make_chart(TimelineMessages(trace.fold).make_snapshot()).facts
+        assert label in make_chart(TimelineMessages(trace._fold).make_snapshot()).facts
     assert label in again._repr_mimebundle_()["text/plain"]
 
 

@@ -180,7 +180,7 @@ def test_a_refused_tool_call_is_no_failure_of_the_tool_and_was_not_executed_e13(
     assert (call.status, call.outcome) == ("skipped", "declined")
     assert (output.metrics.tool_call_count, output.task_outputs[0].tool_call_count) == (0, 0)
     assert output.frames.agents.tool_count.sum() == 0
-    (row,) = [to_row(each) for each in output.trace.fold.spans.values() if each.outcome]
+    (row,) = [to_row(each) for each in output.trace._fold.spans.values() if each.outcome]
     assert describe_skip(row["reason"], name_state(row)) == "declined: a person did not allow this call: too dear"
     assert output.frames.errors.empty
     assert find_violations(output.trace) == []

@@ -70,7 +70,7 @@ def test_a_view_and_a_file_know_it_too(caplog: pytest.LogCaptureFixture, tmp_pat
     assert "started: 2 rows, parallel" in caplog.text
     assert result.trace is not None
     result.trace.save(path := tmp_path / "map.trace.json")
-    assert TimelineMessages(ExecutionTrace.load(path).fold).make_saved_view()["run"]["task_noun"] == "row"
+    assert TimelineMessages(ExecutionTrace.load(path)._fold).make_saved_view()["run"]["task_noun"] == "row"
 
 
 def test_rows_that_were_skipped_for_the_same_reason_tell_it_once() -> None:

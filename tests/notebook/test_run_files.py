@@ -180,7 +180,7 @@ def test_a_file_that_can_not_be_written_leaves_the_older_one(tmp_path, monkeypat
     file = tmp_path / "run.svg"
     file.write_text("older")
     trace = trace_of(research())
-    monkeypatch.setattr(type(trace), "fold", property(lambda _: 1 / 0))
+    monkeypatch.setattr(type(trace), "_fold", property(lambda _: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         trace.export(file)
     assert [each.name for each in tmp_path.iterdir()] == ["run.svg"]

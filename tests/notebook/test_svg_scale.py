@@ -31,8 +31,8 @@ def run(*, startup_s=8.0, work_s=2.0, beside_s=0.0):
 
 
 def scale_of(trace):
-    end = trace.fold.run.end_ms
-    return TimeScale.of(trace.fold, end, WIDTH)
+    end = trace._fold.run.end_ms
+    return TimeScale.of(trace._fold, end, WIDTH)
 
 
 def bars(svg):

@@ -82,7 +82,7 @@ def test_the_critical_path_of_handlers_is_the_run_and_no_longer(graph):
     """T25: its segments follow each other from start to end, and name the handlers that made the run wait."""
     tasks, seconds, _ = graph
     trace = run(tasks, seconds)
-    path = Frames(trace.fold).critical_path
+    path = Frames(trace._fold).critical_path
     wall_ms = trace.duration.total_seconds() * 1000
     assert path.duration_ms.sum() <= wall_ms + 1e-6
     assert path.duration_ms.sum() >= wall_ms - 1e-6

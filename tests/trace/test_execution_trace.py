@@ -50,7 +50,7 @@ def test_a_trace_takes_a_fold_that_was_made_meanwhile():
     later = ExecutionTrace.from_events(events())
     fold.add(events()[-1])
     assert later._take_fold(fold)
-    assert later.fold is fold
+    assert later._fold is fold
     assert (later.status, later.metrics, len(later.spans)) == (trace.status, trace.metrics, len(trace.spans))
 
 

@@ -87,7 +87,7 @@ def use(trace: ExecutionTrace) -> None:
     trace.frames.timeseries().to_csv()
     json.dumps(trace.to_dict(), allow_nan=False)
     assert pickle.loads(pickle.dumps(trace)).metrics == trace.metrics
-    messages = TimelineMessages(trace.fold)
+    messages = TimelineMessages(trace._fold)
     make_last_bundle(messages)
 
 

@@ -78,13 +78,13 @@ def test_w27_who_did_a_written_task_is_told_by_its_name_or_its_words_and_never_g
 
 def test_w27_the_sentence_speaks_of_workers_and_counts_the_written_tasks() -> None:
     trace = run_hier()
-    assert describe_run(trace.fold) == "2 tasks in 42 s by 2 workers; longest: Writer, 43% of the time"
-    run = TimelineMessages(trace.fold).make_snapshot()["run"]
+    assert describe_run(trace._fold) == "2 tasks in 42 s by 2 workers; longest: Writer, 43% of the time"
+    run = TimelineMessages(trace._fold).make_snapshot()["run"]
     assert (run["tasks_done"], run["tasks_total"]) == (2, 2)
 
 
 def test_w27_written_tasks_come_first_then_delegations_by_worker_and_a_refusal_in_words() -> None:
-    (manager,) = [span for span in run_hier().fold.spans.values() if span.managed]
+    (manager,) = [span for span in run_hier()._fold.spans.values() if span.managed]
     assert [(item["title"], item.get("agent"), item.get("note")) for item in list_work(manager) or ()] == [
         ("Find three facts about tides", "Researcher", None),
         ("Write a brief from them", None, "who did it is unknown"),
@@ -100,6 +100,6 @@ def test_w27_a_picture_calls_a_written_task_pending_while_its_manager_works_and_
     chart = make_chart(messages.make_outline(), messages.make_rows)
     lines = {line.name: line.status for line in chart.lines}
     assert lines["Write a brief from them"] == "pending"
-    messages = TimelineMessages(copy(run_hier().fold))
+    messages = TimelineMessages(copy(run_hier()._fold))
     chart = make_chart(messages.make_outline(), messages.make_rows)
     assert {line.name: line.status for line in chart.lines}["Write a brief from them"] == "ok"

@@ -96,7 +96,7 @@ def test_a_worker_that_fails_fails_its_delegation_alone():
         build.llm("Without it.")
     trace = ExecutionTrace.from_events(build.finish())
     assert find_violations(trace) == []
-    delegation, manager = one(trace.fold, SpanKind.DELEGATION), trace.task("manager")
+    delegation, manager = one(trace._fold, SpanKind.DELEGATION), trace.task("manager")
     assert (delegation.error_type, delegation.is_origin) == ("ConnectionError", False)
     assert (manager.span.status, manager.span.totals.error_count) == (SpanStatus.OK, 1)
 
@@ -235,7 +235,7 @@ def test_a_phase_that_was_sent_back_has_its_tasks_go_on_in_their_spans():
     assert (second.duration_ms, second.totals.input_tokens, second.totals.llm_ms) == (9000.0, 10, 4000.0)
     phase = next(span for span in trace.spans if span.kind is SpanKind.PHASE)
     assert (phase.attempt, phase.duration_ms, phase.self_ms) == (2, 14_000.0, 0.0)
-    assert trace.fold.tree.task_counts[SpanStatus.OK] == 2
+    assert trace._fold.tree.task_counts[SpanStatus.OK] == 2
     assert len(trace.task("b").messages) == 6
 
 
@@ -248,12 +248,12 @@ def test_work_on_the_review_of_a_phase_is_no_wait_for_a_person():
             build.llm("APPROVE", seconds=3, input_tokens=8)
     trace = ExecutionTrace.from_events(build.finish())
     assert find_violations(trace) == []
-    review, critic = one(trace.fold, SpanKind.REVIEW), trace.task("review_1").span
+    review, critic = one(trace._fold, SpanKind.REVIEW), trace.task("review_1").span
     assert (review.human_wait_ms, review.duration_ms, review.totals.input_tokens) == (0.0, 3000.0, 8)
     assert (critic.parent_id, critic.is_planned) == (review.parent_id, False)
     assert trace.frames.critical_path.kind.tolist() == ["task", "attempt"]
     assert trace.frames.runs.human_wait_ms.tolist() == [0.0]
-    assert sum(trace.fold.tree.task_counts.values()) == 1
+    assert sum(trace._fold.tree.task_counts.values()) == 1
 
 
 def test_a_task_that_the_budget_stops_is_skipped_and_keeps_what_it_did():
@@ -271,7 +271,7 @@ def test_a_task_that_the_budget_stops_is_skipped_and_keeps_what_it_did():
     assert (task.status, task.reason, task.duration_ms) == (SpanStatus.SKIPPED, "the budget is used up", 2000.0)
     assert (trace.status, trace.metrics.input_tokens) == (RunStatus.BUDGET_EXCEEDED, 9)
     assert trace.warnings == ("The budget is nearly used up.",)
-    run = RunState(trace.fold, trace.ended_at).to_record()
+    run = RunState(trace._fold, trace.ended_at).to_record()
     assert (run["tasks_skipped"], run["status"]) == (1, "budget_exceeded")
     assert run["budget"] == {
         "max_cost": None,

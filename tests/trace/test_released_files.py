@@ -80,7 +80,7 @@ def test_a_saved_trace_gives_frames_and_a_picture(path: Path) -> None:
     assert rows["runs"] == 1
     assert rows["tasks"] == len(trace.tasks)
     assert len(trace.frames.timeseries()) > 0
-    chart = make_chart(TimelineMessages(trace.fold).make_snapshot())
+    chart = make_chart(TimelineMessages(trace._fold).make_snapshot())
     for task in trace.tasks:
         assert task.name in render_chart_text(chart)
         assert task.name in render_chart_html(chart)
@@ -92,7 +92,7 @@ def test_a_saved_view_gives_the_picture_of_its_trace(path: Path) -> None:
     trace = ExecutionTrace.load(path.with_name(f"{name_of(path)}.trace.json"))
     text = render_chart_text(make_chart(saved))
     assert all(task.name in text for task in trace.tasks)
-    today = {row["span_id"]: row for row in TimelineMessages(trace.fold).make_snapshot()["rows"]}
+    today = {row["span_id"]: row for row in TimelineMessages(trace._fold).make_snapshot()["rows"]}
     for row in saved["rows"]:
         now = today[row["span_id"]]
         assert (now["name"], now["kind"], now["status"]) == (row["name"], row["kind"], row["status"])

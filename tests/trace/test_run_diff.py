@@ -332,7 +332,7 @@ def test_no_comparison_moves_the_cursor_of_a_terminal():
     evil = "\x1b[2Jtitle\x07\x00"
     tasks = ("plan", f"draft{evil}")
     before, after = write(tasks, texts={"plan": "old"}), write(tasks, texts={"plan": f"new {evil}"})
-    diff, history = before.diff(after), RunHistory([after.fold, before.fold], 2)
+    diff, history = before.diff(after), RunHistory([after._fold, before._fold], 2)
     prediction = after.what_if(max_concurrency=1)
     for shown in (repr(diff), str(diff.outputs), repr(diff.outputs), repr(history), repr(prediction)):
         assert not {"\x1b", "\x07", "\x00"} & set(shown)

@@ -49,7 +49,7 @@ def read_graph(packed: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
 def test_w32_a_run_fills_the_graph_of_its_plan_in_the_same_places() -> None:
     trace = run_report()
     assert trace.plan is not None
-    planned, made = make_plan_graph(trace.plan), make_run_graphs(trace.fold)["aggregated"]
+    planned, made = make_plan_graph(trace.plan), make_run_graphs(trace._fold)["aggregated"]
     assert [*planned.nodes] == [*made.graph.nodes][: len(planned.nodes)]
     assert [*made.graph.nodes][len(planned.nodes) :] == ["task:risks/worker:Researcher"]
     members = list_members(made)
@@ -72,7 +72,7 @@ def test_w32_a_run_fills_the_graph_of_its_plan_in_the_same_places() -> None:
 
 
 def test_w32_rounds_are_a_loop_or_boxes_one_after_the_other() -> None:
-    graphs = make_run_graphs(run_report().fold)
+    graphs = make_run_graphs(run_report()._fold)
     assert list_edges(graphs["aggregated"].graph)["phase:writing", "phase:writing"] == "loop"
     expanded = graphs["expanded"]
     rounds = [f"phase:writing/round:{number}" for number in (1, 2, 3)]
@@ -98,7 +98,7 @@ def test_w32_a_task_that_is_sent_back_has_drafts() -> None:
 
 
 def test_w32_work_of_a_manager_is_that_of_the_written_tasks_where_the_text_tells() -> None:
-    graphs = make_run_graphs(run_hier().fold)
+    graphs = make_run_graphs(run_hier()._fold)
     assert [*graphs] == ["aggregated"]
     graph, members = graphs["aggregated"].graph, list_members(graphs["aggregated"])
     written = [key for key in graph.nodes if "written" in key]
@@ -144,19 +144,19 @@ def test_w32_a_manager_inside_a_task_has_its_workers_and_tasks_in_plan_and_run()
     assert list_nodes(make_plan_graph(team.plan())) == TEAM_NODES
     outer = Ensemble(tasks=[Task(name="team", ensemble=team)])
     assert list_nodes(make_plan_graph(outer.plan()), "task:team/") == TEAM_NODES
-    graphs = make_run_graphs(outer.run().trace.fold)["aggregated"]
+    graphs = make_run_graphs(outer.run().trace._fold)["aggregated"]
     assert list_nodes(graphs.graph, "task:team/") == TEAM_NODES
     members = list_members(graphs)
     assert [len(members[f"task:team/{key}"]) for key, *_ in TEAM_NODES] == [1, 1, 1]
 
 
 def test_w32_a_manager_of_each_row_or_item_or_of_a_run_further_inside_is_that_of_its_plan() -> None:
-    rows = make_run_graphs(make_managed_team().map([{}, {}], concurrency=1).trace.fold)["aggregated"]
+    rows = make_run_graphs(make_managed_team().map([{}, {}], concurrency=1).trace._fold)["aggregated"]
     assert list_nodes(rows.graph, "rows/") == TEAM_NODES
     assert len(list_members(rows)["rows/task:manager/written:calculator_2"]) == 2
     inner = Ensemble(tasks=[Task(name="team", ensemble=make_managed_team())])
     deep = Ensemble(tasks=[Task(name="deep", ensemble=inner, for_each=["a", "b"])], max_concurrency=1)
-    made = make_run_graphs(deep.run().trace.fold)["aggregated"]
+    made = make_run_graphs(deep.run().trace._fold)["aggregated"]
     assert list_nodes(made.graph, "task:deep/task:team/") == TEAM_NODES
     assert len(list_members(made)["task:deep/task:team/task:manager/written:analyst_1"]) == 2
 
@@ -198,7 +198,7 @@ def test_w32_items_and_nested_runs_are_nodes_inside_their_task(mode: CaptureMode
             Task(name="outer", ensemble=inner, inputs={"word": "a"}),
         ]
     )
-    fold = ensemble.run(capture_mode=mode).trace.fold
+    fold = ensemble.run(capture_mode=mode).trace._fold
     graphs = make_run_graphs(fold)
     assert [*graphs["aggregated"].graph.nodes] == ["task:each", "task:outer", "task:outer/task:find"]
     assert list_members(graphs["aggregated"])["task:outer/task:find"]
@@ -214,7 +214,7 @@ def test_w32_a_map_is_one_box_with_the_tasks_of_its_rows_or_each_row() -> None:
         ]
     )
     result = ensemble.map([{"topic": word} for word in ("a", "b", "c")])
-    graphs = make_run_graphs(result.trace.fold)
+    graphs = make_run_graphs(result.trace._fold)
     graph = graphs["aggregated"].graph
     assert [(node.key, node.title, node.count) for node in graph.nodes.values()] == [
         ("rows", "rows", 3),
@@ -229,8 +229,8 @@ def test_w32_each_row_of_many_is_not_looked_at_for_a_graph_that_nobody_sees() ->
     result = Ensemble(tasks=[Task.of("Find {topic}", name="find", handler=lambda _: "found")]).map(
         [{"topic": str(number)} for number in range(MOST_NODES)]
     )
-    assert len(make_run_graph(result.trace.fold, "expanded").graph.nodes) <= MOST_NODES + 2
-    assert [*make_run_graphs(result.trace.fold)] == ["aggregated"]
+    assert len(make_run_graph(result.trace._fold, "expanded").graph.nodes) <= MOST_NODES + 2
+    assert [*make_run_graphs(result.trace._fold)] == ["aggregated"]
 
 
 def test_w32_a_run_inside_a_function_is_found_by_its_spans() -> None:
@@ -241,17 +241,17 @@ def test_w32_a_run_inside_a_function_is_found_by_its_spans() -> None:
 
     output = Ensemble(tasks=[Task.of("Work", name="work", handler=work)]).run()
     assert any(isinstance(event, NestedRunStarted) for event in output.events)
-    assert [*make_run_graphs(output.trace.fold)["aggregated"].graph.nodes] == ["task:work", "task:work/task:find"]
+    assert [*make_run_graphs(output.trace._fold)["aggregated"].graph.nodes] == ["task:work", "task:work/task:find"]
 
 
 def test_w32_positions_travel_as_columns_and_a_saved_view_has_them() -> None:
     trace = run_report()
-    messages = TimelineMessages(trace.fold)
+    messages = TimelineMessages(trace._fold)
     sent = json.loads(json.dumps(messages.make_graph(), allow_nan=False))
-    assert (sent["kind"], sent["n"]) == ("graph", trace.fold.count)
+    assert (sent["kind"], sent["n"]) == ("graph", trace._fold.count)
     saved = messages.make_saved_view()
     assert saved["graphs"] == sent["graphs"]
-    for mode, made in make_run_graphs(trace.fold).items():
+    for mode, made in make_run_graphs(trace._fold).items():
         read = read_graph(sent["graphs"][mode])
         assert [node["key"] for node in read["nodes"]] == [*made.graph.nodes]
         assert [node["title"] for node in read["nodes"]] == [node.title for node in made.graph.nodes.values()]
@@ -272,7 +272,7 @@ class Heard:
 
 
 def test_w32_a_feed_answers_a_view_that_asks_for_the_graph() -> None:
-    feed, heard = RunFeed(TimelineMessages(run_report().fold)), Heard()
+    feed, heard = RunFeed(TimelineMessages(run_report()._fold)), Heard()
     feed.subscribe(heard)
     feed.receive(heard, {"kind": "graph"})
     assert [message["kind"] for message in heard.messages] == ["graph"]
@@ -295,7 +295,7 @@ def test_w32_what_a_live_run_adds_moves_nothing_else() -> None:
 
 @pytest.mark.parametrize("path", sorted(OLD.glob("*.trace.json")), ids=lambda path: path.stem)
 def test_w32_traces_of_earlier_versions_have_a_graph(path: Path) -> None:
-    fold = ExecutionTrace.load(path).fold
+    fold = ExecutionTrace.load(path)._fold
     made = make_run_graphs(fold)["aggregated"]
     tasks = {span.span_id for span in fold.spans.values() if span.kind == "task"}
     assert {each.span_id for each in made.members if each.span_id in tasks} or not tasks

@@ -51,14 +51,14 @@ def read(messages: TimelineMessages) -> tuple[list[str], dict[str, Any]]:
 
 def test_w6_rows_of_a_map_have_their_scores_in_all_views(result: MapResult) -> None:
     assert result.trace is not None
-    names, scores = read(TimelineMessages(result.trace.fold))
+    names, scores = read(TimelineMessages(result.trace._fold))
     assert names == ["is_long", "rate", "find_tone"]
     assert scores == {
         "row 0": (1.0, [True, 0.5, "cool"]),
         "row 1": (0.0, [False, 0.4, "warm"]),
         "row 2": (0.0, [False, 0.4, "cool"]),
     }
-    saved = TimelineMessages(result.trace.fold).make_saved_view()
+    saved = TimelineMessages(result.trace._fold).make_saved_view()
     assert {row["name"]: row["scores"] for row in read_rows(saved) if "scores" in row} == {
         name: values for name, (_, values) in scores.items()
     }
@@ -126,14 +126,14 @@ def test_w6_scores_that_come_later_reach_the_views_that_are_open() -> None:
 def test_w6_a_score_in_place_of_an_earlier_one_counts(result: MapResult) -> None:
     again = result.annotate(1, value=True, name="is_long", replace=True)
     assert again.trace is not None
-    assert read(TimelineMessages(again.trace.fold))[1]["row 1"] == (1.0, [True, 0.4, "warm"])
+    assert read(TimelineMessages(again.trace._fold))[1]["row 1"] == (1.0, [True, 0.4, "warm"])
 
 
 def test_w6_runs_of_a_row_have_scores_of_their_own() -> None:
     variants = make().variants({"plain": {}, "same": {}})
     result = variants.map(ROWS[:2], score=is_long, repeat=2)
     assert result.trace is not None
-    _, scores = read(TimelineMessages(result.trace.fold))
+    _, scores = read(TimelineMessages(result.trace._fold))
     assert {each.name: scores[each.name][1] for each in result} == {each.name: [each.raw == "Paris"] for each in result}
     assert len(scores) == 8
 
@@ -151,7 +151,7 @@ def test_w6_words_of_people_are_not_told_where_no_texts_are_kept() -> None:
     result = make(capture_mode=CaptureMode.METADATA).map(ROWS, score=is_long)
     labelled = result.annotate(0, value="a secret word", name="said")
     assert labelled.trace is not None
-    names, scores = read(TimelineMessages(labelled.trace.fold))
+    names, scores = read(TimelineMessages(labelled.trace._fold))
     assert names == ["is_long", "said"]
     assert scores["row 0"] == (1.0, [True, None])
 
@@ -162,4 +162,4 @@ def test_w6_a_trace_with_scores_uses_the_fold_of_its_views(result: MapResult) ->
     live.add_scores(result.score_records)
     trace = ExecutionTrace(result.output.events)
     assert trace._take_fold(live)
-    assert trace.fold is live
+    assert trace._fold is live

@@ -562,7 +562,7 @@ def test_w37_a_saved_map_keeps_no_task_without_its_row() -> None:
     tasks = [Task.of(f"{word} {{city}}", name=word, handler=say) for word in ("find", "write", "check")]
     result = Ensemble(tasks=tasks).map([{"city": f"City {number}"} for number in range(300)])
     assert result.trace is not None
-    saved = TimelineMessages(result.trace.fold).make_saved_view(40_000)
+    saved = TimelineMessages(result.trace._fold).make_saved_view(40_000)
     kept, total = saved["kept"]["task"]
     assert (100 < kept < total, total) == (True, 1200)
     rows = {row["span_id"]: row for row in read_rows(saved)}

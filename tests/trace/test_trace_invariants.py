@@ -116,7 +116,7 @@ def test_work_outside_the_delegation_it_belongs_to_is_noticed():
 
 def test_a_critical_path_that_is_longer_than_the_run_is_noticed():
     trace = ExecutionTrace.from_events(managed())
-    trace.fold.chain.append(trace.fold.chain[0])
+    trace._fold.chain.append(trace._fold.chain[0])
     found = find_violations(trace)
     assert any("longer than the run" in each for each in found)
     assert any("overlap" in each for each in found)

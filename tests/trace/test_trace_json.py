@@ -324,7 +324,7 @@ def test_a_failed_trace_of_agentensemble_is_failed(tmp_path):
     document = {**foreign(), "completedAt": None, "errors": [error]}
     trace = ExecutionTrace.load(saved(document, tmp_path))
     assert trace.status is RunStatus.FAILED
-    assert trace.fold.error[:2] == ("AgentExecutionException", "gone")
+    assert trace._fold.error[:2] == ("AgentExecutionException", "gone")
     assert trace.duration == timedelta(seconds=3605)
 
 

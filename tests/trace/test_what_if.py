@@ -61,7 +61,7 @@ def chain(**options: object) -> EventBuilder:
 def test_with_nothing_changed_the_prediction_is_what_was(events):
     trace = ExecutionTrace.from_events(events)
     prediction = trace.what_if()
-    assert prediction.wall_ms == pytest.approx(trace.fold.run.end_ms, abs=TOLERANCE_MS)
+    assert prediction.wall_ms == pytest.approx(trace._fold.run.end_ms, abs=TOLERANCE_MS)
     for row in prediction.frame.itertuples():
         assert row.predicted_start_ms == pytest.approx(row.start_ms, abs=TOLERANCE_MS)
         assert row.predicted_duration_ms == pytest.approx(row.duration_ms, abs=TOLERANCE_MS)
@@ -70,8 +70,8 @@ def test_with_nothing_changed_the_prediction_is_what_was(events):
 @given(queued_runs())
 @settings(max_examples=15)
 def test_with_nothing_changed_a_run_that_queued_is_what_was(trace):
-    assert trace.what_if().wall_ms == pytest.approx(trace.fold.run.end_ms, abs=TOLERANCE_MS)
-    assert trace.what_if(max_concurrency=trace.fold.max_concurrency).wall_ms == pytest.approx(trace.fold.run.end_ms)
+    assert trace.what_if().wall_ms == pytest.approx(trace._fold.run.end_ms, abs=TOLERANCE_MS)
+    assert trace.what_if(max_concurrency=trace._fold.max_concurrency).wall_ms == pytest.approx(trace._fold.run.end_ms)
 
 
 @given(streams(), st.sampled_from(KINDS), FACTORS, FACTORS, st.integers(1, 5), st.booleans())
@@ -81,7 +81,7 @@ def test_no_speed_up_and_no_place_makes_any_run_longer(events, kind, factor, mor
     slow = trace.what_if(speedup={kind: factor}, max_concurrency=places)
     fast = trace.what_if(speedup={kind: factor * more}, max_concurrency=places + 1, drop_waits=drops)
     assert fast.wall_ms <= slow.wall_ms + TOLERANCE_MS
-    assert trace.what_if(speedup={kind: factor}, drop_waits=drops).wall_ms <= trace.fold.run.end_ms + TOLERANCE_MS
+    assert trace.what_if(speedup={kind: factor}, drop_waits=drops).wall_ms <= trace._fold.run.end_ms + TOLERANCE_MS
 
 
 @given(queued_runs(), st.data())
@@ -94,7 +94,7 @@ def test_no_speed_up_and_no_place_makes_a_run_longer_that_queued(trace, data):
     slow = trace.what_if(speedup=speedup, max_concurrency=places)
     fast = trace.what_if(speedup=more, max_concurrency=places + data.draw(st.integers(0, 2)))
     assert fast.wall_ms <= slow.wall_ms + TOLERANCE_MS
-    assert trace.what_if(speedup=speedup).wall_ms <= trace.fold.run.end_ms + TOLERANCE_MS
+    assert trace.what_if(speedup=speedup).wall_ms <= trace._fold.run.end_ms + TOLERANCE_MS
 
 
 @given(queued_runs(), st.integers(1, 5))
@@ -263,7 +263,7 @@ def run_items(items: list[int], **options: object) -> ExecutionTrace:
 
 def test_items_take_the_places_that_there_are():
     trace = run_items([4] * 6)
-    wall_ms = trace.fold.run.end_ms
+    wall_ms = trace._fold.run.end_ms
     walls = {places: trace.what_if(max_concurrency=places).wall_ms for places in (1, 2, 3, 6, 99)}
     assert walls[2] == trace.what_if().wall_ms == pytest.approx(wall_ms, abs=TOLERANCE_MS)
     frame = trace.what_if(max_concurrency=6).frame.set_index("task")
@@ -279,7 +279,7 @@ def test_items_take_the_places_that_there_are():
 def test_an_item_that_is_quicker_makes_room_and_a_quicker_task_has_quicker_items():
     trace = run_items([8, 2, 2, 2])
     quicker = trace.what_if(speedup={"each[0]": 100})
-    assert quicker.wall_ms < trace.fold.run.end_ms
+    assert quicker.wall_ms < trace._fold.run.end_ms
     assert quicker.critical_path == trace.what_if().critical_path == ("each", "last")
     for name in ("each", "task"):
         frame = trace.what_if(speedup={name: 2}).frame.set_index("task")
@@ -297,7 +297,7 @@ def test_items_that_a_review_sends_back_come_after_it_and_its_wait_can_be_droppe
 
     each = Task.of("Nap {item}", name="each", for_each=[1, 2, 3], handler=nap, review=Review(timing="after"))
     trace = Ensemble(tasks=[each], workflow="parallel", max_concurrency=2, review_handler=decide).run().trace
-    wall_ms = trace.fold.run.end_ms
+    wall_ms = trace._fold.run.end_ms
     assert trace.what_if().wall_ms == pytest.approx(wall_ms, abs=TOLERANCE_MS)
     assert trace.what_if(drop_waits="review").wall_ms < wall_ms - 190
     assert trace.what_if(speedup={"review": 2}).wall_ms <= wall_ms - 95

@@ -67,8 +67,6 @@ class TaskOutput(Record):
         item_outputs: of a task that runs for each item, the outputs of the items that were completed, in their order;
             then `parsed_output` is the list of their values.
         item_failures: of such a task, the items that failed.
-        declared_role: of a run that keeps no text, the role before its variables were filled: then ``repr`` and
-            pickles show it, and no text. None where texts are kept.
     """
 
     name: str
@@ -85,9 +83,10 @@ class TaskOutput(Record):
     messages: tuple[ChatMessage, ...] = ()
     trace: Any = None
     metrics: Metrics | None = None
-    declared_role: str | None = None
     item_outputs: tuple[TaskOutput, ...] = ()
     item_failures: tuple[Failure, ...] = ()
+    # Of a run that keeps no text, the role before its variables were filled: then ``repr`` and pickles show it alone.
+    _declared_role: str | None = None
 
     @property
     def output_type(self) -> type | None:
@@ -124,15 +123,15 @@ class TaskOutput(Record):
     def _get_pickled_state(self) -> dict[str, Any]:
         """All fields; without texts where the run keeps none."""
         state = get_state(self)
-        if self.declared_role is None:
+        if self._declared_role is None:
             return state
-        state |= {"raw": "", "task_description": "", "agent_role": self.declared_role, "parsed_output": None}
+        state |= {"raw": "", "task_description": "", "agent_role": self._declared_role, "parsed_output": None}
         return {**state, "item_failures": ()}  # errors are texts
 
     def __repr__(self) -> str:
         """One line: who, how long, and how the text begins."""
-        if self.declared_role is not None:
-            start = f"<TaskOutput {self.name} ({self.declared_role}) in {format_duration(self.duration)}"
+        if self._declared_role is not None:
+            start = f"<TaskOutput {self.name} ({self._declared_role}) in {format_duration(self.duration)}"
             return make_readable(f"{start}: the text is in its raw, and nowhere else>")
         text = " ".join(mask_start(self.raw, _READ).split())
         start = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -120,5 +120,5 @@ class WorkResult:
             parsed_output=self.value,
             from_fallback=self.is_fallback,
             messages=self.messages if declared_role is None else (),
-            declared_role=declared_role,
+            _declared_role=declared_role,
         )

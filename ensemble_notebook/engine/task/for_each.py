@@ -301,7 +301,7 @@ def _join(
         tool_call_count=sum(each.tool_call_count for each in done),
         parsed_output=[each.raw if each.parsed_output is None else each.parsed_output for each in done],
         from_fallback=any(each.from_fallback for each in done),
-        declared_role=work.span.stream.find_declared_role(work.node.role),
+        _declared_role=work.span.stream.find_declared_role(work.node.role),
         item_outputs=tuple(done),
         item_failures=tuple(failures or ()),
     )

@@ -199,7 +199,7 @@ def find_continued(given: Continuable) -> ContinuedOutput | None:
             f"Run {run.run_id} can't be continued: capture_mode {CaptureMode.METADATA.value} keeps nothing of what was "
             f"said. Begin a new conversation, or give its messages as a list."
         )
-    found = {**(run.facts.conversations or {}), **read_conversations(store.load_trace(run).fold)}
+    found = {**(run.facts.conversations or {}), **read_conversations(store.load_trace(run)._fold)}
     return KeptConversations(run_id=run.run_id, capture_mode=run.facts.capture_mode, conversations=found)
 
 

@@ -106,7 +106,7 @@ def find_done(
             inputs=inputs,
             name=run.name,
             row=run.row.name,
-            spending=resumed._get_spending(earlier),
+            _spending=resumed._get_spending(earlier),
             repeat=run.repeat,
         )
         yield kept, judged
@@ -162,9 +162,9 @@ def list_remaining(
 
 def _list_ended(trace: ExecutionTrace, rows: KnownRows) -> Iterator[tuple[str | None, str, int]]:
     """The variant, the row and the repeat of what a map has done, by the names that these rows have."""
-    spans = (each for each in trace.fold.spans.values() if each.is_planned and each.nested_in is None)
+    spans = (each for each in trace._fold.spans.values() if each.is_planned and each.nested_in is None)
     ended = {each.name for each in spans if each.status is SpanStatus.OK}
-    design = get_design(trace.fold)
+    design = get_design(trace._fold)
     pairs = pair_rows(list_planned_rows(design, keeps_values=trace.capture_mode is not CaptureMode.METADATA), rows)
     same = {theirs: mine for mine, theirs in pairs.partners.items() if mine not in pairs.changed}
     for each in design.rows:
@@ -174,7 +174,7 @@ def _list_ended(trace: ExecutionTrace, rows: KnownRows) -> Iterator[tuple[str | 
 
 def describe_done(row: RowResult, resumed: MapResult | None) -> EarlierRow:
     """A row that was taken over, for the trace of the map that did so."""
-    spending = row.spending or NOTHING_SPENT
+    spending = row._spending or NOTHING_SPENT
     return EarlierRow(
         own_run_id=row.run_id,
         map_run_id=None if resumed is None or resumed._last_output is None else resumed._last_output.run_id,
@@ -238,8 +238,8 @@ def list_rows_before(
         rows, own = earlier._list_known_rows(), earlier.metrics.currency
         before = {get_place(r): (r.name, r.is_done, earlier._get_spending(r)) for r in earlier if r.run_id is not None}
     else:
-        rows, own = list_planned_rows(get_design(earlier.fold), keeps_values=True), earlier.fold.currency
-        listed = [each for each in list_map_rows(earlier.fold, earlier.events) if each.run_id is not None]
+        rows, own = list_planned_rows(get_design(earlier._fold), keeps_values=True), earlier._fold.currency
+        listed = [each for each in list_map_rows(earlier._fold, earlier.events) if each.run_id is not None]
         before = {get_place(each.planned): (each.planned.name, each.is_done, each.spending) for each in listed}
     pairs = pair_here(rows, known)
     unknown = {} if own == currency else {"cost": None, "cost_complete": False}
@@ -287,7 +287,7 @@ def take_up(
 
 def _list_unknown_calls(trace: ExecutionTrace, rows: Collection[str]) -> Iterator[tuple[str, str]]:
     """The tool and the arguments of each call in these rows of a map of which its trace tells no end."""
-    spans = trace.fold.spans
+    spans = trace._fold.spans
     for call in spans.values():
         if call.kind is not SpanKind.TOOL or call.status is not SpanStatus.INTERRUPTED:
             continue

@@ -65,7 +65,7 @@ class LoadedRuns(Scorable, JoinedFrames):
         if map_run_id not in maps:
             what = "is not a map" if map_run_id in self._parts else "is not among these maps"
             raise ValidationError(f"Run {map_run_id!r} {what}.{did_you_mean(str(map_run_id), maps)}")
-        return make_map_result(self.load_trace(map_run_id), self._find_trace)
+        return make_map_result(self._load_trace(map_run_id), self._find_trace)
 
     @cached_property
     def _traces(self) -> dict[str, ExecutionTrace]:
@@ -86,7 +86,7 @@ class LoadedRuns(Scorable, JoinedFrames):
         judging = {each.judge_run_id for each in self.score_records}
         for run_id, trace in self._traces.items():
             if run_id not in judging:
-                made = make_map_result(trace, self._find_trace) if get_design(trace.fold).rows else _make_output(trace)
+                made = make_map_result(trace, self._find_trace) if get_design(trace._fold).rows else _make_output(trace)
                 yield from (replace(each, name=f"{run_id}/{each.name}") for each in made._list_scored())
 
     def _with_scores(self, records: Iterable[ScoreRecord]) -> Self:
@@ -110,7 +110,7 @@ class LoadedRuns(Scorable, JoinedFrames):
         return make_score_history(self, score, is_, failed)
 
     def _find_trace(self, run_id: str) -> ExecutionTrace | None:
-        return self.load_trace(run_id) if run_id in self._parts else None
+        return self._load_trace(run_id) if run_id in self._parts else None
 
 
 def load_traces(
@@ -196,7 +196,7 @@ def load_map(word: str) -> MapResult:
     store = RunStore.open()
     run = store.find_run(word)
     trace = store.load_trace(run)
-    if not get_design(trace.fold).rows:
+    if not get_design(trace._fold).rows:
         raise ValidationError(f"Run {run.run_id} is not a map: it has no rows.")
     return make_map_result(trace, lambda run_id: _find_stored(store, run_id))
 
@@ -212,7 +212,7 @@ def load_result(run_id: str) -> MapResult | EnsembleOutput:
     """
     store = RunStore.open()
     trace = store.load_trace(store.find_run(run_id))
-    if get_design(trace.fold).rows:
+    if get_design(trace._fold).rows:
         return make_map_result(trace, lambda run_id: _find_stored(store, run_id))
     return _make_output(trace)._with_scores(trace.scores)
 
@@ -236,7 +236,7 @@ def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: Non
         StoreError: it is damaged.
     """
     try:
-        design, rows = get_design(trace.fold), list_map_rows(trace.fold, trace.events)
+        design, rows = get_design(trace._fold), list_map_rows(trace._fold, trace.events)
         outputs = _read_outputs(trace, rows, find_trace)
         labels: dict[str, Any] = {}
         for each in design.rows:
@@ -256,7 +256,7 @@ def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: Non
                     name=each.planned.name,
                     row=each.planned.row,
                     run_id=each.run_id,
-                    spending=None if each.planned.earlier is None else each.spending,
+                    _spending=None if each.planned.earlier is None else each.spending,
                     variant=each.planned.variant,
                     repeat=each.planned.repeat,
                 )
@@ -304,7 +304,7 @@ def _make_task(name: str, description: str | None) -> Task:
 
 def _make_output(trace: ExecutionTrace) -> EnsembleOutput:
     """The output of a run, also of a map, whose tasks are its rows."""
-    spans = [span for span in trace.fold.spans.values() if span.is_own_task]
+    spans = [span for span in trace._fold.spans.values() if span.is_own_task]
     ensemble = LoadedEnsemble(
         name=trace.name, cost=trace.cost, tasks=[_make_task(each.name, each.description) for each in spans]
     )
@@ -357,7 +357,7 @@ def _list_ends(
 def _read_outputs(trace: ExecutionTrace, rows: Sequence[MapRow], find_trace: FindTrace) -> dict[str, EnsembleOutput]:
     """The output of each row that has one, by the row's name."""
     runs: dict[str, str] = {}
-    for span in trace.fold.spans.values():  # each after the one around it
+    for span in trace._fold.spans.values():  # each after the one around it
         parent = span.parent
         if span.kind is SpanKind.NESTED and parent is not None and parent.is_own_task:
             runs[span.span_id] = span.span_id
@@ -399,7 +399,7 @@ class _RowOutput:
 
         def find_begun(kind: type[ev.Event]) -> Iterator[Span]:
             begun = dict.fromkeys(each.span_id for each in events if isinstance(each, kind))
-            spans = (trace.fold.spans.get(each) for each in begun)
+            spans = (trace._fold.spans.get(each) for each in begun)
             return (each for each in spans if each is not None)
 
         def is_phase(span: Span) -> bool:
@@ -476,7 +476,7 @@ class _RowOutput:
             inputs={name: "" if value is None else str(value) for name, value in self._row.planned.inputs.items()},
             max_concurrency=None,
             capture_mode=self._trace.capture_mode,
-            currency=self._trace.fold.told_currency,
+            currency=self._trace._fold.told_currency,
         )
         yield ev.PlanMade(
             **where,

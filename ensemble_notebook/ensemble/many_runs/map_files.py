@@ -217,7 +217,7 @@ def _read_conversations(output: EnsembleOutput) -> tuple[list[ChatMessage], list
 
     said: list[tuple[int, ChatMessage]] = []
     calls: list[tuple[int, ModelEvent]] = []
-    for task in output.trace.fold.messages.values():
+    for task in output.trace._fold.messages.values():
         before: list[ChatMessage] = []
         for message in task:
             made = _make_message(message)

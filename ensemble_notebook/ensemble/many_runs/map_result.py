@@ -68,7 +68,6 @@ class RowResult(Record):
         name: its name in the timeline and the trace of the map.
         row: the part of that name which all runs of this row have in common; empty where there is but one.
         run_id: id of its run; None if it did not run.
-        spending: its tokens, cost and time in an earlier map, for a row taken over by `resume`; None otherwise.
         variant: the variant that it ran under; None if there are no variants.
         repeat: number of the repeat, from 1; None if there are no repeats.
     """
@@ -82,9 +81,10 @@ class RowResult(Record):
     name: str = ""
     row: str = ""
     run_id: str | None = None
-    spending: RowSpending | None = field(default=None, repr=False)
     variant: str | None = None
     repeat: int | None = None
+    # What it took in an earlier map, for a row taken over by `resume`; None otherwise.
+    _spending: RowSpending | None = field(default=None, repr=False)
 
     @property
     def is_done(self) -> bool:
@@ -95,7 +95,7 @@ class RowResult(Record):
     @property
     def reused(self) -> bool:
         """Whether nothing of it was run in this map: an earlier map or run has done the row, or all of its tasks."""
-        if self.spending is not None:
+        if self._spending is not None:
             return True
         outputs = () if self.output is None or not self.is_done else self.output.completed_outputs
         parts = [part for each in outputs for part in each.item_outputs or (each,)]
@@ -470,11 +470,11 @@ class MapResult(ScoredMap, Scorable, Pickled):
         Args:
             row: a row of this result.
         """
-        return row.spending or self._spending.get(row.name, NOTHING_SPENT)
+        return row._spending or self._spent.get(row.name, NOTHING_SPENT)
 
     @cached_property
-    def _spending(self) -> Mapping[str, RowSpending]:
-        return {} if self.output is None else sum_spending(self.output.trace.fold, {each.name for each in self.rows})
+    def _spent(self) -> Mapping[str, RowSpending]:
+        return {} if self.output is None else sum_spending(self.output.trace._fold, {each.name for each in self.rows})
 
     def _make_record(self, row: RowResult) -> RowRecord:
         error = row.reason or None if row.error is None else add_origin(summarize_error(row.error), row.error)

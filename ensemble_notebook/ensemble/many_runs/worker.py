@@ -106,16 +106,16 @@ class Reply:
 def release_texts(report: RowReport) -> RowReport:
     """Let the texts of a run that keeps none go home: task outputs are live there."""
     outputs = list(_list_outputs(report))
-    roles = [each.declared_role for each in outputs]
+    roles = [each._declared_role for each in outputs]
     for each in outputs:
-        set_state(each, {"declared_role": None})
+        set_state(each, {"_declared_role": None})
     return replace(report, declared_roles=roles)
 
 
 def withhold_texts(report: RowReport) -> None:
     """Have the task outputs keep their texts out of ``repr`` and pickles again."""
     for each, role in zip(_list_outputs(report), report.declared_roles, strict=True):
-        set_state(each, {"declared_role": role})
+        set_state(each, {"_declared_role": role})
 
 
 def _list_outputs(report: RowReport) -> Iterator[TaskOutput]:

@@ -149,7 +149,7 @@ def compare_last_runs(store: RunStore, count: int, names: Mapping[str, Any]) -> 
         before = next((each for each in runs[place + 1 :] if each.facts.name == run.facts.name), None)
         if before is not None:
             wanted.setdefault(before.run_id, before)
-    folds = [store.load_trace(run).fold for run in wanted.values()]
+    folds = [store.load_trace(run)._fold for run in wanted.values()]
     return RunHistory(folds, shown=len(told))
 
 

@@ -77,7 +77,7 @@ def make_items_bundle(output: EnsembleOutput, task: TaskOutput, expression: str)
     import pandas as pd
 
     names = {each.name for each in task.item_outputs} | {each.name for each in task.item_failures}
-    spending = sum_spending(output.trace.fold, names)
+    spending = sum_spending(output.trace._fold, names)
     records = dict(
         sorted(_list_items(task, spending), key=lambda item: int(item[0][item[0].rindex("[") + 1 : -1]))
     )  # summarise[12]

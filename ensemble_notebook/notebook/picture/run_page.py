@@ -64,7 +64,7 @@ _PAGE: Final = """\
 
 def make_page(trace: ExecutionTrace) -> str:
     """The page of a run, over or not. A browser without scripts shows the static picture."""
-    messages = TimelineMessages(copy(trace.fold))
+    messages = TimelineMessages(copy(trace._fold))
     parts = {
         "view": (_STATIC / "timeline.js").read_text(encoding="utf-8"),
         "details": (_STATIC / "details.js").read_text(encoding="utf-8"),

@@ -226,7 +226,7 @@ class RunsTable(ShownTable):
 
 def make_frames_bundle(frames: JoinedFrames) -> Bundle:
     """The frames of many runs as plain text and as HTML: each with its number of rows and what a row is."""
-    rows = [(name, count, TABLES[name]) for name, count in frames.count_rows().items()]
+    rows = [(name, count, TABLES[name]) for name, count in frames._count_rows().items()]
     columns = (Column("frame"), Column("rows", is_number=True), Column("one row per", is_faint=True, style=_WRAPPED))
     lines = [
         Line(cells=[tag("code", name), "" if count is None else f"{count:,}", table.short_grain])

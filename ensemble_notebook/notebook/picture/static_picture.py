@@ -104,7 +104,7 @@ def make_output_bundle(
 def make_trace_bundle(trace: ExecutionTrace) -> html.Bundle:
     """The same for the trace of a run, which comes from the store or a file."""
     variable = find_variable(trace)
-    messages = TimelineMessages(copy(trace.fold), variable=variable, is_resumable=_is_of_remembered_cell(trace.run_id))
+    messages = TimelineMessages(copy(trace._fold), variable=variable, is_resumable=_is_of_remembered_cell(trace.run_id))
     return make_last_bundle(messages, f"{variable or 'trace'}.task({{}}).output")
 
 
@@ -155,7 +155,7 @@ def _make_chart_bundle(chart: Chart, outputs: Mapping[str, str], whole_text: str
 
 def make_messages(output: EnsembleOutput, cell: str | None = None, variable: str | None = None) -> TimelineMessages:
     """The messages about a run that has ended, in the cell that the notebook calls `cell`."""
-    fold = copy(output.trace.fold)  # to fold the events again takes a second for 20 MB of text
+    fold = copy(output.trace._fold)  # to fold the events again takes a second for 20 MB of text
     late = output._late_warnings  # of what came after the last event, such as an export (E70)
     fold.warnings = [*fold.warnings, *late]
     return TimelineMessages(fold, variable=variable or find_variable(output), cell=cell, is_resumable=can_resume(cell))

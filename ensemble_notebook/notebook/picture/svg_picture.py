@@ -80,14 +80,14 @@ _STATUS_COLORS: Final = {"ok": DONE_COLOR, "completed": DONE_COLOR, "error": ERR
 
 def draw_svg(trace: ExecutionTrace) -> str:
     """The picture of a run, over or not, of at most a hundred lines."""
-    messages = TimelineMessages(copy(trace.fold))
+    messages = TimelineMessages(copy(trace._fold))
     outline = messages.make_outline()
     chart = make_chart(outline, messages.make_rows, has_all_rows=True)
     places = {place.row["span_id"]: place for place in find_places(outline["rows"])}
     shown = [places[line.span_id] for line in chart.lines]
     rows = messages.make_rows([row["span_id"] for place in shown for row in place.all_rows])
     end = max([float(outline["run"].get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows.values()), 1.0])
-    drawing = _Drawing(TimeScale.of(trace.fold, end, BARS_TO - BARS_FROM))
+    drawing = _Drawing(TimeScale.of(trace._fold, end, BARS_TO - BARS_FROM))
     drawing.add_headline(chart)
     drawing.add_axis(chart)
     for line, place in zip(chart.lines, shown, strict=True):

@@ -39,7 +39,7 @@ RecordWriter = Callable[[Any], dict[str, Any]]
 _OURS: Final = __name__.partition(".")[0]
 """The package whose records are written in camelCase; values of users keep their names, and all fields."""
 LEFT_OUT: Final = frozenset(
-    {"trace", "metrics", "declared_role", "saving", "messages", "item_outputs", "item_failures", "preview"}
+    {"trace", "metrics", "_declared_role", "saving", "messages", "item_outputs", "item_failures", "preview"}
 )
 """Fields that no file has: they are made from the events, or matter to a live output alone."""
 

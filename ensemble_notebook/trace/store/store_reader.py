@@ -383,10 +383,10 @@ def make_trace(
     events = complete_events(run, events)
     try:
         trace = ExecutionTrace(events, run.facts.cost, scores=scores)
-        trace.fold = TraceFold.from_events(pace(events), run.facts.cost)
-        if trace.fold.run is None:
+        trace._fold = TraceFold.from_events(pace(events), run.facts.cost)
+        if trace._fold.run is None:
             raise ValueError("no run has started")
-        trace.fold.name = trace.fold.name or run.facts.name  # no event of earlier versions knows the variable
+        trace._fold.name = trace._fold.name or run.facts.name  # no event of earlier versions knows the variable
     except SIGNS_OF_DAMAGE as error:
         raise _explain_damage(run, error) from error
     return trace
@@ -420,14 +420,14 @@ def summarize_trace(trace: ExecutionTrace) -> RunSummary | None:
     """What a run came to; None for one that has not begun."""
     from ensemble_notebook.trace.analysis.timeseries import measure_activity
 
-    found = measure_activity(trace.fold)
+    found = measure_activity(trace._fold)
     metrics = trace.metrics
     return (
         None
         if not found
         else RunSummary(
             tasks=0 if trace.plan is None else trace.plan.total_tasks,
-            tasks_done=trace.fold.tree.task_counts[SpanStatus.OK],
+            tasks_done=trace._fold.tree.task_counts[SpanStatus.OK],
             input_tokens=metrics.input_tokens,
             output_tokens=metrics.output_tokens,
             cost=metrics.cost,
