@@ -35,6 +35,7 @@ from ensemble_notebook import (
     TaskInput,
     ValidationError,
 )
+from ensemble_notebook.errors.pickling import make_blank, set_state
 
 DUMPS = [pickle.dumps, cloudpickle.dumps]
 
@@ -257,3 +258,12 @@ def test_copies_keep_what_a_pickle_leaves_out() -> None:
 )
 def test_an_unpickled_definition_reads_as_the_one_that_was_pickled(made: Any) -> None:
     assert repr(pickle.loads(pickle.dumps(made))) == repr(made)
+
+
+def test_an_output_that_an_earlier_version_has_pickled_opens_e63() -> None:
+    output = give_output().task_outputs[0]
+    state = output._get_pickled_state()
+    state["declared_role"] = state.pop("_declared_role")
+    again = set_state(make_blank(type(output)), state)
+    assert again._declared_role is None
+    assert again.raw == output.raw

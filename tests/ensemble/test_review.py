@@ -37,7 +37,7 @@ from ensemble_notebook import (
     human_input,
 )
 from ensemble_notebook.testing.trace_invariants import find_violations
-from ensemble_notebook.trace.spans.shared_words import describe_skip, name_state
+from ensemble_notebook.trace.spans.timeline_wording import describe_skip, name_state
 from ensemble_notebook.trace.timeline.timeline_messages import to_row
 
 Decide = Callable[[ReviewRequest], ReviewDecision]

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ensemble_notebook.domain import wording
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
-from ensemble_notebook.trace.spans import shared_words as words
+from ensemble_notebook.trace.spans import timeline_wording as words
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import NUMBERS, Table
 from ensemble_notebook.trace.tables.timeline_columns import (
@@ -130,7 +130,7 @@ def make_words() -> str:
 
 
 _WORDS: Final = """\
-// Made by `make wire-types` from Python's trace/spans/shared_words.py and domain/wording.py: change the tables there.
+// Made by `make wire-types` from Python's trace/spans/timeline_wording.py and domain/wording.py, which have the tables.
 // Data alone: the sentences that are made of it are in `wording`, and in the same modules of Python.
 
 import type { RunStatus, Status } from "./rows";

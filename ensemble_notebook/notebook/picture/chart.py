@@ -28,7 +28,7 @@ from ensemble_notebook.notebook.picture.chart_lines import (
     make_chart_line,
     make_strip,
 )
-from ensemble_notebook.trace.spans.shared_words import (
+from ensemble_notebook.trace.spans.timeline_wording import (
     AS_IT_WAS,
     WHEN_SAVED,
     describe_cost,

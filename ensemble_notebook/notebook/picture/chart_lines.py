@@ -14,7 +14,8 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE
 from ensemble_notebook.domain.wording import describe_cause, format_count, format_money, pluralize
-from ensemble_notebook.trace.spans.shared_words import (
+from ensemble_notebook.trace.spans.span_kinds import BarMark, SpanKind
+from ensemble_notebook.trace.spans.timeline_wording import (
     ANSWERS,
     STATUSES,
     SUBJECTS,
@@ -29,7 +30,6 @@ from ensemble_notebook.trace.spans.shared_words import (
     find_undecided,
     name_state,
 )
-from ensemble_notebook.trace.spans.span_kinds import BarMark, SpanKind
 
 # --- The bar of one task: its share of the time axis in block characters ----------------------------------------------
 #

@@ -24,8 +24,8 @@ from ensemble_notebook.trace.analysis.text_changes import (
     shorten_same,
     split_line_ends,
 )
-from ensemble_notebook.trace.spans.shared_words import name_status
 from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, TONE_COLORS
+from ensemble_notebook.trace.spans.timeline_wording import name_status
 
 MOST_OPEN: Final = 4
 """More changed texts than this are folded one by one."""

@@ -37,7 +37,7 @@ from ensemble_notebook.notebook.picture.html_table import (
 )
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.loading import REMEMBERED_RUNS, TABLES, JoinedFrames
-from ensemble_notebook.trace.spans.shared_words import name_status
+from ensemble_notebook.trace.spans.timeline_wording import name_status
 
 LONGEST: Final = 48
 """Characters of a cell that is shortened."""

@@ -28,8 +28,8 @@ from ensemble_notebook.notebook.picture.chart_lines import (
     list_stretches,
 )
 from ensemble_notebook.notebook.picture.time_scale import FOLD, TimeScale
-from ensemble_notebook.trace.spans.shared_words import STATUSES, describe_rounds
 from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, FAINT_COLORS, IDLE_COLOR, TONE_COLORS
+from ensemble_notebook.trace.spans.timeline_wording import STATUSES, describe_rounds
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:

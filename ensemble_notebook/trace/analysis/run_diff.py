@@ -39,8 +39,8 @@ from ensemble_notebook.trace.analysis.text_changes import TextChanges, describe_
 from ensemble_notebook.trace.analysis.timeseries import find_latest_ms
 from ensemble_notebook.trace.folding.milestones import is_startup
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.shared_words import name_status
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.spans.timeline_wording import name_status
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, HasFrames, Table, as_frame, make_known
 
 _UNENDED: Final = (RunStatus.PENDING, RunStatus.RUNNING)

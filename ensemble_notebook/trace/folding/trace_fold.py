@@ -33,10 +33,10 @@ from ensemble_notebook.trace.folding.event_handlers import EventFold, on, on_ope
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
-from ensemble_notebook.trace.spans.shared_words import DONE_AGAIN, describe_return
 from ensemble_notebook.trace.spans.span import ActiveInterval, Message, Role, ShownScore, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
+from ensemble_notebook.trace.spans.timeline_wording import DONE_AGAIN, describe_return
 from ensemble_notebook.trace.spans.usage_totals import Savings, UsageTotals
 
 _PHASE_ENDS: Final = {

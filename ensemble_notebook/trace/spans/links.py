@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.planning.managed_work import find_told, title_written
-from ensemble_notebook.trace.spans.shared_words import UNKNOWN_WORKER
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.spans.timeline_wording import UNKNOWN_WORKER
 
 LinkKind = Literal["context", "dependency", "delegation", "delegation_return", "retry", "fallback"]
 

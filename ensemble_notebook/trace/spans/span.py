@@ -16,7 +16,8 @@ from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import SuggestsNames
-from ensemble_notebook.trace.spans.shared_words import (
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.spans.timeline_wording import (
     ANSWERS,
     DONE_AGAIN,
     ENDING_ANSWERS,
@@ -26,7 +27,6 @@ from ensemble_notebook.trace.spans.shared_words import (
     STATUSES,
     UNTIL_MET,
 )
-from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 ShownScore: TypeAlias = float | bool | str | None

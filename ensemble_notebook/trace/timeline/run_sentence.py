@@ -14,8 +14,8 @@ from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, Sp
 from ensemble_notebook.domain.wording import format_duration, format_percent, pluralize
 from ensemble_notebook.trace.folding.milestones import is_startup
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.spans.shared_words import STATUSES
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.spans.timeline_wording import STATUSES
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.folding.trace_fold import TraceFold

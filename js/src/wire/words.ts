@@ -1,4 +1,4 @@
-// Made by `make wire-types` from Python's trace/spans/shared_words.py and domain/wording.py: change the tables there.
+// Made by `make wire-types` from Python's trace/spans/timeline_wording.py and domain/wording.py, which have the tables.
 // Data alone: the sentences that are made of it are in `wording`, and in the same modules of Python.
 
 import type { RunStatus, Status } from "./rows";

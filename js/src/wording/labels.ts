@@ -1,6 +1,6 @@
 // What spans are called: one vocabulary for bars, tooltips, drawer and status line. Pure; words only.
 //
-// Saved pictures say the same (`ensemble_notebook/trace/spans/shared_words.py`): the words are in one table, `wire/words`, and
+// Saved pictures say the same (`ensemble_notebook/trace/spans/timeline_wording.py`): the words are in one table, `wire/words`, and
 // `tests/wording_cases.json` is read by the tests of both.
 
 import type { KnownKind } from "../wire/kinds";

@@ -12,7 +12,7 @@ import pytest
 
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
-from ensemble_notebook.trace.spans import shared_words as words
+from ensemble_notebook.trace.spans import timeline_wording as words
 
 CASES = json.loads((Path(__file__).parent.parent / "wording_cases.json").read_text())
 SAY: dict[str, Callable[[Any], str]] = {
