@@ -200,7 +200,7 @@ def _act(arguments: argparse.Namespace) -> bool | None:
 
 def _show_models(arguments: argparse.Namespace) -> None:
     if arguments.action == "pull":
-        from ensemble_notebook.models.weights_download import pull_weights
+        from ensemble_notebook.models.local_server import pull_weights
 
         arguments.has_begun = True
         print(f"The weights are in {pull_weights(print)}")

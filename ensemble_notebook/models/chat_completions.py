@@ -46,8 +46,7 @@ from ensemble_notebook.models.openai.reply_body import (
     parse_completion,
     unmark_arguments,
 )
-from ensemble_notebook.models.openai.response_schema import make_response_format
-from ensemble_notebook.models.openai.sent_fields import find_sent_fields
+from ensemble_notebook.models.openai.request_fields import find_sent_fields, make_response_format
 from ensemble_notebook.models.openai.streamed_reply import iterate_chunks
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def load_client() -> None:
     Whoever comes meanwhile on another thread waits: a module that is half imported looks like one that is there.
     """
     with _loading:
-        importlib.import_module("ensemble_notebook.models.openai.kept_connector")
+        importlib.import_module("aiohttp")
         _loaded.set()
 
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
-from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.models.model_spec import (
     ModelIdentity,
     ModelParameters,
     ModelSpec,
     Notice,
-    Opener,
     ServedModel,
     SpecForm,
     make_spec_error,
@@ -60,13 +58,12 @@ class LocalSpec(ModelSpec):
         """Name the weights."""
         if self.path is not None:
             return ModelIdentity(Path(self.path).stem, "local", parameters.max_tokens)
-        from ensemble_notebook.models.local_server import MAX_TOKENS
-        from ensemble_notebook.models.weights_download import SMOLLM2
+        from ensemble_notebook.models.local_server import MAX_TOKENS, SMOLLM2
 
         return ModelIdentity(SMOLLM2.model, "local", parameters.max_tokens or MAX_TOKENS)
 
-    async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:
-        """Make its port; the server is started if it does not run."""
+    async def open(self, parameters: ModelParameters, notice: Notice) -> ServedModel:  # noqa: ARG002
+        """Find its server, which is started if it does not run."""
         from ensemble_notebook.models.local_server import find_name_to_start, get_local_server
         from ensemble_notebook.models.openai.endpoint import Endpoint
 
@@ -74,22 +71,21 @@ class LocalSpec(ModelSpec):
             # Here, since the loop hears nothing while llama.cpp's binding holds the interpreter's lock.
             notice(f"Starting {name} ...")
         server = await asyncio.to_thread(get_local_server, self.path, _call_on_this_loop(notice))
-        served = ServedModel(
+        return ServedModel(
             endpoint=Endpoint(server.name, server.url, None, server.api_key),
-            make_connections=server.connect,
             provider="local",
             has_tool_support=server.has_tool_support,
             has_schema_support=True,
             place_count=2,  # both ends are in this process
             # Streamed inside in any case: the server notices that nobody waits any more only while it sends.
             settings={"max_tokens": server.max_tokens, "streaming": True},
+            watch_socket=server.watch_socket,
         )
-        return await opener.open_served(served, parameters, notice)
 
     @classmethod
     def describe(cls) -> tuple[SpecForm, ...]:
         """Say whether the default weights are here."""
-        from ensemble_notebook.models.weights_download import SMOLLM2, is_pulled
+        from ensemble_notebook.models.local_server import SMOLLM2, is_pulled
 
         default, other = cls.forms
         has_weights = is_pulled()

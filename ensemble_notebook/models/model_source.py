@@ -31,8 +31,13 @@ from ensemble_notebook.models.langchain.langchain_model import (
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort, has_listeners_here, keeps_replies
 from ensemble_notebook.models.langchain.provider_clients import ProviderClients, has_known_clients
 from ensemble_notebook.models.model_kinds import parse_spec
-from ensemble_notebook.models.model_spec import ModelParameters, Notice, ServedModel, read_parameters
-from ensemble_notebook.models.openai.connections import ConnectionHandle, ConnectionsByLoop, make_http_client
+from ensemble_notebook.models.model_spec import MadeModel, ModelParameters, Notice, ServedModel, read_parameters
+from ensemble_notebook.models.openai.connections import (
+    ConnectionHandle,
+    Connections,
+    ConnectionsByLoop,
+    make_http_client,
+)
 
 
 class ModelSource:
@@ -42,7 +47,7 @@ class ModelSource:
     """
 
     def __init__(self) -> None:
-        self._connections: ConnectionsByLoop[Any] = ConnectionsByLoop()
+        self._connections: ConnectionsByLoop = ConnectionsByLoop()
         self._watched: dict[Hashable, weakref.finalize[..., Any]] = {}
 
     @property
@@ -76,9 +81,16 @@ class ModelSource:
 
     async def prepare(self, llm: Any, notice: Notice) -> ChatPort:
         """Make the port of a model object or spec for the running loop; see `ChatSource.prepare`."""
-        if isinstance(llm, str | Mapping):
-            return await parse_spec(llm).open(self, read_parameters(llm), notice)
-        return await self.open_object(llm)
+        if not isinstance(llm, str | Mapping):
+            return await self._open_object(llm)
+        parameters = read_parameters(llm)
+        match await parse_spec(llm).open(parameters, notice):
+            case ServedModel() as served:
+                return await self._open_served(served, parameters, notice)
+            case MadeModel() as made:
+                return await self._open_made(made)
+            case model:
+                return await self._open_object(model)
 
     @asynccontextmanager
     async def connections_held(self) -> AsyncIterator[None]:
@@ -93,72 +105,69 @@ class ModelSource:
         """Close the connections that are still open on loops that nobody runs any more."""
         self._connections.close()
 
-    async def open_served(self, model: ServedModel, parameters: ModelParameters, notice: Notice) -> ChatPort:
-        """Make the port of a model behind the OpenAI protocol."""
+    async def _open_served(self, model: ServedModel, parameters: ModelParameters, notice: Notice) -> ChatPort:
         from ensemble_notebook.models import chat_completions
         from ensemble_notebook.models.openai import chat_openai
 
         endpoint = model.endpoint
         settings = {**model.settings, **parameters.settings}
-        has_schema_support = model.has_schema_support
-        if has_schema_support is None:
-            has_schema_support = chat_openai.serves_schemas(endpoint)
-        has_schema_support = parameters.choose_schema_support(is_known=has_schema_support)
+        is_known = model.has_schema_support
+        facts: dict[str, Any] = {
+            "provider": model.provider or endpoint.provider,
+            "has_tool_support": model.has_tool_support,
+            "has_schema_support": parameters.choose_schema_support(
+                is_known=chat_openai.serves_schemas(endpoint) if is_known is None else is_known
+            ),
+            "places": PlacesOfModel(connection_places, model.place_count),
+            "key_variable": model.key_variable,
+            "advice": model.advice,
+        }
         if chat_openai.needs_responses_api(endpoint) or has_listeners_here() or keeps_replies():
-            key = ("langchain", endpoint, repr(settings))
-            port = await self.open_made(key, lambda: chat_openai.make_chat_model(endpoint, settings))
-            return replace(
-                port,
-                provider=model.provider or endpoint.provider,
-                has_tool_support=model.has_tool_support,
-                has_schema_support=has_schema_support,
-                places=PlacesOfModel(connection_places, model.place_count),
-                key_variable=model.key_variable,
-                advice=model.advice,
+            made = MadeModel(
+                key=("langchain", endpoint, repr(settings)),
+                make=lambda: chat_openai.make_chat_model(endpoint, settings),
+                watch_socket=model.watch_socket,
             )
+            return replace(await self._open_made(made), **facts)
         if not chat_completions.is_client_loaded():
             notice(f"Loading the client of {endpoint.name} ...")
             await asyncio.to_thread(chat_completions.load_client)
-        handle = await self._connections.get(endpoint, model.make_connections)
+        handle = await self._connections.get(endpoint, lambda: Connections(endpoint.url, model.watch_socket))
         return chat_completions.ChatCompletionsPort(
             transport=chat_completions.ChatTransport(handle.connections, endpoint),
             name=endpoint.name,
-            provider=model.provider or endpoint.provider,
             is_streamed_inside=settings.pop("streaming", False),
             max_tokens=settings.get("max_tokens"),
             settings=chat_completions.make_settings(settings, endpoint.name),
-            has_tool_support=model.has_tool_support,
-            has_schema_support=has_schema_support,
             connection_handle=handle,
-            places=PlacesOfModel(connection_places, model.place_count),
-            key_variable=model.key_variable,
-            advice=model.advice,
+            **facts,
         )
 
-    async def open_object(
-        self, llm: Any, *, key_variable: str | None = None, provider: str | None = None
-    ) -> LangChainPort:
+    async def _open_object(self, llm: Any) -> LangChainPort:
         """Take in a model object as it is, but for the retries that nobody would see, and the loop of its clients."""
         core = find_core_model(llm)
         handle = None
         if has_known_clients(core):
             handle = await self._open_for(core, lambda: ProviderClients(core, is_ours=False))
             llm = replace_core_model(llm, lambda _: handle.connections.runnable)
-        return await self._make_port(llm, core, handle, key_variable, provider)
+        return await self._make_port(llm, core, handle)
 
-    async def open_made(
-        self, key: Hashable, make: Callable[[], Any], *, key_variable: str | None = None, provider: str | None = None
-    ) -> LangChainPort:
+    async def _open_made(self, made: MadeModel) -> LangChainPort:
         """Make a model and its port; runs on one loop share it for as long as there are any."""
-        handle = self._connections.find(key)
+        handle = self._connections.find(made.key)
         if handle is None:
-            model = await asyncio.to_thread(make)
-            handle = await self._connections.get(key, lambda: ProviderClients(model, is_ours=True))
+            model = await asyncio.to_thread(made.make)
+            handle = await self._connections.get(made.key, lambda: ProviderClients(model, is_ours=True))
         llm = handle.connections.runnable
-        return await self._make_port(llm, find_core_model(llm), handle, key_variable, provider)
+        port = await self._make_port(llm, find_core_model(llm), handle, made.watch_socket)
+        return replace(port, key_variable=made.key_variable, provider=made.provider or port.provider)
 
     async def _make_port(
-        self, llm: Any, core: Any, handle: ConnectionHandle[Any] | None, key_variable: str | None, provider: str | None
+        self,
+        llm: Any,
+        core: Any,
+        handle: ConnectionHandle | None,
+        watch_socket: Callable[[Any], None] | None = None,
     ) -> LangChainPort:
         """Make the port of a model.
 
@@ -166,8 +175,7 @@ class ModelSource:
             llm: the model that is asked.
             core: the one that it was made from, whose client is replaced where it speaks OpenAI's protocol.
             handle: what keeps its clients open, where they are known.
-            key_variable: where its key came from.
-            provider: who serves it.
+            watch_socket: as of `ServedModel`.
         """
         protect_secrets(core)
         has_schema_support, is_script = False, is_scripted(core)
@@ -179,23 +187,22 @@ class ModelSource:
                 http_client = chat_openai.find_own_http_client(core)
                 if http_client is None:
                     base_url, proxy = core.openai_api_base, core.openai_proxy
-                    handle = await self._open_for(core, lambda: make_http_client(base_url, proxy))
+                    handle = await self._open_for(core, lambda: make_http_client(base_url, proxy, watch_socket))
                     http_client = handle.connections
                 llm = replace_core_model(llm, lambda model: chat_openai.copy_without_retries(model, http_client))
         return LangChainPort(
             model=llm,
             name=find_model_name(core),
-            provider=provider or find_provider(core),
+            provider=find_provider(core),
             is_scripted=is_script,
             has_tool_support=has_tool_support(core),
             has_schema_support=has_schema_support,
             warning=describe_hidden_retries(llm),
             connection_handle=handle,
             places=None if is_script else PlacesOfModel(connection_places),
-            key_variable=key_variable,
         )
 
-    async def _open_for(self, model: Any, make_connections: Callable[[], Any]) -> ConnectionHandle[Any]:
+    async def _open_for(self, model: Any, make_connections: Callable[[], Any]) -> ConnectionHandle:
         """Open connections for a model object, for as long as the object lives."""
         key = ("object", id(model))
 

@@ -11,15 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from ensemble_notebook.domain.definitions.agent import MAX_RETRY_WAIT
 from ensemble_notebook.domain.definitions.definition import is_seconds
-from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
 
 if TYPE_CHECKING:
-    from ensemble_notebook.models.openai.connections import Connections
+    from langchain_core.language_models import BaseChatModel
+
     from ensemble_notebook.models.openai.endpoint import Endpoint
 
 Notice = Callable[[str], None]
@@ -63,7 +63,6 @@ class ServedModel:
 
     Attributes:
         endpoint: where it is; models of one endpoint share their connections.
-        make_connections: opens them on the running loop.
         provider: who serves it; None for what its address says.
         key_variable: where its key comes from, for advice; None where none is sent.
         advice: what to do about an answer with a status, where the spec knows better than the status alone.
@@ -71,10 +70,11 @@ class ServedModel:
         has_schema_support: whether it holds its replies to a schema; None for what its address and name say.
         place_count: how many connections of this process a request takes.
         settings: where the parameters of the spec say nothing, by langchain-openai's names.
+        watch_socket: is told of each socket of its connections, so that it can cut them; raises where there may be no
+            more. Whoever asks it: our transport, or LangChain's client.
     """
 
     endpoint: Endpoint
-    make_connections: Callable[[], Connections]
     provider: str | None = None
     key_variable: str | None = None
     advice: Mapping[int, str] = field(default_factory=dict)
@@ -82,34 +82,26 @@ class ServedModel:
     has_schema_support: bool | None = None
     place_count: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
+    watch_socket: Callable[[Any], None] | None = None
 
 
-class Opener(Protocol):
-    """What opens models for specs, and keeps their connections (`ModelSource`)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeModel:
+    """A chat model of LangChain that is made for a spec: one for each key and event loop.
 
-    async def open_served(self, model: ServedModel, parameters: ModelParameters, notice: Notice) -> ChatPort:
-        """Make the port of a model behind the OpenAI protocol."""
+    Attributes:
+        key: tells it from others.
+        make: makes it, without retries of its own; called on a thread, since it imports packages.
+        provider: who serves it; None for what the model says.
+        key_variable: where its key comes from, for advice.
+        watch_socket: as of `ServedModel`, for one that speaks the OpenAI protocol.
+    """
 
-    async def open_object(self, llm: Any, *, key_variable: str | None = None, provider: str | None = None) -> ChatPort:
-        """Make the port of a chat model of LangChain.
-
-        Args:
-            llm: the model.
-            key_variable: where its key came from, for advice.
-            provider: who serves it; None for what the model says.
-        """
-
-    async def open_made(
-        self, key: Hashable, make: Callable[[], Any], *, key_variable: str | None = None, provider: str | None = None
-    ) -> ChatPort:
-        """Make the port of a chat model of LangChain that is made here: one for each key and event loop.
-
-        Args:
-            key: tells it from others.
-            make: makes it, without retries of its own; called on a thread, since it imports packages.
-            key_variable: where its key comes from, for advice.
-            provider: who serves it; None for what the model says.
-        """
+    key: Hashable
+    make: Callable[[], Any]
+    provider: str | None = None
+    key_variable: str | None = None
+    watch_socket: Callable[[Any], None] | None = None
 
 
 class ModelSpec(ABC):
@@ -185,8 +177,8 @@ class ModelSpec(ABC):
         """
 
     @abstractmethod
-    async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:
-        """Make its port for the running loop; see `ChatSource.prepare`. Imports its packages here, on a thread."""
+    async def open(self, parameters: ModelParameters, notice: Notice) -> ServedModel | MadeModel | BaseChatModel:
+        """Say what its port is made of, or make a chat model of LangChain; see `ChatSource.prepare` for `notice`."""
 
     @classmethod
     @abstractmethod

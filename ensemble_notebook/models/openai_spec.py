@@ -11,14 +11,12 @@ from urllib.parse import urlsplit
 
 from ensemble_notebook.domain.definitions.agent import split_model_name
 from ensemble_notebook.domain.outputs.secrets import mask, protect
-from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.model_spec import (
     ModelIdentity,
     ModelParameters,
     ModelSpec,
     Notice,
-    Opener,
     ServedModel,
     SpecForm,
     make_spec_error,
@@ -126,18 +124,11 @@ class OpenAISpec(ModelSpec):
         server = f"{endpoint.host} with {key}"
         return ModelIdentity(endpoint.name, endpoint.provider, parameters.max_tokens, server)
 
-    async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:
-        """Make its port; one pool of connections for each endpoint."""
-        from ensemble_notebook.models.openai.connections import Connections
-
+    async def open(self, parameters: ModelParameters, notice: Notice) -> ServedModel:  # noqa: ARG002
+        """Find its address and key."""
         endpoint = self.resolve()
-        served = ServedModel(
-            endpoint=endpoint,
-            make_connections=lambda: Connections(endpoint.url),
-            key_variable=self.key_variable,
-            advice=dict(self._list_advice(endpoint)),
-        )
-        return await opener.open_served(served, parameters, notice)
+        advice = dict(self._list_advice(endpoint))
+        return ServedModel(endpoint=endpoint, key_variable=self.key_variable, advice=advice)
 
     def _list_advice(self, endpoint: Endpoint) -> Iterator[tuple[int, str]]:
         url = mask(endpoint.url)

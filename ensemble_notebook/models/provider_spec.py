@@ -15,14 +15,13 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from ensemble_notebook.domain.definitions.agent import MAX_RETRY_WAIT
 from ensemble_notebook.domain.outputs.secrets import protect
-from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.models.langchain.provider_clients import find_single_try
 from ensemble_notebook.models.model_spec import (
+    MadeModel,
     ModelIdentity,
     ModelParameters,
     ModelSpec,
     Notice,
-    Opener,
     SpecForm,
     make_spec_error,
 )
@@ -157,14 +156,14 @@ class ProviderSpec(ModelSpec):
         server = f"{self.provider} with the key in {self.key_variable}" if self.key_variable else self.provider
         return ModelIdentity(self.name, self.provider, parameters.max_tokens, server)
 
-    async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:
+    async def open(self, parameters: ModelParameters, notice: Notice) -> MadeModel:
         """Have LangChain make the model, without retries of its own, which nobody would see."""
         self.check()
         notice(f"Loading {PROVIDERS[self.provider].package} for {self.name} ...")
         key = os.environ.get(self.key_variable) if self.key_variable else None
-        return await opener.open_made(
-            (self, repr(sorted(parameters.settings.items())), key),
-            lambda: self._make(parameters.settings),
+        return MadeModel(
+            key=(self, repr(sorted(parameters.settings.items())), key),
+            make=lambda: self._make(parameters.settings),
             key_variable=self.key_variable,
             provider=self.provider,
         )

@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from ensemble_notebook.domain.seams.chat_port import ChatPort
-from ensemble_notebook.models.model_spec import ModelIdentity, ModelParameters, ModelSpec, Notice, Opener, SpecForm
+from ensemble_notebook.models.model_spec import ModelIdentity, ModelParameters, ModelSpec, Notice, SpecForm
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -46,12 +45,12 @@ class ScriptedSpec(ModelSpec):
         """Tell that there is none."""
         return ModelIdentity("scripted", "scripted")
 
-    async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:  # noqa: ARG002
-        """Make the port of an echo; tell of the import that the first one of a process takes its time for (E57)."""
+    async def open(self, parameters: ModelParameters, notice: Notice) -> ScriptedChatModel:  # noqa: ARG002
+        """Make an echo; tell of the import that the first one of a process takes its time for (E57)."""
         base = sys.modules.get("langchain_core.language_models.chat_models")
         if base is None or getattr(base.__spec__, "_initializing", False):  # another thread may be at it
             notice("Loading langchain-core ...")
-        return await opener.open_object(await asyncio.to_thread(make_echo_model))
+        return await asyncio.to_thread(make_echo_model)
 
     @classmethod
     def describe(cls) -> tuple[SpecForm, ...]:

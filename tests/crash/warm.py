@@ -9,7 +9,7 @@ _MODULES: Final = (
     "ensemble_notebook.models.langchain.langchain_port",
     "ensemble_notebook.models.model_source",
     "ensemble_notebook.models.openai.chat_openai",
-    "ensemble_notebook.models.openai.response_schema",
+    "ensemble_notebook.models.openai.request_fields",
     "ensemble_notebook.models.recording.resumer",
     "ensemble_notebook.trace.store.store_file",
     "ensemble_notebook.trace.store.store_reader",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ensemble_notebook.models.local_server import CACHE_VARIABLE, pull_weights
 from ensemble_notebook.models.model_source import ModelSource
-from ensemble_notebook.models.openai.sent_fields import find_sent_fields
-from ensemble_notebook.models.weights_download import CACHE_VARIABLE, pull_weights
+from ensemble_notebook.models.openai.request_fields import find_sent_fields
 from tests.support.openai_server import OpenAIServer
 
 

@@ -19,7 +19,7 @@ from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.chat_completions import make_settings
 from ensemble_notebook.models.openai.endpoint import find_completions_url
-from ensemble_notebook.models.openai.response_schema import make_response_format
+from ensemble_notebook.models.openai.request_fields import make_response_format
 from ensemble_notebook.models.openai_spec import check_url
 from tests.support.openai_server import MODEL, Answer
 

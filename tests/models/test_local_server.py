@@ -12,9 +12,8 @@ import pytest
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.local_server import MAX_TOKENS, SLOTS, get_local_server
+from ensemble_notebook.models.local_server import MAX_TOKENS, SLOTS, SMOLLM2, get_local_server
 from ensemble_notebook.models.model_source import ModelSource
-from ensemble_notebook.models.weights_download import SMOLLM2
 
 ROOT = Path(__file__).parent.parent.parent
 TOOL = ToolSpec(name="search", description="Look it up.", parameters={"type": "object", "properties": {}})

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.models.openai.chat_openai import bind_schema, has_schema_support
-from ensemble_notebook.models.openai.response_schema import make_response_format
+from ensemble_notebook.models.openai.request_fields import make_response_format
 from tests.support.openai_server import MODEL
 
 SEARCH = ToolSpec(name="search", description="Look it up.", parameters={"type": "object", "properties": {}})

@@ -21,7 +21,7 @@ from ensemble_notebook import (
     Task,
     TaskExecutionError,
 )
-from ensemble_notebook.models.openai.sent_fields import SentFields
+from ensemble_notebook.models.openai.request_fields import SentFields
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
 UNKNOWN = "Unrecognized request argument supplied: "

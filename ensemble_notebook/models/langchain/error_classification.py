@@ -23,7 +23,7 @@ from ensemble_notebook.domain.seams.chat_port import Fault
 from ensemble_notebook.domain.value_text import read_json
 from ensemble_notebook.errors import EnsembleError, read_http_status
 from ensemble_notebook.models.openai.reply_body import BrokenStreamError, MalformedReplyError
-from ensemble_notebook.models.openai.sent_fields import has_changed_request
+from ensemble_notebook.models.openai.request_fields import has_changed_request
 
 _UNKNOWN: Final = TokenUsage()
 _LONGEST_QUOTE: Final = 120

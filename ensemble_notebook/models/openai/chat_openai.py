@@ -36,8 +36,7 @@ from ensemble_notebook.models.openai.reply_body import (
     to_chunks,
     unwrap_error,
 )
-from ensemble_notebook.models.openai.response_schema import make_response_format
-from ensemble_notebook.models.openai.sent_fields import find_sent_fields
+from ensemble_notebook.models.openai.request_fields import find_sent_fields, make_response_format
 from ensemble_notebook.models.openai.streamed_reply import ChunkCorrector, is_event_stream
 
 if TYPE_CHECKING:

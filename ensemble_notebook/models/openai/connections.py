@@ -8,22 +8,24 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import socket
 import ssl
 import threading
 from asyncio import AbstractEventLoop
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.models.connection_places import connection_places
 
 if TYPE_CHECKING:
-    from socket import socket
+    from aiohttp.client_proto import ResponseHandler
+    from aiohttp.connector import Connection
 
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -36,19 +38,33 @@ _TALKATIVE: Final = ("anthropic._base_client", "httpx", "httpx2", "openai._base_
 class Connections:
     """Open as long as it is used; made on the loop that it belongs to.
 
+    Args:
+        base_url: of the server.
+        watch_socket: is told of each socket before it is connected; raises where there may be no more.
+
     Attributes:
         session: an ``aiohttp.ClientSession``, which costs a fraction of ``httpx`` for each request.
     """
 
-    def __init__(self, base_url: str, make_socket: Callable[[Any], socket] | None = None) -> None:
+    def __init__(self, base_url: str, watch_socket: Callable[[Any], None] | None = None) -> None:
         import aiohttp
 
-        from ensemble_notebook.models.openai.kept_connector import KeptConnector
+        def make_watched_socket(address: Any) -> socket.socket:
+            assert watch_socket is not None
+            made = socket.socket(*address[:3])
+            try:
+                watch_socket(made)
+            except BaseException:
+                made.close()
+                raise
+            return made
 
         is_near = _is_loopback_url(base_url)
         self.session = aiohttp.ClientSession(
-            connector=KeptConnector(
-                connection_places, ssl=True if is_near else load_certificates(), socket_factory=make_socket
+            connector=_get_connector_class()(
+                limit=0,  # the places are the limit
+                ssl=True if is_near else load_certificates(),
+                socket_factory=None if watch_socket is None else make_watched_socket,
             ),
             timeout=aiohttp.ClientTimeout(),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -61,8 +77,51 @@ class Connections:
         await self.session.close()
 
 
-def make_http_client(base_url: str | None, proxy: str | None = None) -> Any:
-    """Make an ``httpx.AsyncClient`` for one event loop, as the openai package takes one.
+@functools.cache
+def _get_connector_class() -> Any:
+    """Make the class at first use: to import ``aiohttp`` takes a tenth of a second, and not every run connects."""
+    import aiohttp
+
+    class KeptConnector(aiohttp.TCPConnector):
+        """A pool that knows which of its connections are idle, and closes some where others are to be opened (E76)."""
+
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            self._home = asyncio.get_running_loop()
+            self._idle: WeakSet[ResponseHandler] = WeakSet()
+            connection_places.add_kept(self)
+
+        async def connect(self, *args: Any, **named: Any) -> Connection:
+            """Get a connection: one that is idle, or a new one for which there is room."""
+            if not self.count_idle():
+                connection_places.make_room()
+            connection = await super().connect(*args, **named)
+            if (protocol := connection.protocol) is not None:
+                self._idle.discard(protocol)
+                connection.add_callback(functools.partial(self._idle.add, protocol))
+            return connection
+
+        def count_idle(self) -> int:
+            """Count the connections that no request is on."""
+            return 0 if self._home.is_closed() else sum(each.is_connected() for each in [*self._idle])
+
+        def close_one(self) -> None:
+            """Close one of those, if there is any; on any thread."""
+
+            def close() -> None:
+                for each in [each for each in self._idle if each.is_connected()][:1]:
+                    each.close()
+
+            with suppress(RuntimeError):  # its loop was closed just now, and its connections with it
+                self._home.call_soon_threadsafe(close)
+
+    return KeptConnector
+
+
+def make_http_client(
+    base_url: str | None, proxy: str | None = None, watch_socket: Callable[[Any], None] | None = None
+) -> Any:
+    """Make an ``httpx.AsyncClient`` for one event loop, as the openai package takes one; arguments as of `Connections`.
 
     It has no timeout: the engine has. A server on this machine is reached without a proxy, and without loading the
     certificates of the world, which takes a tenth of a second.
@@ -73,6 +132,16 @@ def make_http_client(base_url: str | None, proxy: str | None = None) -> Any:
     settings |= (
         {"trust_env": False, "verify": False} if _is_loopback_url(base_url or "") else {"verify": load_certificates()}
     )
+    if watch_socket is not None:
+
+        async def watch_connecting(event: str, facts: Any) -> None:
+            if event == "connection.connect_tcp.complete":
+                watch_socket(facts["return_value"].get_extra_info("socket"))
+
+        async def watch_request(request: Any) -> None:
+            request.extensions["trace"] = watch_connecting
+
+        settings["event_hooks"] = {"request": [watch_request]}
     # Few idle ones, also since each call asks every idle connection whether it is still there.
     limits = type(openai.DEFAULT_CONNECTION_LIMITS)(max_connections=None, max_keepalive_connections=_MOST_IDLE)
     # And no redirects: nobody is contacted but the address that was named (E43).
@@ -147,35 +216,26 @@ def find_proxy(base_url: str) -> str | None:
 # Knows no clients: what is held has an ``aclose``.
 
 
-class Closable(Protocol):
-    """Something with connections."""
-
-    def aclose(self) -> Awaitable[None]:
-        """Close them; on the loop that they belong to."""
-
-
-C = TypeVar("C", bound=Closable)
-
 _CLOSE_LIMIT_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConnectionHandle(Generic[C]):
+class ConnectionHandle:
     """Keeps `connections` open for as long as somebody holds this.
 
     An asynchronous generator, `closer`, does it: asyncio finishes one on its own loop when nobody holds it any more,
     and all of them when the loop shuts down. There is no other hook by which a loop tells that it is about to end.
     """
 
-    connections: C
+    connections: Any
     closer: AsyncGenerator[None, None]
 
 
-_Handles: TypeAlias = Sequence[ConnectionHandle[C]]
+_Handles: TypeAlias = Sequence[ConnectionHandle]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _ConnectionsOfLoop(Generic[C]):
+class _ConnectionsOfLoop:
     """What is open on one loop.
 
     Attributes:
@@ -184,23 +244,23 @@ class _ConnectionsOfLoop(Generic[C]):
             close the sockets one by one, with a warning each, before the closer had its turn.
     """
 
-    handles: dict[Hashable, ConnectionHandle[C]] = field(default_factory=dict)
-    open: set[C] = field(default_factory=set)
+    handles: dict[Hashable, ConnectionHandle] = field(default_factory=dict)
+    open: set[Any] = field(default_factory=set)
 
 
-class ConnectionsByLoop(Generic[C]):
+class ConnectionsByLoop:
     """The connections that are open, by loop and key. Loops of several threads may share it."""
 
     def __init__(self) -> None:
-        self._by_loop: WeakKeyDictionary[AbstractEventLoop, _ConnectionsOfLoop[C]] = WeakKeyDictionary()
+        self._by_loop: WeakKeyDictionary[AbstractEventLoop, _ConnectionsOfLoop] = WeakKeyDictionary()
         self._lock = threading.RLock()  # a finalizer may call `drop` in the middle of anything
         self._users = 0
 
-    def find(self, key: Hashable) -> ConnectionHandle[C] | None:
+    def find(self, key: Hashable) -> ConnectionHandle | None:
         """Find the handle on what was made for this key on the running loop; None where nothing was."""
         return self._connections_of_running_loop().handles.get(key)
 
-    async def get(self, key: Hashable, make: Callable[[], C]) -> ConnectionHandle[C]:
+    async def get(self, key: Hashable, make: Callable[[], Any]) -> ConnectionHandle:
         """Get the handle on what `make` made for this key on the running loop, now or before."""
         kept = self._connections_of_running_loop()
         handle = kept.handles.get(key)
@@ -240,16 +300,16 @@ class ConnectionsByLoop(Generic[C]):
         for loop, handles in left:
             loop.run_until_complete(_close_all(handles))
 
-    def _take_all(self, is_wanted: Callable[[AbstractEventLoop], bool]) -> list[tuple[AbstractEventLoop, _Handles[C]]]:
+    def _take_all(self, is_wanted: Callable[[AbstractEventLoop], bool]) -> list[tuple[AbstractEventLoop, _Handles]]:
         """What is open on such loops; whoever comes next opens it again."""
-        taken: list[tuple[AbstractEventLoop, _Handles[C]]] = []
+        taken: list[tuple[AbstractEventLoop, _Handles]] = []
         for loop, kept in self._by_loop.items():
             if kept.handles and not loop.is_closed() and is_wanted(loop):
                 taken.append((loop, [*kept.handles.values()]))
                 kept.handles.clear()
         return taken
 
-    def _connections_of_running_loop(self) -> _ConnectionsOfLoop[C]:
+    def _connections_of_running_loop(self) -> _ConnectionsOfLoop:
         with self._lock:
             # A loop that was closed without being shut down: its connections would keep it in memory for ever.
             for loop in [each for each in self._by_loop if each.is_closed()]:
@@ -257,7 +317,7 @@ class ConnectionsByLoop(Generic[C]):
             return self._by_loop.setdefault(asyncio.get_running_loop(), _ConnectionsOfLoop())
 
 
-async def _close_on(loop: AbstractEventLoop, handles: _Handles[C]) -> None:
+async def _close_on(loop: AbstractEventLoop, handles: _Handles) -> None:
     """Close what belongs to a loop: now on the running one, else as soon as the other gets to it."""
     if loop is asyncio.get_running_loop():
         with suppress(TimeoutError):
@@ -268,12 +328,12 @@ async def _close_on(loop: AbstractEventLoop, handles: _Handles[C]) -> None:
             loop.call_soon_threadsafe(lambda: loop.create_task(_close_all(handles)))
 
 
-async def _close_all(handles: _Handles[C]) -> None:
+async def _close_all(handles: _Handles) -> None:
     for handle in handles:
         await handle.closer.aclose()
 
 
-async def _close_at_end(connections: C, kept: _ConnectionsOfLoop[C], key: Hashable) -> AsyncGenerator[None, None]:
+async def _close_at_end(connections: Any, kept: _ConnectionsOfLoop, key: Hashable) -> AsyncGenerator[None, None]:
     """Wait for the end, of the loop or of all handles; then close."""
     kept.open.add(connections)
     try:

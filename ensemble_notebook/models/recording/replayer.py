@@ -25,7 +25,7 @@ from ensemble_notebook.models.langchain.error_classification import classify_err
 from ensemble_notebook.models.langchain.langchain_model import find_core_model, protect_secrets
 from ensemble_notebook.models.langchain.langchain_port import bound_message_tokens, bound_option_tokens, to_openai_tool
 from ensemble_notebook.models.model_kinds import parse_spec, to_recorded_name
-from ensemble_notebook.models.openai.response_schema import make_response_format
+from ensemble_notebook.models.openai.request_fields import make_response_format
 from ensemble_notebook.models.recording.documents import (
     BROKEN_DOCUMENT,
     ExchangeReader,
