@@ -17,8 +17,7 @@ from benchmarks.server import serving
 from benchmarks.stopwatch import Comparison, Cost, Work, cost
 from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.ensemble.person import Person
-from ensemble_notebook.notebook.live.answer import find_answer
-from ensemble_notebook.notebook.live.run_display import RunPainter
+from ensemble_notebook.notebook.live.run_display import RunPainter, find_answer
 from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.notebook.picture.static_picture import make_output_bundle
 

@@ -45,7 +45,7 @@ register_view("output", "ensemble_notebook.notebook.live.run_display:make_shown_
 register_view("trace", "ensemble_notebook.notebook.picture.static_picture:make_trace_bundle")
 register_view("page", "ensemble_notebook.notebook.picture.run_page:make_page")
 register_view("svg", "ensemble_notebook.notebook.picture.svg_picture:draw_svg")
-register_view("row_selection", "ensemble_notebook.notebook.live.row_selection:make_row_selection")
+register_view("row_selection", "ensemble_notebook.notebook.live.timeline_widget:make_row_selection")
 register_view("map", "ensemble_notebook.notebook.picture.map_picture:make_map_bundle")
 register_view("plan", "ensemble_notebook.notebook.picture.static_picture:make_plan_bundle")
 register_view("comparison", "ensemble_notebook.notebook.picture.verdict_picture:make_comparison_bundle")

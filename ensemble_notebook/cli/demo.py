@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 NOTEBOOK: Final = "01-first-ensemble.ipynb"
 _CELL_TIMEOUT_S: Final = 900
+_TRACE: Final = "application/vnd.ensemble.trace+json"
 
 
 def demo(folder: Path | None, *, opens: bool) -> None:
-    """Run the notebook, say where the result is and what it took, and open JupyterLab on it.
+    """Run the notebook, say where the result is and how its runs went, and open JupyterLab on it.
 
     Args:
         folder: where the result goes; None: a new temporary folder.
@@ -37,29 +38,16 @@ def demo(folder: Path | None, *, opens: bool) -> None:
     result = folder / NOTEBOOK
     notebook = _execute(find_package_file("notebooks") / NOTEBOOK, result)
     print(f"\nThe notebook with its results is {result}\n")
-    print(format_task_table(notebook))
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+        shown = output.get("data", {})
+        if _TRACE in shown:
+            print(f"{shown['text/plain']}\n")
     if not opens:
         return
     if _has_display():
         _open(result)
     else:
         print(f"\nThere is no display here to open it on. In JupyterLab: {sys.executable} -m jupyter lab {result}")
-
-
-def format_task_table(notebook: NotebookNode) -> str:
-    """Task, tokens and seconds of every run whose trace the notebook holds."""
-    from ensemble_notebook.trace.timeline.row_columns import read_rows
-
-    lines = [("task", "tokens", "seconds")]
-    outputs = (output for cell in notebook.cells for output in cell.get("outputs", ()))
-    traces = (output.get("data", {}).get("application/vnd.ensemble.trace+json") for output in outputs)
-    for row in (row for trace in traces if trace for row in read_rows(trace)):
-        if row["kind"] == "task" and row.get("end_ms") is not None:
-            known = [row[name] for name in ("input_tokens", "output_tokens") if row.get(name) is not None]
-            seconds = (row["end_ms"] - row["start_ms"]) / 1000
-            lines.append((row["name"], str(sum(known)) if known else "-", f"{seconds:.1f}"))
-    widths = [max(len(line[column]) for line in lines) for column in range(3)]
-    return "\n".join(f"{task:<{widths[0]}}  {tokens:>{widths[1]}}  {time:>{widths[2]}}" for task, tokens, time in lines)
 
 
 def _execute(source: Path, result: Path) -> NotebookNode:

@@ -10,13 +10,13 @@ from playwright.sync_api import expect
 
 from ensemble_notebook.domain.events import LlmToken
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.row_columns import read_rows
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.browser.built_view import open_view, served_view
 from tests.browser.cell import LOAD, NIGHT, SLEEPER
 from tests.browser.lab import find_axe_faults, photograph, wait_for
 from tests.browser.scenes import run_hier, run_report, show_saved
 from tests.support.event_builder import EventBuilder
+from tests.support.row_reader import read_rows
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

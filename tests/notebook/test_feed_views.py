@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.row_columns import read_rows
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.event_builder import START
+from tests.support.row_reader import read_rows
 from tests.support.stream import streams
 
 

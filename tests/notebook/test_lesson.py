@@ -15,7 +15,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from ensemble_notebook.trace.timeline.row_columns import read_rows
+from tests.support.row_reader import read_rows
 
 pytestmark = pytest.mark.usefixtures("warm_kernels")
 

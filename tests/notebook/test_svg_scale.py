@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.notebook.picture.svg_picture import BARS_FROM, BARS_TO, draw_svg
-from ensemble_notebook.notebook.picture.time_scale import FOLD, TimeScale
+from ensemble_notebook.notebook.picture.svg_picture import BARS_FROM, BARS_TO, FOLD, TimeScale, draw_svg
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.event_builder import EventBuilder
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ensemble_notebook.trace.timeline.row_columns import read_rows
+from tests.support.row_reader import read_rows
 
 if TYPE_CHECKING:
     from jupyter_client.blocking import BlockingKernelClient

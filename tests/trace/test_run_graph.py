@@ -15,11 +15,11 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.domain.planning.shown_graph import MOST_NODES, ShownGraph, add_plan, fold_many
 from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.row_columns import read_rows
 from ensemble_notebook.trace.timeline.run_graph import RunGraph, make_run_graph, make_run_graphs
 from ensemble_notebook.trace.timeline.timeline_messages import SAVED_BYTES, TimelineMessages
 from tests.browser.scenes import run_hier, run_report
 from tests.support.event_builder import EventBuilder
+from tests.support.row_reader import read_rows
 from tests.support.stream import streams
 
 OLD = Path(__file__).parents[1] / "fixtures" / "0.1.0"

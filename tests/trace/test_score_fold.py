@@ -14,8 +14,8 @@ from ensemble_notebook.notebook.live.run_feed import find_feed_of
 from ensemble_notebook.notebook.live.timeline_widget import make_timeline
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.row_columns import read_rows
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.row_reader import read_rows
 
 ROWS = [{"city": "Paris"}, {"city": "Rome"}, {"city": "Bern"}]
 

@@ -18,9 +18,9 @@ from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.timeline_columns import ROWS, RUN, VERSION
-from ensemble_notebook.trace.timeline.row_columns import read_rows
 from ensemble_notebook.trace.timeline.timeline_messages import FEW_ROWS, TAIL, TimelineMessages
 from tests.support.event_builder import START, EventBuilder
+from tests.support.row_reader import read_rows
 from tests.support.stream import streams
 
 KEY = "sk-" + "a1B2" * 8

@@ -1,12 +1,13 @@
 """The selection in the views of a run, as data: spans, a range of time (W7), and the time at which it is shown (W35).
 
-There is one state for all views of a run, in all pages and for Python. Knows no comm and no widget.
+There is one state for all views of a run, in all pages and for Python; of a map it is told in rows as well. Knows no
+comm and no widget.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
@@ -199,3 +200,62 @@ def _split_names(names: Any) -> tuple[list[str], Any]:
         return shared, All
     names = [names] if isinstance(names, str) else list(names)
     return [name for name in names if name in shared], [name for name in names if name not in shared]
+
+
+class _Labels(TraitType[list[Any], Iterable[Any]]):
+    """Labels of rows, each once, in the order in which the rows were selected."""
+
+    info_text = "labels of rows"
+
+    def validate(self, _obj: Any, value: Any) -> list[Any]:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise ValidationError(f"selection takes a list of labels of the frame, got {value!r}.")
+        return list(dict.fromkeys(value))
+
+
+class RowSelection(HasTraits):
+    """The selection of a map. Any thread may set it; observers are called on that one.
+
+    Args:
+        messages: about the run of the map.
+        spans: what is selected in its views.
+        labels: of all rows, by their names in the timeline.
+
+    Attributes:
+        selection: labels of the rows that are selected, or in which something is; a list, since pandas takes it as
+            labels: ``result.frame.loc[result.selection]``. To change it, set it.
+    """
+
+    selection = _Labels()
+
+    def __init__(self, messages: TimelineMessages, spans: RunSelection, labels: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._messages = messages
+        self._spans = spans
+        self._labels = labels
+        self.selection = []
+        self._follow()
+        self._spans.observe(self._follow, "selection")
+
+    def select(self, labels: Any) -> None:
+        """Select the rows of these labels, in all views of the map.
+
+        Raises:
+            ValidationError: the map has no row of this label, or its views don't have it.
+        """
+        names: dict[Any, list[str]] = {}
+        for name, label in self._labels.items():
+            names.setdefault(label, []).append(name)
+        ids = self._messages.find_tasks()
+        wanted = _Labels().validate(self, labels)
+        for label in wanted:
+            if label not in names:
+                near = did_you_mean(str(label), map(str, names))
+                raise ValidationError(f"The map has no row {label!r}.{near} Labels are the index of its frame.")
+            if lacking := next((name for name in names[label] if name not in ids), None):
+                raise ValidationError(f"{lacking} was taken over from an earlier map, so it is in no view of this one.")
+        self._spans.selection = [ids[name] for label in wanted for name in names[label]]
+
+    def _follow(self, _change: object = None) -> None:
+        found = [self._messages.name_task_around(span) for span in self._spans.selection]
+        self.selection = [self._labels[name] for name in found if name is not None and name in self._labels]

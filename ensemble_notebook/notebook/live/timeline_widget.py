@@ -18,7 +18,7 @@ from IPython.core.getipython import get_ipython
 from ensemble_notebook.notebook.live.frontend import DisplayMode, choose_display_mode
 from ensemble_notebook.notebook.live.page_channel import answer_at_once, begin_page_channels, find_page_channels
 from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, find_feed_of, keep_feed
-from ensemble_notebook.notebook.live.run_selection import SelectableTimeline
+from ensemble_notebook.notebook.live.run_selection import RowSelection, SelectableTimeline
 from ensemble_notebook.notebook.picture.html_table import Bundle
 from ensemble_notebook.notebook.picture.static_picture import (
     TRACE_MIME,
@@ -33,6 +33,7 @@ from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.score import ScoreRecord
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+    from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.trace.analysis.run_diff import RunDiff
 
 
@@ -206,3 +207,15 @@ def make_diff_timeline(diff: RunDiff) -> SelectableTimeline:
         keep_feed(diff, feed)
     messages = feed.messages
     return show_run(feed, lambda: make_last_bundle(messages))
+
+
+def make_row_selection(result: MapResult) -> RowSelection:
+    """The selection of a map that has had rows to run, in labels of its `frame`."""
+    output = result._last_output
+    assert output is not None
+    make_timeline(output, result.score_records)
+    feed = find_feed_of(output)
+    assert feed is not None
+    labels = result.frame.index.tolist()
+    names = {row.name: label for row, label in zip(result.rows, labels, strict=True)}
+    return RowSelection(feed.messages, feed.selection, names)

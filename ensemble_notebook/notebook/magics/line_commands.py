@@ -1,16 +1,21 @@
-"""``%ensemble``: a table of its sub-commands. Each has a row here and a function in a module of its own."""
+"""``%ensemble``: a table of its sub-commands, those that tell what there is to type, and how a line is read."""
 
 from __future__ import annotations
 
 import importlib
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.cell.reading.options import format_option_help
 from ensemble_notebook.errors import ValidationError, did_you_mean
+from ensemble_notebook.notebook.live.frontend import write_text
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from ensemble_notebook.notebook.picture.shown_table import ModelsTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +45,8 @@ class LineCommand:
 
 
 LINE_COMMANDS: Final = (
-    LineCommand("help", "", "the options of a cell, with examples", "about_commands:show_help"),
-    LineCommand("version", "", "the version", "about_commands:show_version"),
+    LineCommand("help", "", "the options of a cell, with examples", "line_commands:show_help"),
+    LineCommand("version", "", "the version", "line_commands:show_version"),
     LineCommand(
         "runs",
         "[-n COUNT] [--compare | --clear]",
@@ -86,7 +91,7 @@ LINE_COMMANDS: Final = (
         ("crewai",),
     ),
     LineCommand("schema", "", "the JSON Schema of cells, for editors: shown, or a dict", "text_commands:show_schema"),
-    LineCommand("models", "", "what the model specs come to here, as a DataFrame", "about_commands:list_models"),
+    LineCommand("models", "", "what the model specs come to here, as a DataFrame", "line_commands:list_models"),
     LineCommand(
         "resume",
         "RUN [-o NAME] [--redo TOOL] [--anyway]",
@@ -97,6 +102,18 @@ LINE_COMMANDS: Final = (
 )
 
 _HELP_WORDS: Final = ("--help", "-h", "?")
+
+_OVERVIEW: Final = """\
+Teams of language-model agents in a notebook cell.
+
+  {commands}
+
+The smallest cell:
+
+  %%ensemble
+  - Name three facts about tides
+  - Write a haiku from them
+"""
 
 
 def run_line(line: str, shell: InteractiveShell) -> Any:
@@ -111,14 +128,14 @@ def run_line(line: str, shell: InteractiveShell) -> Any:
     except ValueError as error:
         raise ValidationError(f"%ensemble can't read {line.strip()!r}: {error}.") from None
     if not words:
-        return importlib.import_module(f"{__package__}.about_commands").show_overview(LINE_COMMANDS)
+        return write_text(_write_overview())
     word = "help" if words[0] in _HELP_WORDS else words[0].lstrip("-")
     command = next((each for each in LINE_COMMANDS if each.word == word), None)
     if command is None:
         hint = did_you_mean(word, [each.word for each in LINE_COMMANDS])
         raise ValidationError(f"%ensemble knows no {line.strip()!r}.{hint} A cell that runs begins with %%ensemble.")
     if any(each in _HELP_WORDS for each in words[1:]):
-        return importlib.import_module(f"{__package__}.about_commands").show_usage(command)
+        return write_text(f"{command.usage}\n  {command.meaning}\n")
     module, _, function = command.function.partition(":")
     return getattr(importlib.import_module(f"{__package__}.{module}"), function)(words[1:], shell)
 
@@ -128,3 +145,41 @@ def complete_line(words: list[str]) -> list[str]:
     if len(words) <= 1:
         return [each.word for each in LINE_COMMANDS]
     return [option for each in LINE_COMMANDS if each.word == words[0] for option in each.options]
+
+
+def _write_overview() -> str:
+    """Every sub-command, with one line each."""
+    rows = [
+        ("%%ensemble", "runs the ensemble that the cell declares, in YAML"),
+        ("%ensemble --file PATH ...", "runs the cell in a file; the options are those of %%ensemble"),
+        *((each.usage, each.meaning) for each in LINE_COMMANDS),
+        ("%config EnsembleMagics", "the defaults: llm, timeline, display, store, warm_up"),
+    ]
+    width = max(len(usage) for usage, _ in rows) + 4
+    return _OVERVIEW.format(commands="\n  ".join(f"{usage:{width}}{meaning}" for usage, meaning in rows))
+
+
+def show_help(_words: Sequence[str], _shell: Any) -> None:
+    """The options of a cell."""
+    write_text(format_option_help())
+
+
+def show_version(_words: Sequence[str], _shell: Any) -> None:
+    """The version of this package."""
+    from ensemble_notebook import __version__
+
+    write_text(f"ensemble-notebook {__version__}\n")
+
+
+def list_models(words: Sequence[str], _shell: Any) -> ModelsTable:
+    """Every form of spec. Opens nothing.
+
+    Raises:
+        ValidationError: a word follows.
+    """
+    from ensemble_notebook.models.model_kinds import describe_models
+    from ensemble_notebook.notebook.picture.shown_table import MODELS, ModelsTable
+
+    if words:
+        raise ValidationError(f"%ensemble models takes no {words[0]!r}. It lists what each form of spec comes to here.")
+    return ModelsTable(MODELS.to_frame(describe_models()))

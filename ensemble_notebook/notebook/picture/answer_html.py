@@ -1,7 +1,7 @@
 """An answer as HTML of our own (C30a): its formatting is kept, and nothing in it can link, load or run.
 
 It is read once, here: HTML, links and images are off, so they show as they were written. What is written has tags from
-a fixed list, without any attribute that the text made, and texts without a mark of their own (`page_text`). No other
+a fixed list, without any attribute that the text made, and texts without a mark of their own (`html_table`). No other
 reader's idea of Markdown counts, which no re-encoded source can meet: each reads other spans in it.
 
 Every character of the text is shown, but for the marks of formatting. What readers of Markdown leave out stays: cells
@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, blockquote, list_block, table
 
 from ensemble_notebook.notebook.picture.answer_formulas import FORMULA, find_formulas, is_harmless
-from ensemble_notebook.notebook.picture.page_text import escape_formula, escape_markdown
+from ensemble_notebook.notebook.picture.html_table import escape_formula, escape_markdown
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

@@ -1,7 +1,7 @@
 """Pieces of a page, and the one table that all of ours are: written here, so that they look alike and none is unsafe.
 
-What is put into a piece is escaped (`page_text`), unless it was made here: so every cell holds the text that it was
-given, whoever wrote it (C30a). Styles stand on the elements, since a saved notebook has no style sheet of ours; they
+What is put into a piece is escaped, unless it was made here: so every cell holds the text that it was given, whoever
+wrote it (C30a). Styles stand on the elements, since a saved notebook has no style sheet of ours; they
 undo what pages do to tables, and say no colour of the page, so that they read well in light and dark.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from ensemble_notebook.notebook.picture.page_text import escape_text
+from ensemble_notebook.errors import remove_control_characters
 
 Bundle = dict[str, Any]
 """A picture in every form, by media type."""
@@ -30,6 +30,32 @@ _RULE: Final = ";border-top:1px solid rgba(128,128,128,0.35)"
 _TABLE: Final = "border-collapse:collapse;border:0;margin:4px 0;font-size:13px;color:inherit"
 _NOTE: Final = f"{BREAKS};max-width:70em"
 _PRE: Final = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;background:none;color:inherit"
+
+# A page is read more than once. What exports a notebook may make Markdown of it, in which HTML ends with an empty line:
+# so no line ends in a text. And MathJax reads the text of a page, where an entity is the character again: so what can
+# begin a formula stands in an element of its own, since a formula is looked for within one text. That needs no class,
+# which GitHub and others take away.
+_LINE_ENDS: Final = {ord("\n"): "&#10;"}
+_FORMULA_STARTS: Final = {ord("$"): "<span>&#36;</span>", ord("\\"): "<span>&#92;</span>"}
+_NUMBERS: Final = {code: f"&#{code};" for code in range(128) if not (chr(code).isalnum() or chr(code) == " ")}
+
+
+def escape_text(text: str) -> str:
+    """A text for a page, without characters that control a terminal or a page."""
+    return escape(remove_control_characters(text)).translate(_LINE_ENDS | _FORMULA_STARTS)
+
+
+def escape_markdown(text: str) -> str:
+    """The same of a text in which every reader of Markdown finds something else.
+
+    The proof is the alphabet: of ASCII there are letters, digits and spaces, and a number for every other character.
+    """
+    return remove_control_characters(text).translate(_NUMBERS | _FORMULA_STARTS)
+
+
+def escape_formula(text: str) -> str:
+    """The same where MathJax is to find a formula."""
+    return remove_control_characters(text).translate(_NUMBERS)
 
 
 class Html(str):

@@ -38,6 +38,8 @@ from ensemble_notebook.notebook.picture.html_table import (
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.loading import REMEMBERED_RUNS, TABLES, JoinedFrames
 from ensemble_notebook.trace.spans.timeline_wording import name_status
+from ensemble_notebook.trace.tables.table import Column as DataColumn
+from ensemble_notebook.trace.tables.table import Table
 
 LONGEST: Final = 48
 """Characters of a cell that is shortened."""
@@ -218,6 +220,30 @@ class RunsTable(ShownTable):
             "inputs", lambda row: ", ".join(f"{name}: {value}" for name, value in (row["inputs"] or {}).items())
         ),
         ShownColumn("from", _write_place, is_faint=True),
+    )
+
+
+MODELS: Final = Table(
+    "form of a model spec",
+    DataColumn("spec", "string", "as it is written", is_nullable=False),
+    (
+        DataColumn("is_ready", "boolean", "it could be used now", is_nullable=False),
+        DataColumn("meaning", "string", "what answers", is_nullable=False),
+        DataColumn("note", "string", "what it uses, or what is missing", is_nullable=False),
+    ),
+)
+
+
+class ModelsTable(ShownTable):
+    """What each form of spec comes to here, as `MODELS` has it."""
+
+    made_of = tuple(each.name for each in MODELS.columns)
+    nothing = "There is no form of spec."
+    shown = (
+        ShownColumn("spec", lambda row: str(row["spec"])),
+        ShownColumn("ready", lambda row: "yes" if row["is_ready"] else "no"),
+        ShownColumn("meaning", lambda row: str(row["meaning"]), is_whole=True),
+        ShownColumn("note", lambda row: str(row["note"]), is_whole=True, is_faint=True),
     )
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 from unicodedata import east_asian_width
 
 from ensemble_notebook.domain.wording import format_duration
@@ -27,13 +28,21 @@ from ensemble_notebook.notebook.picture.chart_lines import (
     list_goes,
     list_stretches,
 )
-from ensemble_notebook.notebook.picture.time_scale import FOLD, TimeScale
-from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, FAINT_COLORS, IDLE_COLOR, TONE_COLORS
+from ensemble_notebook.trace.analysis.timeseries import Interval, list_startup_times, list_times
+from ensemble_notebook.trace.spans.span_kinds import (
+    DONE_COLOR,
+    ERROR_COLOR,
+    FAINT_COLORS,
+    IDLE_COLOR,
+    TONE_COLORS,
+    SpanKind,
+)
 from ensemble_notebook.trace.spans.timeline_wording import STATUSES, describe_rounds
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
+    from ensemble_notebook.trace.folding.trace_fold import TraceFold
 
 WIDTH: Final = 1000
 MARGIN: Final = 20
@@ -45,6 +54,8 @@ AGENTS_FROM: Final = 204
 MOST_TICKS: Final = 7
 TICK_ROOM: Final = 24.0
 """Pixels to either side of a tick that its words need: those of a fold stand there in their place."""
+FOLD: Final = 104.0
+"""Pixels of what is folded: as many as its words need. It would take at least twice as many."""
 LONGEST_LINE: Final = 150
 LONGEST_TITLE: Final = 48
 
@@ -76,6 +87,46 @@ _LOOKS: Final = {
 }
 _WORDS: Final = {**LEGEND, "attempt": LEGEND["llm"], "failed": STATUSES["error"]}
 _STATUS_COLORS: Final = {"ok": DONE_COLOR, "completed": DONE_COLOR, "error": ERROR_COLOR, "failed": ERROR_COLOR}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScale:
+    """An axis from 0 to `end`, in milliseconds, on `width` pixels.
+
+    Startups in which nothing else went on are folded, as in a view (W8).
+
+    Attributes:
+        folds: from when to when it is folded, in order.
+    """
+
+    end: float
+    width: float
+    folds: tuple[Interval, ...] = ()
+
+    @classmethod
+    def of(cls, fold: TraceFold, end: float, width: float) -> Self:
+        """That of a run up to `end`."""
+        asked = [each for span in fold.spans.values() if span.kind is SpanKind.REVIEW for each in list_times(span, end)]
+        idle = (
+            (start, stop)
+            for start, stop in list_startup_times(fold)
+            if (stop - start) / end * width > 2 * FOLD
+            and not any(began < stop and ended > start for began, ended in asked)
+        )
+        folds = tuple(idle)
+        is_all = end - sum(stop - start for start, stop in folds) < 1
+        return cls(end, width, () if is_all else folds)
+
+    def find_x(self, at: float) -> float:
+        """How many pixels from the left a time is; those before and after the run are at the ends."""
+        at = min(max(at, 0.0), self.end)
+        x, left_ms, all_ms = 0.0, at, self.end
+        for start, stop in self.folds:
+            gone = min(max(at - start, 0.0), stop - start)
+            x += FOLD * gone / (stop - start)
+            left_ms -= gone
+            all_ms -= stop - start
+        return x + (self.width - FOLD * len(self.folds)) * left_ms / all_ms
 
 
 def draw_svg(trace: ExecutionTrace) -> str:
