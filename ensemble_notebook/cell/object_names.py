@@ -101,13 +101,21 @@ class ObjectNames:
             return own if own in variables else variables[0]
         return next(self._list_paths(found), None)
 
-    def find_list(self, items: Sequence[Any]) -> tuple[str, int] | None:
-        """Find a variable that holds a list with which these tools begin, and how many they are; None without one."""
+    def list_tools(self, tools: Sequence[Any]) -> Iterator[tuple[Any, str | None]]:
+        """List tools; where some without a name are the items of a variable, the first of them with its name."""
+        left = list(tools)
+        while left:
+            name = None if self.look_up(left[0]) is not None else self._find_list(left)
+            yield left[0], name
+            del left[: 1 if name is None else len(self.get_value(name))]
+
+    def _find_list(self, items: Sequence[Any]) -> str | None:
+        """Find a variable that holds a list with which these tools begin; None without one."""
         for name, value in (self._namespace or {}).items():
             if isinstance(value, list | tuple) and value and _is_variable(name) and len(value) <= len(items):
                 pairs = enumerate(zip(value, items, strict=False), start=1)
                 if all(_is_item(item, tool, f"{name}_{number}") for number, (item, tool) in pairs):
-                    return name, len(value)
+                    return name
         return None
 
     def find_items(self, items: Items) -> str | None:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.object_names import ObjectNames, split_module
-from ensemble_notebook.cell.writing.value_writer import list_written
+from ensemble_notebook.cell.writing.cell_writer import list_written
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.condition import Condition, write_pattern
 from ensemble_notebook.domain.definitions.definition import Definition
@@ -117,27 +117,27 @@ class _PythonWriter:
             else:
                 label = f"agent {member.role!r}" if isinstance(member, Agent) else f"phase {member.name!r}"
             made = self._write_definition(member, label)
-            variable = self._choose_variable(member)
-            self._variables[id(member)] = variable
-            self._statements.append(write_statement(variable, made))
+            self._define(member, self._list_stems(member), made)
         return Code(self._variables[id(member)])
 
-    def _choose_variable(self, member: Definition) -> str:
-        """Choose a name from role or name; what is in the notebook already keeps its own."""
+    def _list_stems(self, member: Definition) -> list[str]:
+        """The names that a variable may have, from role or name."""
         kind = type(member).__name__.lower()
         text = member.role if isinstance(member, Agent) else getattr(member, "name", None)
         text = text or self._task_names.get(id(member)) or ("review" if isinstance(member, Task) else kind)
         slug = make_role_slug(text) if isinstance(text, str) else kind
         slug = f"{kind}_{slug}" if not slug.isidentifier() or iskeyword(slug) else slug
         long = slug if slug.endswith(kind) else f"{slug}_{kind}"
-        candidates = itertools.chain([slug, long], (f"{slug}_{number}" for number in itertools.count(2)))
-        found = next(each for each in candidates if self._is_free(each, type(member)))
-        self._taken.add(found)
-        return found
+        return [slug, long]
 
-    def _is_free(self, name: str, kind: type) -> bool:
-        """Whether a name can be given: nothing else has it, but for what an earlier run of such source has left."""
-        return name not in self._taken and (name not in self._namespace or type(self._namespace[name]) is kind)
+    def _define(self, value: Definition, stems: Sequence[str], made: Call) -> None:
+        """Bind a variable, by a name that nothing else has, but for what an earlier run of such source has left."""
+        numbered = (f"{stems[0]}_{number}" for number in itertools.count(2))
+        free = (each for each in itertools.chain(stems, numbered) if each not in self._taken)
+        found = next(each for each in free if type(self._namespace.get(each, value)) is type(value))
+        self._taken.add(found)
+        self._variables[id(value)] = found
+        self._statements.append(write_statement(found, made))
 
     # definitions
 
@@ -175,8 +175,11 @@ class _PythonWriter:
     # values
 
     def _write(self, value: Any, owner: Definition, field: str, label: str) -> Any:
-        if field in ("context", "after"):
-            return [self._refer(each) for each in self._follow(value, field)]
+        if field == "context":
+            return [self._refer(self._find_task(each)) for each in value]
+        if field == "after":
+            phases = {phase.name: phase for phase in self._ensemble.phases}
+            return [self._refer(phases[each] if isinstance(each, str) else each) for each in value]
         if field == "for_each":
             return self._write_item_source(value, owner, label)
         if isinstance(value, _MEMBERS):
@@ -188,13 +191,10 @@ class _PythonWriter:
         if isinstance(value, str | int | float | type(None) | Decimal | Enum | re.Pattern):
             return _write_scalar(value)
         if field == "tools":
-            found: list[Any] = []
-            left = list(value)
-            while left:
-                bundle = None if self._names.look_up(left[0]) is not None else self._names.find_list(left)
-                found.append(Code(f"*{bundle[0]}") if bundle else self._write_object(left[0], owner, "tools", label))
-                del left[: bundle[1] if bundle else 1]
-            return found
+            return [
+                Code(f"*{name}") if name is not None else self._write_object(tool, owner, "tools", label)
+                for tool, name in self._names.list_tools(value)
+            ]
         if type(value) in (list, tuple) or (isinstance(value, Mapping) and self._names.look_up(value) is None):
             return self._write_items(value, owner, field, label)
         return self._write_object(value, owner, field, label)
@@ -212,14 +212,6 @@ class _PythonWriter:
             return value
         name = self._names.find_items(value)
         return self._write_items(list(value), owner, "", f"for_each of {label}") if name is None else Code(name)
-
-    def _follow(self, references: Sequence[Any], field: str) -> Iterator[Any]:
-        phases = {phase.name: phase for phase in self._ensemble.phases}
-        for each in references:
-            if field == "context":
-                yield self._find_task(each)
-            else:
-                yield phases[each] if isinstance(each, str) else each
 
     def _write_object(self, value: Any, owner: Definition, field: str, label: str) -> Any:
         """Write the name of an object; one of our own stores and exporters without a name is made anew."""
@@ -253,12 +245,7 @@ class _PythonWriter:
         if self._limits[id(limit)] < 2:
             return made
         if id(limit) not in self._variables:
-            stem = "rate_limit" if isinstance(limit, RateLimit) else "budget"
-            numbered = (f"{stem}_{number}" for number in itertools.count(2))
-            variable = next(each for each in itertools.chain([stem], numbered) if self._is_free(each, type(limit)))
-            self._taken.add(variable)
-            self._variables[id(limit)] = variable
-            self._statements.append(write_statement(variable, made))
+            self._define(limit, ["rate_limit" if isinstance(limit, RateLimit) else "budget"], made)
         return Code(self._variables[id(limit)])
 
     def _list_limits(self) -> Iterator[RateLimit]:
