@@ -31,10 +31,11 @@ from ensemble_notebook.trace.store.run_store import RunStore
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.task_output import Metrics
+    from ensemble_notebook.domain.planning.map_design import RowSpending
     from ensemble_notebook.evaluation.agreement import Agreement
     from ensemble_notebook.evaluation.comparison import Comparison
     from ensemble_notebook.evaluation.summary import Gate
-    from ensemble_notebook.trace.analysis.row_table import RowFrame, RowSpending
+    from ensemble_notebook.trace.analysis.row_table import RowFrame
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 
@@ -383,7 +384,7 @@ def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType
     for row in result.rows:
         spending = result._get_spending(row)
         is_spent = not row.reused or row._spending is not None or bool(spending.cost)  # a map before this one has paid
-        is_priced = is_spent and spending.cost is not None and spending.cost_complete
+        cost = spending.cost if is_spent and spending.cost_complete else None
         is_cut_short = isinstance(row.error, BudgetExceededError)  # of an executor's row, that had not begun yet
         is_failed = row.status == RunStatus.FAILED.value and not is_cut_short
         made.append(
@@ -393,7 +394,7 @@ def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType
                 repeat=row.repeat or 1,
                 ending=Ending.DONE if row.is_done else Ending.FAILED if is_failed else Ending.INCOMPLETE,
                 scores=scores.get(row.run_id or "", {}),
-                cost=float(spending.cost) if is_priced else None,
+                cost=None if cost is None else float(cost),
                 active_ms=spending.active_ms if is_spent else None,
             )
         )

@@ -21,13 +21,14 @@ MOST_REPEATS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SpentBefore(Record):
-    """What other maps took for a row, in the currency of this one.
+class RowSpending(Record):
+    """What a row took: in one map, or in others before it, in the currency of that one.
 
     Attributes:
-        input_tokens, output_tokens, cost, duration_ms: None where nothing is known.
+        input_tokens, output_tokens, cost: the known part; None where nothing is known.
         cost_complete: whether that is all of the cost; true in older maps.
-        active_ms, human_wait_ms, idle_ms: the parts of the duration; None in older maps.
+        duration_ms: the time that was its run's own; None for what never ran.
+        active_ms, human_wait_ms, idle_ms: its parts, as in `OwnTime`; None where it has no run, and in older maps.
     """
 
     input_tokens: int | None = None
@@ -41,7 +42,7 @@ class SpentBefore(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class EarlierRow(SpentBefore):
+class EarlierRow(RowSpending):
     """What an earlier map has done of a row, and the present one took over.
 
     Attributes:
@@ -80,7 +81,7 @@ class PlannedRow(Record):
     repeat: int | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     earlier: EarlierRow | None = None
-    before: SpentBefore | None = None
+    before: RowSpending | None = None
     id_digest: str | None = None
 
 

@@ -19,7 +19,7 @@ from ensemble_notebook.domain.planning.map_design import (
     PlannedRow,
     RowIdentity,
     RowPairs,
-    SpentBefore,
+    RowSpending,
     digest_id,
     pair_rows,
     write_value,
@@ -32,7 +32,7 @@ from ensemble_notebook.ensemble.run_settings import RunSettings, resolve_capture
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.analysis.map_rows import get_design, list_map_rows
 from ensemble_notebook.trace.analysis.map_rows import list_known_rows as list_planned_rows
-from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowSpending
+from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.store.run_store import RunStore
@@ -219,7 +219,7 @@ class RowBefore:
 
     name: str
     is_done: bool
-    spent: SpentBefore
+    spent: RowSpending
 
 
 def list_rows_before(
@@ -242,14 +242,13 @@ def list_rows_before(
         listed = [each for each in list_map_rows(earlier._fold, earlier.events) if each.run_id is not None]
         before = {get_place(each.planned): (each.planned.name, each.is_done, each.spending) for each in listed}
     pairs = pair_here(rows, known)
-    unknown = {} if own == currency else {"cost": None, "cost_complete": False}
+    unknown: dict[str, Any] = {} if own == currency else {"cost": None, "cost_complete": False}
     found = {}
     for run in runs:
         partner = None if run.row.name in pairs.changed else pairs.partners.get(run.row.name)
         if (there := before.get((run.variant.name, partner, run.repeat or 1))) is not None:
             name, is_done, spending = there
-            spent = {each.name: getattr(spending, each.name) for each in fields(SpentBefore)}
-            found[run.name] = RowBefore(name, is_done, SpentBefore(**spent | unknown))
+            found[run.name] = RowBefore(name, is_done, replace(spending, **unknown))
     return found
 
 

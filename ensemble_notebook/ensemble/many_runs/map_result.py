@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, 
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import Record, has_secret, mask
 from ensemble_notebook.domain.outputs.task_output import Metrics
-from ensemble_notebook.domain.planning.map_design import KnownRows, RowIdentity, write_value
+from ensemble_notebook.domain.planning.map_design import KnownRows, RowIdentity, RowSpending, write_value
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
@@ -35,7 +35,6 @@ from ensemble_notebook.trace.analysis.row_table import (
     NO_FIELDS,
     NOTHING_SPENT,
     RowRecord,
-    RowSpending,
     make_row_frame,
     sum_spending,
 )

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ensemble_notebook.domain.outputs.task_output import TaskOutput
+    from ensemble_notebook.domain.planning.map_design import RowSpending
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
-    from ensemble_notebook.trace.analysis.row_table import RowSpending
 
 FIRST: Final = 12
 _LONGEST: Final = 80

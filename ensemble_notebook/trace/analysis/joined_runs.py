@@ -49,36 +49,33 @@ class JoinedRuns(TraceFold):
         self.status = RunStatus.INTERRUPTED if after.status in _GOING_ON else after.status
         self.exit_reason, self.error, self.warnings = after.exit_reason, after.error, list(diff.notes)
         with before.lock, after.lock:
-            self._join(diff)
+            self.tree.next_version()
+            self.tree.task_counts = dict(self._folds["B"].tree.task_counts)
+            longest_ms = max(self._latest_ms.values())
+            for row in diff.rows:
+                sides = [
+                    (side, span) for side, span in zip(SIDES, (row.before, row.after), strict=True) if span is not None
+                ]
+                if row.span.kind is SpanKind.RUN:
+                    ids: dict[str, Any] = {"span_id": self.run_id, "run_id": self.run_id, "parent_id": None}
+                    self.run = replace(row.span, **ids, start_ms=0.0, end_ms=longest_ms)
+                    self._keep(self.run, sides)
+                elif row.span.kind is SpanKind.PHASE and row.span.nested_in is None:
+                    self._add_phase(row, sides)
+                else:
+                    for side, span in sides:
+                        self._keep(self._copy(side, span, row), [(side, span)])
+            numbers = count()
+            for side, fold in self._folds.items():
+                for message in chain.from_iterable(fold.messages.values()):
+                    span = self._copies[side, message.span.span_id]
+                    of_task = self.messages.setdefault(span.task_id or span.span_id, [])
+                    of_task.append(replace(message, span=span, number=next(numbers)))
 
     @property
     def counted_spans(self) -> list[Span]:
         """Those of the second run alone."""
         return [span for span in self.spans.values() if span.span_id.startswith(f"{SIDES[1]}.")]
-
-    def _join(self, diff: RunDiff) -> None:
-        self.tree.next_version()
-        self.tree.task_counts = dict(self._folds["B"].tree.task_counts)
-        longest_ms = max(self._latest_ms.values())
-        for row in diff.rows:
-            sides = [
-                (side, span) for side, span in zip(SIDES, (row.before, row.after), strict=True) if span is not None
-            ]
-            if row.span.kind is SpanKind.RUN:
-                ids: dict[str, Any] = {"span_id": self.run_id, "run_id": self.run_id, "parent_id": None}
-                self.run = replace(row.span, **ids, start_ms=0.0, end_ms=longest_ms)
-                self._keep(self.run, sides)
-            elif row.span.kind is SpanKind.PHASE and row.span.nested_in is None:
-                self._add_phase(row, sides)
-            else:
-                for side, span in sides:
-                    self._keep(self._copy(side, span, row), [(side, span)])
-        numbers = count()
-        for side, fold in self._folds.items():
-            for message in chain.from_iterable(fold.messages.values()):
-                span = self._copies[side, message.span.span_id]
-                of_task = self.messages.setdefault(span.task_id or span.span_id, [])
-                of_task.append(replace(message, span=span, number=next(numbers)))
 
     def _add_phase(self, row: RowDiff, phases: Sequence[tuple[str, Span]]) -> None:
         """One row around the tasks of both."""
@@ -138,7 +135,7 @@ def describe_delta(row: RowDiff, currency: str) -> str:
         return row.status
     if row.status == "reused":
         return "reused, not compared"
-    deltas = (row.delta_ms, row.delta_tokens, row.delta_cost)
+    deltas = (row.delta.ms, row.delta.tokens, row.delta.cost)
     time, tokens, cost = format_deltas(row, currency)
     parts = zip(deltas, (time, f"{tokens} tokens", cost), strict=True)
     return " · ".join(told for delta, told in parts if delta and not told.startswith("<"))

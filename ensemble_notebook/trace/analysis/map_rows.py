@@ -15,6 +15,7 @@ from ensemble_notebook.domain.planning.map_design import (
     MapDesign,
     PlannedRow,
     RowIdentity,
+    RowSpending,
     make_row_keys,
     write_value,
 )
@@ -28,7 +29,6 @@ from ensemble_notebook.errors import (
 )
 from ensemble_notebook.trace.analysis.row_table import (
     NOTHING_SPENT,
-    RowSpending,
     find_free_name,
     make_input_values,
     make_time_columns,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain.definitions.json_schema import find_kind
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
-from ensemble_notebook.domain.planning.map_design import IndexLevel, SpentBefore
+from ensemble_notebook.domain.planning.map_design import IndexLevel, RowSpending
 from ensemble_notebook.trace.analysis.timeseries import OwnTime, measure_inner_runs
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
@@ -26,27 +26,6 @@ if TYPE_CHECKING:
 
     RowFrame: TypeAlias = pd.DataFrame
     """The type of the table, for layers that know no pandas."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowSpending:
-    """What a row took.
-
-    Attributes:
-        input_tokens, output_tokens, cost: the known part; None where nothing is known.
-        cost_complete: whether that is all of the cost.
-        duration_ms: the time that was its run's own; None for what never ran.
-        active_ms, human_wait_ms, idle_ms: its parts, as in `OwnTime`; None where that has no run.
-    """
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost: Any = None
-    cost_complete: bool = True
-    duration_ms: float | None = None
-    active_ms: float | None = None
-    human_wait_ms: float | None = None
-    idle_ms: float | None = None
 
 
 NOTHING_SPENT: Final = RowSpending()
@@ -152,16 +131,14 @@ def sum_spending(fold: TraceFold, tasks: Collection[str]) -> dict[str, RowSpendi
         design = None if fold.plan is None else fold.plan.design
         before = {} if design is None else {each.name: each.before for each in design.rows if each.before is not None}
         spent = {each.name: _read_spending(each, runs.get(span_id), times) for span_id, each in spans.items()}
-        return {name: _add(each, before[name]) if name in before else each for name, each in spent.items()}
-
-
-def _add(now: RowSpending, before: SpentBefore) -> RowSpending:
-    """What a row took in all, in this map and in those that it goes on with."""
-    sums: dict[str, Any] = {}
-    for each in fields(RowSpending):
-        known = [amount for one in (now, before) if (amount := getattr(one, each.name)) is not None]
-        sums[each.name] = sum(known[1:], known[0]) if known else None
-    return RowSpending(**{**sums, "cost_complete": now.cost_complete and before.cost_complete})
+    for name in spent.keys() & before.keys():  # in this map, and in those that it goes on with
+        sums: dict[str, Any] = {}
+        for each in fields(RowSpending):
+            known = [got for one in (spent[name], before[name]) if (got := getattr(one, each.name)) is not None]
+            sums[each.name] = sum(known[1:], known[0]) if known else None
+        is_complete = spent[name].cost_complete and before[name].cost_complete
+        spent[name] = RowSpending(**{**sums, "cost_complete": is_complete})
+    return spent
 
 
 def _read_spending(span: Span, run: Span | None, times: Mapping[str, OwnTime]) -> RowSpending:

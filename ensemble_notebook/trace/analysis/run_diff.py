@@ -71,7 +71,7 @@ class RunDiff(Pickled, HasFrames):
         self.after = after
         self.labels = labels
         with before.lock, after.lock:
-            self._sides = RunSide.from_fold(before), RunSide.from_fold(after)
+            self._sides = RunSide(before), RunSide(after)
 
     def _get_pickled_state(self) -> dict[str, Any]:
         """What is compared; the comparison is made again when it is used."""
@@ -133,7 +133,16 @@ class RunDiff(Pickled, HasFrames):
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What could not be compared, and why, in sentences."""
-        notes = [note for side, name in zip(self._sides, "AB", strict=True) for note in _list_gaps(side, name)]
+        notes = []
+        for side, name in zip(self._sides, "AB", strict=True):
+            if not side.has_texts:
+                notes.append(
+                    f"Run {name} has kept no texts (capture mode metadata): prompts and outputs can't be compared."
+                )
+            if side.fold.status in _UNENDED:
+                notes.append(f"Run {name} had not ended: what it had not come to by then is unknown.")
+            if side.fold.plan is None:
+                notes.append(f"Run {name} has no plan, so its tasks have no definition to compare.")
         notes += self._describe_reused()
         if any(side.startups for side in self._sides):
             notes.append("Startups of models are left out of all differences in time.")
@@ -154,13 +163,13 @@ class RunDiff(Pickled, HasFrames):
         said, row = [self.task_summary], self.run_row
         if row is None or self.is_of_two_ensembles:
             return said[0]
-        if row.delta_ms is not None:
-            said.append(f"time {format_difference(row.delta_ms, format_duration)}")
-        if row.delta_tokens is not None:
-            said.append(f"tokens {format_difference(row.delta_tokens, format_count)}")
-        if row.delta_cost is not None:
+        if row.delta.ms is not None:
+            said.append(f"time {format_difference(row.delta.ms, format_duration)}")
+        if row.delta.tokens is not None:
+            said.append(f"tokens {format_difference(row.delta.tokens, format_count)}")
+        if row.delta.cost is not None:
             write = partial(format_money, currency=self.after.currency)
-            said.append(f"cost {format_difference(row.delta_cost, write)}")
+            said.append(f"cost {format_difference(row.delta.cost, write)}")
         return " · ".join(said)
 
     @property
@@ -249,16 +258,6 @@ def describe_side(fold: TraceFold, label: str | None = None) -> str:
     return " · ".join([*names, fold.run_id[:8], *when, name_status(fold.status)])
 
 
-def _list_gaps(side: RunSide, name: str) -> Iterator[str]:
-    """What is not known of a run, in sentences."""
-    if not side.has_texts:
-        yield f"Run {name} has kept no texts (capture mode metadata): prompts and outputs can't be compared."
-    if side.fold.status in _UNENDED:
-        yield f"Run {name} had not ended: what it had not come to by then is unknown."
-    if side.fold.plan is None:
-        yield f"Run {name} has no plan, so its tasks have no definition to compare."
-
-
 def _index_prompts(side: RunSide) -> dict[str, str]:
     """The prompts of all tasks by path, the n-th of a task and sort with ``#n``."""
     counts: Counter[str] = Counter()
@@ -307,7 +306,7 @@ class ComparedRun:
 
 
 def _read_delta(name: str) -> Any:
-    return lambda compared: None if compared.row is None else getattr(compared.row, name)
+    return lambda compared: None if compared.row is None else getattr(compared.row.delta, name)
 
 
 def _read_text(name: str) -> Any:
@@ -339,10 +338,10 @@ HISTORY: Final = Table(
         Column("cost", "Float64", "known part, in currency", "metrics.cost"),
         Column("currency", "category", "of the cost", "metrics.currency"),
         Column("wall_ms", "Float64", "from start to end, or to its last event"),
-        Column("delta_ms", "Float64", "more than the run before", _read_delta("delta_ms")),
-        Column("delta_input_tokens", "Int64", "more than the run before", _read_delta("delta_input_tokens")),
-        Column("delta_output_tokens", "Int64", "more than the run before", _read_delta("delta_output_tokens")),
-        Column("delta_cost", "Float64", "more than the run before, in currency", _read_delta("delta_cost")),
+        Column("delta_ms", "Float64", "more than the run before", _read_delta("ms")),
+        Column("delta_input_tokens", "Int64", "more than the run before", _read_delta("input_tokens")),
+        Column("delta_output_tokens", "Int64", "more than the run before", _read_delta("output_tokens")),
+        Column("delta_cost", "Float64", "more than the run before, in currency", _read_delta("cost")),
     ),
 )
 

@@ -12,11 +12,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
 from ensemble_notebook.domain.wording import UNKNOWN, format_count, format_duration, format_money
-from ensemble_notebook.trace.analysis.timeseries import Interval, list_startup_times
+from ensemble_notebook.trace.analysis.timeseries import list_startup_times
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.table import Column, Table, make_known
+from ensemble_notebook.trace.tables.table import Column, Dtype, Table, make_known
 
 RUN_PATH: Final = "/"
 
@@ -65,9 +65,28 @@ _PASSING: Final = (SpanKind.ATTEMPT, SpanKind.WAIT)
 _Key = tuple[str, SpanKind]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts(NamedTuple):
+    """What a span took; None is unknown, or nothing that its kind has."""
+
+    ms: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: Decimal | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """Both sorts together."""
+        known = None not in (self.input_tokens, self.output_tokens)
+        return (self.input_tokens or 0) + (self.output_tokens or 0) if known else None
+
+    def less(self, other: Amounts) -> Amounts:
+        """The differences; None where either is unknown."""
+        pairs: Iterable[tuple[Any, Any]] = zip(self, other, strict=True)
+        return Amounts(*(None if one is None or two is None else one - two for one, two in pairs))
+
+
 class RunSide:
-    """One of the two runs.
+    """One of the two runs, and all that is compared of it.
 
     Attributes:
         fold: its spans.
@@ -77,28 +96,15 @@ class RunSide:
         startups: times in which models were made ready and nothing was at work.
     """
 
-    fold: TraceFold
-    has_texts: bool
-    paths: Mapping[str, str]
-    prompts: Mapping[str, tuple[str, ...]]
-    startups: Sequence[Interval] = ()
-
-    @classmethod
-    def from_fold(cls, fold: TraceFold) -> RunSide:
-        """All that is compared of a run."""
-        prompts: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
-        for messages in fold.messages.values():
-            for message in messages:
-                if message.is_prompt:
-                    prompts[message.span.span_id] += (message.text,)
-        has_texts = fold.capture_mode is not CaptureMode.METADATA
-        return cls(
-            fold=fold,
-            has_texts=has_texts,
-            paths=find_paths(fold.spans.values()),
-            prompts=prompts,
-            startups=list_startup_times(fold),
-        )
+    def __init__(self, fold: TraceFold) -> None:
+        self.fold = fold
+        self.has_texts = fold.capture_mode is not CaptureMode.METADATA
+        self.paths = find_paths(fold.spans.values())
+        self.prompts: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+        self.startups = list_startup_times(fold)
+        for message in chain.from_iterable(fold.messages.values()):
+            if message.is_prompt:
+                self.prompts[message.span.span_id] += (message.text,)
 
     def index_spans(self) -> dict[str | None, dict[_Key, Span]]:
         """The spans by path and kind, in order, for each path that something is inside; None for the run itself."""
@@ -120,14 +126,14 @@ class RunSide:
 
 @dataclass(slots=True, kw_only=True)
 class RowDiff:
-    """One row: a span in one run, or in both. Each delta is the second run's less the first's; None is unknown.
+    """One row: a span in one run, or in both. What it took is told as the second run's less the first's.
 
     Attributes:
         path: as `find_paths` gives it.
         around: the path of what it is inside; None for the run.
         before, after: its span in the first and in the second run; None where it has none.
         output_changed: None where it has no output, or where texts were not kept.
-        delta_ms: what is only in one run counts whole; so does what was planned and never ran, which took no time.
+        delta: what is only in one run counts whole; so does what was planned and never ran, which took no time.
     """
 
     path: str
@@ -136,18 +142,10 @@ class RowDiff:
     after: Span | None
     status: RowStatus = field(init=False)
     output_changed: bool | None = None
-    delta_ms: float | None = None
-    delta_input_tokens: int | None = None
-    delta_output_tokens: int | None = None
-    delta_cost: Decimal | None = None
+    delta: Amounts = field(default_factory=Amounts)
 
     def __post_init__(self) -> None:
         self.status = "added" if self.before is None else "removed" if self.after is None else "same"
-
-    def leave_out(self) -> None:
-        """One of the runs took it from an earlier one, so there is nothing to compare but the text."""
-        self.status = "reused"
-        self.delta_ms = self.delta_input_tokens = self.delta_output_tokens = self.delta_cost = None
 
     @property
     def is_reused(self) -> bool:
@@ -155,18 +153,15 @@ class RowDiff:
         return self.before is not None and self.after is not None and self.before.reused != self.after.reused
 
     @property
-    def delta_tokens(self) -> int | None:
-        """Both sorts of tokens together."""
-        if self.delta_input_tokens is None or self.delta_output_tokens is None:
-            return None
-        return self.delta_input_tokens + self.delta_output_tokens
-
-    @property
     def span(self) -> Span:
         """Its span in the second run, or else in the first."""
         found = self.before if self.after is None else self.after
         assert found is not None
         return found
+
+
+def _make_delta(name: str, dtype: Dtype, meaning: str) -> Column:
+    return Column(f"delta_{name}", dtype, meaning, f"delta.{name}")
 
 
 DIFF: Final = Table(
@@ -184,10 +179,10 @@ DIFF: Final = Table(
             "tokens, cost, waits and further attempts alone change nothing",
         ),
         Column("output_changed", "boolean", "whether its text is another one; NA where it has none or none was kept"),
-        Column("delta_ms", "Float64", "second run less first, of duration_ms as in frames.tasks and frames.spans"),
-        Column("delta_input_tokens", "Int64", "second less first; NA where a part of either is unknown"),
-        Column("delta_output_tokens", "Int64", "second less first; NA where a part of either is unknown"),
-        Column("delta_cost", "Float64", "second less first, in their currency; NA where a part of either is unknown"),
+        _make_delta("ms", "Float64", "second run less first, of duration_ms as in frames.tasks and frames.spans"),
+        _make_delta("input_tokens", "Int64", "second less first; NA where a part of either is unknown"),
+        _make_delta("output_tokens", "Int64", "second less first; NA where a part of either is unknown"),
+        _make_delta("cost", "Float64", "second less first, in their currency; NA where a part of either is unknown"),
     ),
 )
 
@@ -198,11 +193,8 @@ def compare_rows(first: RunSide, second: RunSide) -> list[RowDiff]:
     same_currency = first.fold.currency == second.fold.currency
     rows = _pair(first, second)
     for row in rows:
-        before, after = first.measure(row.before), second.measure(row.after)
-        row.delta_ms = _subtract(after.ms, before.ms)
-        row.delta_input_tokens = _subtract(after.input_tokens, before.input_tokens)
-        row.delta_output_tokens = _subtract(after.output_tokens, before.output_tokens)
-        row.delta_cost = _subtract(after.cost, before.cost) if same_currency else None
+        delta = second.measure(row.after).less(first.measure(row.before))
+        row.delta = delta if same_currency else delta._replace(cost=None)
         if row.before is None or row.after is None:
             continue
         if has_texts and row.span.kind in _WITH_OUTPUT:
@@ -215,10 +207,11 @@ def compare_rows(first: RunSide, second: RunSide) -> list[RowDiff]:
     by_path = {row.path: row for row in rows}
     for row in rows:  # from the outside in
         around = by_path.get(row.around or "")
-        if around is not None and around.status == "reused":
-            row.leave_out()
-        elif row.is_reused:
+        is_inside = around is not None and around.status == "reused"
+        if row.is_reused and not is_inside:
             _take_out(row, by_path)
+        if row.is_reused or is_inside:
+            row.status, row.delta = "reused", Amounts()
     for row in reversed(rows):  # from the inside out
         around = by_path.get(row.around or "")
         if around is not None and row.status not in ("same", "reused") and row.span.kind not in _PASSING:
@@ -230,12 +223,8 @@ def _take_out(row: RowDiff, by_path: Mapping[str, RowDiff]) -> None:
     """Only one of the runs did this: what it took is no difference of what is around, whose time can't be compared."""
     around = by_path.get(row.around or "")
     while around is not None:
-        around.delta_ms = None
-        around.delta_input_tokens = _subtract(around.delta_input_tokens, row.delta_input_tokens)
-        around.delta_output_tokens = _subtract(around.delta_output_tokens, row.delta_output_tokens)
-        around.delta_cost = _subtract(around.delta_cost, row.delta_cost)
+        around.delta = around.delta.less(row.delta)._replace(ms=None)
         around = by_path.get(around.around or "")
-    row.leave_out()
 
 
 def _pair(first: RunSide, second: RunSide) -> list[RowDiff]:
@@ -279,27 +268,6 @@ def _list_facts(span: Span, has_texts: bool) -> tuple[Any, ...]:
         attributes.get("settings"),
     )
     return (*facts, span.description, span.input, span.output) if has_texts else facts
-
-
-def _subtract(after: Any, before: Any) -> Any:
-    """The difference; None where either is unknown."""
-    return None if after is None or before is None else after - before
-
-
-class Amounts(NamedTuple):
-    """What a span took; None is unknown, or nothing that its kind has."""
-
-    ms: float | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cost: Decimal | None
-
-    @property
-    def tokens(self) -> int | None:
-        """Both sorts together."""
-        return (
-            None if self.input_tokens is None or self.output_tokens is None else self.input_tokens + self.output_tokens
-        )
 
 
 def measure_amounts(span: Span | None) -> Amounts:
@@ -398,7 +366,7 @@ def format_difference(value: Any, write: Callable[[Any], str]) -> str:
 def format_deltas(row: RowDiff, currency: str) -> tuple[str, str, str]:
     """The differences in time, tokens and cost, each with its sign."""
     return (
-        format_difference(row.delta_ms, format_duration),
-        format_difference(row.delta_tokens, format_count),
-        format_difference(row.delta_cost, partial(format_money, currency=currency)),
+        format_difference(row.delta.ms, format_duration),
+        format_difference(row.delta.tokens, format_count),
+        format_difference(row.delta.cost, partial(format_money, currency=currency)),
     )

@@ -9,7 +9,6 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, Self
 
-from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
@@ -238,29 +237,18 @@ def describe_definition(fold: TraceFold, *, has_texts: bool) -> dict[str, str]:
         parts[f"phase {name}"] = _write({"after": after, **fold.plan.phase_settings.get(name, {})})
     for task in fold.plan.tasks:
         place = task.name if task.phase is None else f"{task.phase}/{task.name}"
-        parts[f"task {place}"] = _write(_list_fields(task, has_texts=has_texts))
+        texts = {name: getattr(task, name) for name in ("description", "expected_output", "when", "prompt")}
+        settings: dict[str, Any] = texts if has_texts else {}
+        settings.update(agent=task.agent, llm=task.llm, context=task.context)
+        settings["after"] = tuple(name for name in task.depends_on if name not in task.context)
+        settings |= {"max_retries": task.max_retries, "max_retry_wait": task.max_retry_wait, **task.settings}
+        parts[f"task {place}"] = _write(settings)
     return parts
 
 
 def describe_inputs(fold: TraceFold) -> dict[str, str]:
     """The template variables, by name, as texts."""
     return {f"input {name}": value for name, value in fold.inputs.items()}
-
-
-def _list_fields(task: PlannedTask, *, has_texts: bool) -> Mapping[str, Any]:
-    texts = {"description": task.description, "expected_output": task.expected_output, "when": task.when}
-    if task.prompt is not None:
-        texts["prompt"] = task.prompt
-    return {
-        **(texts if has_texts else {}),
-        "agent": task.agent,
-        "llm": task.llm,
-        "context": task.context,
-        "after": tuple(name for name in task.depends_on if name not in task.context),
-        "max_retries": task.max_retries,
-        "max_retry_wait": task.max_retry_wait,
-        **task.settings,
-    }
 
 
 def _write(fields: Mapping[str, Any]) -> str:

@@ -97,22 +97,20 @@ def read_scenario(
         else:
             nearest = did_you_mean(str(name), [*sorted(names), *by_name])
             raise ValidationError(f"speedup names {name!r}: no task of this run, and no kind that takes time.{nearest}")
-    return Scenario(places=max_concurrency, tasks=tasks, kinds=kinds, dropped=_read_waits(drop_waits))
-
-
-def _is_factor(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-
-
-def _read_waits(drop_waits: bool | str | Iterable[str]) -> Collection[str]:
+    chosen: Collection[str]
     if isinstance(drop_waits, bool):
-        return WAITS if drop_waits else ()
-    chosen = (drop_waits,) if isinstance(drop_waits, str) else tuple(drop_waits)
+        chosen = WAITS if drop_waits else ()
+    else:
+        chosen = (drop_waits,) if isinstance(drop_waits, str) else tuple(drop_waits)
     for name in chosen:
         if name not in WAITS:
             nearest = did_you_mean(str(name), WAITS)
             raise ValidationError(f"drop_waits names {name!r}, which is no wait that can be dropped.{nearest}")
-    return chosen
+    return Scenario(places=max_concurrency, tasks=tasks, kinds=kinds, dropped=chosen)
+
+
+def _is_factor(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 class InnerTimes:
@@ -196,11 +194,8 @@ def _split(whole: Milestone, items: Iterable[ActiveInterval]) -> list[Milestone]
     parts: list[Milestone] = []
     for items_at_once in _list_rounds([each for each in items if rest.seq < each.seq < whole.end_seq]):
         # When they could have begun, had there been a place.
-        first_seq, ready_ms = (
-            items_at_once[0].seq,
-            min(each.start_ms - (each.span.queue_ms or 0.0) for each in items_at_once),
-        )
-        lead = rest._replace(end_seq=first_seq - 1, end_ms=max(ready_ms, rest.start_ms))
+        ready_ms = min(each.start_ms - (each.span.queue_ms or 0.0) for each in items_at_once)
+        lead = rest._replace(end_seq=items_at_once[0].seq - 1, end_ms=max(ready_ms, rest.start_ms))
         leading = _make_milestone(lead, before)
         done = [_make_milestone(each, [leading]) for each in items_at_once]
         parts += [leading, *done]
