@@ -16,7 +16,6 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.outputs.conversation import ToolCall
@@ -30,7 +29,12 @@ from ensemble_notebook.models.langchain.langchain_port import (
     bound_option_tokens,
     to_openai_tool,
 )
-from ensemble_notebook.models.langchain.replies import find_reasoning, parse_arguments, write_arguments
+from ensemble_notebook.models.langchain.replies import (
+    find_reasoning,
+    parse_arguments,
+    take_call_id,
+    write_arguments,
+)
 from ensemble_notebook.models.openai.endpoint import (
     Endpoint,
     find_completions_url,
@@ -399,24 +403,20 @@ class ChatCompletionsConversation:
         extras = {"additional_kwargs": {KEPT: kept}} if kept else {}
         return ModelReply(
             text=mend_text(message.get("content") or ""),
-            tool_calls=tuple(map(self._read_call, message.get("tool_calls") or ())),
+            tool_calls=tuple(
+                ToolCall(
+                    id=take_call_id(each.get("id"), self._call_ids),
+                    name=mend_text(each["function"]["name"] or ""),
+                    arguments=mend_value(parse_arguments(unmark_arguments(each["function"]["arguments"]))),
+                )
+                for each in message.get("tool_calls") or ()
+            ),
             usage=_read_usage(completion.get("usage")),
             model=None if model is None else str(model),
             finish_reason=str(reason) if reason else None,
             reasoning=find_reasoning(kept, kept.get("content")) if kept else "",
             extras=json.loads(json.dumps(extras, default=str)) if kept else {},
         )
-
-    def _read_call(self, said: Mapping[str, Any]) -> ToolCall:
-        """Read a call, which gets an id that is new in the conversation where it has none."""
-        call_id = said.get("id")
-        if not call_id or call_id in self._call_ids:
-            numbers = count(len(self._call_ids) + 1)
-            call_id = next(made for number in numbers if (made := f"call_{number}") not in self._call_ids)
-        self._call_ids.add(call_id)
-        function = said["function"]
-        arguments = mend_value(parse_arguments(unmark_arguments(function["arguments"])))
-        return ToolCall(id=call_id, name=function["name"] or "", arguments=arguments)
 
 
 def _read_usage(counted: Mapping[str, Any] | None) -> TokenUsage:

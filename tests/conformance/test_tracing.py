@@ -89,7 +89,8 @@ def test_e68_tracing_by_a_variable_contacts_nobody_and_is_told_of(
 def test_e68_tracing_goes_on_where_the_configuration_says_so(server: OpenAIServer) -> None:
     with OpenAIServer() as endpoint:
         said = run_traced(server, endpoint, "LANGSMITH_TRACING", "allowed")
-        assert endpoint.requests
+        told = b"".join(each.raw for each in endpoint.requests)
+        assert all(b'"run_type":"%b"' % kind in told for kind in (b"llm", b"tool"))  # of the spec, and of its tool
     assert "is set" not in said
 
 

@@ -2,24 +2,30 @@
 
 import asyncio
 import gc
+import socket
 import subprocess
 import sys
 import threading
 import weakref
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import FakeListChatModel
+from langchain_core.tracers.context import collect_runs
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import SecretStr
 
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.models.langchain.langchain_port import LangChainPort
 from ensemble_notebook.models.langchain.scripted_model import Reply, ScriptedChatModel
 from ensemble_notebook.models.model_kinds import KINDS, describe_models
 from ensemble_notebook.models.model_source import ModelSource, get_default_source
+from ensemble_notebook.models.model_spec import ModelParameters, ServedModel
+from ensemble_notebook.models.openai.endpoint import Endpoint
 from tests.support.openai_server import Answer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -348,3 +354,27 @@ def test_importing_the_source_imports_no_provider():
     script += f"print({heavy} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("way", ["own", "langchain"])
+def test_e40_a_server_of_this_process_hears_of_the_sockets_that_it_is_to_cut(server, source, way):
+    """As its end does, which would else wait for what is being written, whoever asks."""
+    server.script(Answer("Soup", delay=3))
+    made = []
+    endpoint = Endpoint("m", server.url, None, "none")
+    spec = ServedModel(endpoint=endpoint, watch_socket=made.append, settings={"streaming": True})
+
+    async def run():
+        with collect_runs() if way == "langchain" else nullcontext():
+            port = await source._open_served(spec, ModelParameters(), print)
+            assert isinstance(port, LangChainPort) == (way == "langchain")
+            asking = asyncio.create_task(port.open("s", "u").reply())
+            while not server.requests:  # noqa: ASYNC110 - a server on a thread
+                await asyncio.sleep(0.01)
+            (each,) = made
+            each.shutdown(socket.SHUT_RDWR)
+            with pytest.raises(Exception, match=r"(?i)connection|disconnected") as caught:
+                await asking
+            return port.classify(caught.value)
+
+    assert asyncio.run(run()).reason == "connection"

@@ -168,6 +168,26 @@ def test_e84_calls_are_read_from_any_shape(server, source, llm, said, expected, 
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+def test_e84_half_characters_in_a_call_keep_nothing_from_being_sent_again(server, source, llm, streams):
+    server.script(Answer(None, calls=[("call_\ud83d", "re\ud83dad", {"path": "a\ud83d"})]), Answer("Well."))
+
+    async def run():
+        conversation = (await source.prepare(llm, print)).open("You are a cook.", "Cook a steak.", TOOLS)
+        first = await conversation.reply(print if streams else None)
+        for call in first.tool_calls:
+            conversation.add_tool_result(call, "found")
+        return first, await conversation.reply()
+
+    first, second = asyncio.run(run())
+    assert [(each.id, each.name, each.arguments) for each in first.tool_calls] == [
+        ("call_\ufffd", "re\ufffdad", {"path": "a\ufffd"})
+    ]
+    assert second.text == "Well."
+    asked, answered = server.requests[-1].messages[-2:]
+    assert asked["tool_calls"][0]["id"] == answered["tool_call_id"] == "call_\ufffd"
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(
     "message",
     [

@@ -33,6 +33,7 @@ from ensemble_notebook.models.langchain.replies import (
     to_message,
     to_model_reply,
 )
+from ensemble_notebook.models.langchain.tracing import is_traced_by_environment
 from ensemble_notebook.models.openai.kept_fields import KEPT, KeptFields
 from ensemble_notebook.models.openai.reply_body import WITHOUT_REASON, BrokenStreamError, collect_refused_usage
 
@@ -75,8 +76,10 @@ def has_listeners(model: Any) -> bool:
 
 
 def has_listeners_here() -> bool:
-    """Whether somebody hears of the requests of all models that are asked in this context. Imports nothing."""
-    if "langchain_core.globals" not in sys.modules:
+    """Whether somebody hears of the requests of all models that are asked in this context."""
+    if is_traced_by_environment():
+        return True
+    if "langchain_core" not in sys.modules:  # nobody can listen
         return False
     from langchain_core.globals import get_debug, get_verbose
     from langchain_core.tracers import context

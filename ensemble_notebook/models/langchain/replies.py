@@ -249,13 +249,21 @@ def assign_call_ids(message: AIMessage, used: set[str]) -> None:
         message.content = content
     calls: Iterable[Any] = [*message.tool_calls, *message.invalid_tool_calls]
     for call in calls:
-        if not call.get("id") or call["id"] in used:
-            numbers = count(len(used) + 1)
-            call["id"] = next(made for number in numbers if (made := f"call_{number}") not in used)
-        used.add(call["id"])
-        if isinstance(call["args"], str):
-            call["args"] = unmark_arguments(call["args"])
-        call["args"] = mend_value(call["args"])
+        arguments = call["args"]
+        call["id"], call["name"] = take_call_id(call.get("id"), used), mend_value(call["name"])
+        call["args"] = mend_value(unmark_arguments(arguments) if isinstance(arguments, str) else arguments)
+
+
+def take_call_id(said: str | None, used: set[str]) -> str:
+    """Take what is said for the id of a call, mended, or another one that is new in the conversation; it is used then.
+
+    Here for LangChain's messages and ours: an id goes back with the call and its answer, and must fit both.
+    """
+    call_id = mend_text(said or "")
+    if not call_id or call_id in used:
+        call_id = next(made for number in count(len(used) + 1) if (made := f"call_{number}") not in used)
+    used.add(call_id)
+    return call_id
 
 
 def join_chunks(chunks: Sequence[AIMessage], list_tools: Callable[[], Iterable[str]] = tuple) -> AIMessage:

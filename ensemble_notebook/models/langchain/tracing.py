@@ -14,6 +14,8 @@ from contextlib import ExitStack, asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.config import config
+
 if TYPE_CHECKING:
     from langchain_core.callbacks import BaseCallbackHandler
 
@@ -21,11 +23,11 @@ _VARIABLES: Final = (
     "LANGSMITH_TRACING",
     "LANGSMITH_TRACING_V2",
     "LANGCHAIN_TRACING_V2",
-    "LANGCHAIN_TRACING",
-    "LANGCHAIN_HANDLER",
     "LANGCHAIN_WANDB_TRACING",
     "LANGCHAIN_COMET_TRACING",
 )
+# LangChain refuses every request where one of these stands alone, so that no spec is led to it by them.
+_OLD_VARIABLES: Final = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
 # What LangChain takes for a variable that is not set.
 _OFF: Final = ("", "0", "false", "False")
 _IGNORED: Final = (
@@ -41,7 +43,12 @@ _IGNORED: Final = (
 
 def find_tracing_variable() -> str | None:
     """Find the variable of the environment that switches tracing on; None where none does."""
-    return next((name for name in _VARIABLES if _is_set(name)), None)
+    return next((name for name in (*_VARIABLES, *_OLD_VARIABLES) if _is_set(name)), None)
+
+
+def is_traced_by_environment() -> bool:
+    """Whether a variable has LangChain tell somebody of all requests, as a user of ours lets it. Imports nothing."""
+    return config.langsmith and any(map(_is_set, _VARIABLES))
 
 
 @asynccontextmanager
