@@ -5,7 +5,7 @@ Nothing is evaluated, imported or called, whatever the text says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +16,6 @@ from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.binding.ensemble_builder import EnsembleBuilder
 from ensemble_notebook.cell.binding.inputs import (
     InputFinder,
-    TemplateText,
-    collect_filled,
-    collect_item_inputs,
     collect_templates,
     find_continued,
 )
@@ -36,7 +33,7 @@ from ensemble_notebook.cell.reading.mistakes import (
 from ensemble_notebook.cell.reading.options import MAGIC, Options, parse_options
 from ensemble_notebook.cell.reading.section_reader import lay_over, read_limit, read_section
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
-from ensemble_notebook.cell.reading.source_text import OPTIONS, Place, SourceText, read_text_file
+from ensemble_notebook.cell.reading.source_text import OPTIONS, SourceText, read_text_file
 from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode
 from ensemble_notebook.cell.reading.yaml_tree import read_tree
 from ensemble_notebook.domain.definitions.amounts import is_amount
@@ -218,7 +215,7 @@ def read_cell(
                     overrides = {**overrides, "llm": default_llm}
             _apply_overrides(top, overrides, source)
             inputs = InputFinder(
-                texts=_collect_templates(top),
+                texts=collect_templates(top),
                 top=top,
                 options=overrides.get("inputs", {}),
                 namespace=namespace,
@@ -231,8 +228,10 @@ def read_cell(
             resolver = NameResolver(namespace)
             assembly = EnsembleBuilder(top, resolver, inputs.values, report)
             definition, graph = assembly.make(EnsembleDefinition)
-            if only is not None and graph is not None:
-                _check_only(only, graph, report)
+            names = [] if graph is None or graph.managed else [node.name for node in graph.tasks]
+            if only is not None and names and only not in names:
+                message = f"there is no task {quote(only)} in this cell.{suggest_name(only, names)}"
+                report.add_mistake(source.locate_option(only), message, f"Tasks here: {join_names(names)}.")
             if scores:
                 from ensemble_notebook.cell.binding.scorer_binder import bind_scorers  # most cells have none
 
@@ -287,39 +286,25 @@ def _refuse_keys(report: MistakeReport, overrides: Mapping[Any, Any]) -> None:
         "An address with user and password counts, too: make the model in Python and name its variable in `llm`."
     )
     protect_environment()
-    for place in _find_keys(report.source):
-        report.add_mistake(place, message, hint)
+    source = report.source
+    if has_secret(source.text):
+        found = [line for line in range(1, source.line_count + 1) if has_secret(source.line(line))]
+        for line in found:
+            text, masked, first = source.line(line), mask(source.line(line)), source.line_start(line)
+            start = _count_equal_start(text, masked)
+            end = len(text) - _count_equal_start(text[:start:-1], masked[:start:-1])
+            report.add_mistake(source.locate(first + start, first + end), message, hint)
+        if not found:  # a key over several lines
+            report.add_mistake(source.locate(_count_equal_start(source.text, mask(source.text))), message, hint)
     for given in (*overrides.values(), *overrides.get("inputs", {}).values()):
         if isinstance(given, str) and has_secret(given):
             report.add_mistake(OPTIONS, message, hint)
-
-
-def _find_keys(source: SourceText) -> Iterator[Place]:
-    if not has_secret(source.text):
-        return
-    found = [line for line in range(1, source.line_count + 1) if has_secret(source.line(line))]
-    for line in found:
-        text, masked = source.line(line), mask(source.line(line))
-        start = _count_equal_start(text, masked)
-        end = len(text) - _count_equal_start(text[:start:-1], masked[:start:-1])
-        yield source.locate(source.line_start(line) + start, source.line_start(line) + end)
-    if not found:  # a key over several lines
-        yield source.locate(_count_equal_start(source.text, mask(source.text)))
 
 
 def _count_equal_start(first: str, second: str) -> int:
     """How many characters two texts begin with alike."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
-
-
-def _check_only(only: str, graph: Graph, report: MistakeReport) -> None:
-    """Report a task that is to run alone, and is not there."""
-    names = [node.name for node in graph.tasks]
-    if only not in names and not graph.managed:
-        place = report.source.locate_option(only)
-        hint = f"Tasks here: {join_names(names)}."
-        report.add_mistake(place, f"there is no task {quote(only)} in this cell.{suggest_name(only, names)}", hint)
 
 
 def _apply_overrides(top: Section, overrides: Mapping[str, Any], source: SourceText) -> None:
@@ -334,21 +319,6 @@ def _apply_overrides(top: Section, overrides: Mapping[str, Any], source: SourceT
             top.values[name] = read_limit(node, "--budget", vocabulary.BUDGET)
         else:
             top.values[name] = node if isinstance(given, str) and name in ("llm", "budget") else given
-
-
-def _collect_templates(top: Section) -> list[TemplateText]:
-    """Every text of the cell that may hold variables, agents' first."""
-    sections = list(top.walk())
-    agents = [section for section in sections if section.schema is vocabulary.AGENT]
-    tasks = [section for section in sections if section.schema is vocabulary.TASK]
-    texts = [section for section in sections if section.schema is vocabulary.TEXTS]
-    return [
-        *collect_templates(agents, vocabulary.AGENT.template_keys),
-        *collect_templates(tasks, vocabulary.TASK.template_keys),
-        *collect_item_inputs(tasks),
-        *collect_filled(tasks, vocabulary.TASK.filled_keys),
-        *collect_templates(texts, vocabulary.TEXTS.template_keys),
-    ]
 
 
 # --- Cells that are in files, or in texts of Python: with or without their first line, and as ensembles ---------------

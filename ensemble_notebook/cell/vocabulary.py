@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -489,73 +489,45 @@ class KeyGroup:
     meaning: str
 
 
-WORDS_OF: Final[Mapping[type[Definition], Words]] = {
-    Agent: AGENT_WORDS,
-    Task: TASK_WORDS,
-    Phase: PHASE_WORDS,
-    EnsembleDefinition: CELL_WORDS,
-    PromptTexts: TEXTS_WORDS,
-    CostConfiguration: COST_WORDS,
-    RateLimit: RATE_WORDS,
-    Budget: BUDGET_WORDS,
-    Condition: CONDITION_WORDS,
-    Review: REVIEW_WORDS,
-    PhaseReview: PHASE_REVIEW_WORDS,
-    HierarchicalConstraints: CONSTRAINT_WORDS,
-}
-
-
-def _make_keys(cls: type[Definition]) -> dict[str, Key]:
+def _make_keys(cls: type[Definition], words: Words) -> dict[str, Key]:
     """Put the words together with the defaults of a definition's fields."""
-    words, made = WORDS_OF[cls], cast("Any", cls)
-    return {each.name: _make_key(each, words[each.name]) for each in fields(made) if each.name in words}
+    keys = {}
+    for each in fields(cast("Any", cls)):
+        if (word := words.get(each.name)) is not None:
+            is_required = each.default is MISSING and each.default_factory is MISSING and not word.default
+            default = None if each.default in (MISSING, INHERIT) else each.default
+            keys[each.name] = Key(each.name, word, word.default or default, is_required)
+    return keys
 
 
-def _make_key(definition_field: Field[Any], word: Word) -> Key:
-    if word.default:
-        return Key(definition_field.name, word, word.default)
-    default = definition_field.default
-    is_required = default is MISSING and definition_field.default_factory is MISSING
-    return Key(definition_field.name, word, None if default in (MISSING, INHERIT) else default, is_required)
+def _make_schema(name: str, label: str, cls: type[Definition], words: Words) -> SectionSchema:
+    return SectionSchema(name, label, _make_keys(cls, words), cls)
 
 
-def _make_schema(name: str, label: str, cls: type[Definition]) -> SectionSchema:
-    return SectionSchema(name, label, _make_keys(cls), cls)
-
-
-def _make_key_group(name: str, meaning: str, lead: str, words: Mapping[str, str], keys: Mapping[str, Key]) -> KeyGroup:
-    own = {word: replace(keys[key], name=word) for word, key in words.items()}
+def _make_key_group(name: str, meaning: str, lead: str, words: Mapping[str, str]) -> KeyGroup:
+    own = {word: replace(_CELL_KEYS[key], name=word) for word, key in words.items()}
     return KeyGroup(SectionSchema(name, f"`{name}`", own), words, lead, meaning)
 
 
-def _make_cell_schema() -> SectionSchema:
-    keys = _make_keys(EnsembleDefinition)
-    manager = {"llm": "manager_llm", "max_iterations": "manager_max_iterations", "prompt": "manager_prompt"}
-    review = {"policy": "review_policy", "handler": "review_handler"}
-    return SectionSchema(
-        "cell",
-        "a cell",
-        keys,
-        EnsembleDefinition,
-        {
-            "manager": _make_key_group("manager", "the manager of workflow hierarchical", "llm", manager, keys),
-            "review": _make_key_group("review", "after which tasks a person is asked", "policy", review, keys),
-        },
-    )
-
-
-AGENT: Final = _make_schema("agent", "an agent", Agent)
-TASK: Final = _make_schema("task", "a task", Task)
-PHASE: Final = _make_schema("phase", "a phase", Phase)
-CELL: Final = _make_cell_schema()
-TEXTS: Final = _make_schema("texts", "the texts", PromptTexts)
-COST: Final = _make_schema("cost", "a cost", CostConfiguration)
-RATE: Final = _make_schema("rate", "a rate limit", RateLimit)
-BUDGET: Final = _make_schema("budget", "a budget", Budget)
-CONDITION: Final = _make_schema("condition", "a condition", Condition)
-REVIEW: Final = _make_schema("review", "a review", Review)
-PHASE_REVIEW: Final = _make_schema("phase review", "the review of a phase", PhaseReview)
-CONSTRAINTS: Final = _make_schema("constraints", "a set of constraints", HierarchicalConstraints)
+_CELL_KEYS: Final = _make_keys(EnsembleDefinition, CELL_WORDS)
+_MANAGER: Final = {"llm": "manager_llm", "max_iterations": "manager_max_iterations", "prompt": "manager_prompt"}
+_REVIEW: Final = {"policy": "review_policy", "handler": "review_handler"}
+_KEY_GROUPS: Final = {
+    "manager": _make_key_group("manager", "the manager of workflow hierarchical", "llm", _MANAGER),
+    "review": _make_key_group("review", "after which tasks a person is asked", "policy", _REVIEW),
+}
+AGENT: Final = _make_schema("agent", "an agent", Agent, AGENT_WORDS)
+TASK: Final = _make_schema("task", "a task", Task, TASK_WORDS)
+PHASE: Final = _make_schema("phase", "a phase", Phase, PHASE_WORDS)
+CELL: Final = SectionSchema("cell", "a cell", _CELL_KEYS, EnsembleDefinition, _KEY_GROUPS)
+TEXTS: Final = _make_schema("texts", "the texts", PromptTexts, TEXTS_WORDS)
+COST: Final = _make_schema("cost", "a cost", CostConfiguration, COST_WORDS)
+RATE: Final = _make_schema("rate", "a rate limit", RateLimit, RATE_WORDS)
+BUDGET: Final = _make_schema("budget", "a budget", Budget, BUDGET_WORDS)
+CONDITION: Final = _make_schema("condition", "a condition", Condition, CONDITION_WORDS)
+REVIEW: Final = _make_schema("review", "a review", Review, REVIEW_WORDS)
+PHASE_REVIEW: Final = _make_schema("phase review", "the review of a phase", PhaseReview, PHASE_REVIEW_WORDS)
+CONSTRAINTS: Final = _make_schema("constraints", "a set of constraints", HierarchicalConstraints, CONSTRAINT_WORDS)
 MODEL: Final = SectionSchema(
     "llm",
     "a model",

@@ -12,10 +12,11 @@ from tests.support.cell import assert_mistakes, links, mistakes_of, read
 
 def test_every_field_of_every_definition_has_words():
     unnamed = [
-        f"{kind.__name__}.{name}"
-        for kind, words in vocabulary.WORDS_OF.items()
-        for name in get_field_names(kind)
-        if name not in words
+        f"{schema.definition.__name__}.{name}"
+        for schema in vocabulary.SCHEMAS
+        if schema.definition is not None
+        for name in get_field_names(schema.definition)
+        if name not in schema.keys
     ]
     assert unnamed == ["Condition.source"]  # the key of the mapping is the source
 

@@ -303,7 +303,8 @@ SETTINGS: Final = [
 
 def list_missing() -> list[str]:
     """What has no sample, and what samples there are of nothing."""
-    known = {Ensemble if owner.__name__ == "EnsembleDefinition" else owner for owner in vocabulary.WORDS_OF}
+    owners = [each.definition for each in vocabulary.SCHEMAS if each.definition is not None]
+    known = {Ensemble if owner.__name__ == "EnsembleDefinition" else owner for owner in owners}
     told = [f"{each.__name__} has no samples" for each in known - SAMPLES.keys()]
     for owner, by_field in SAMPLES.items():
         names = {each.name for each in fields(owner) if each.init}

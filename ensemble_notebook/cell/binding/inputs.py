@@ -6,7 +6,7 @@ Knows no definitions: it gets texts with their places, and gives values.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from ensemble_notebook.cell.reading.options import is_run_id
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
 from ensemble_notebook.cell.reading.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode
+from ensemble_notebook.cell.vocabulary import AGENT, TASK, TEXTS
 from ensemble_notebook.domain.definitions.nested_ensemble import list_input_texts
 from ensemble_notebook.domain.definitions.templates import (
     CONTEXT,
@@ -70,38 +71,38 @@ class TemplateText:
         return find_variables(hide_places(self.text, self.places))
 
 
-def collect_templates(sections: Iterable[Section], fields: tuple[str, ...]) -> list[TemplateText]:
-    """Collect the texts of these fields, in the order of the cell."""
-    sections = list(sections)
+def collect_templates(top: Section) -> list[TemplateText]:
+    """Collect every text of a cell that may hold variables: of agents, of tasks and their ensembles, and the texts."""
+    sections = list(top.walk())
+    agents, tasks, texts = ([each for each in sections if each.schema is one] for one in (AGENT, TASK, TEXTS))
+    sources = ((section, section.values.get("for_each")) for section in tasks)
+    return [
+        *_collect_texts(agents),
+        *_collect_texts(tasks),
+        *(
+            TemplateText(source.text, section.key_values["for_each"], is_source=True)
+            for section, source in sources
+            if isinstance(source, ScalarNode) and find_input_name(source.text) is not None
+        ),
+        *(
+            TemplateText(text, section.key_values[name])
+            for section in tasks
+            for name in TASK.filled_keys
+            if isinstance(section.values.get(name), Mapping)
+            for text in list_input_texts(section.values[name])
+        ),
+        *_collect_texts(texts),
+    ]
+
+
+def _collect_texts(sections: Sequence[Section]) -> Iterator[TemplateText]:
     named = tuple(each.name for each in sections if each.name is not None)
-    return [
-        TemplateText(section.values[name], section.key_values[name], places, named if CONTEXT in places else ())
-        for section in sections
-        for name in fields
-        if name in section.key_values and isinstance(section.values.get(name), str)
-        for places in [(*section.schema.keys[name].word.places, *((ITEM,) if "for_each" in section.key_values else ()))]
-    ]
-
-
-def collect_item_inputs(sections: Iterable[Section]) -> list[TemplateText]:
-    """Collect the inputs for whose items tasks run, in the order of the cell."""
-    sources = ((section, section.values.get("for_each")) for section in sections)
-    return [
-        TemplateText(source.text, section.key_values["for_each"], is_source=True)
-        for section, source in sources
-        if isinstance(source, ScalarNode) and find_input_name(source.text) is not None
-    ]
-
-
-def collect_filled(sections: Iterable[Section], fields: tuple[str, ...]) -> list[TemplateText]:
-    """Collect the texts in the mappings of these fields, in the order of the cell."""
-    return [
-        TemplateText(text, section.key_values[name])
-        for section in sections
-        for name in fields
-        if isinstance(section.values.get(name), Mapping)
-        for text in list_input_texts(section.values[name])
-    ]
+    for section in sections:
+        item = (ITEM,) if "for_each" in section.key_values else ()
+        for name in section.schema.template_keys:
+            if name in section.key_values and isinstance(text := section.values.get(name), str):
+                places = (*section.schema.keys[name].word.places, *item)
+                yield TemplateText(text, section.key_values[name], places, named if CONTEXT in places else ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

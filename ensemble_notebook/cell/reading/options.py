@@ -267,17 +267,15 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            self.error(self._explain_unknown(unknown[0]))
+        for word in unknown:  # the first one ends it
+            option = word.partition("=")[0]
+            if not option.startswith("-"):
+                bound = f", and the name to bind is written as -o {word}" if is_variable_name(word) else ""
+                self.error(f"{word!r} belongs to no option; a value with spaces needs quotes{bound}")
+            known = [each for each in self._option_string_actions if each.startswith("--") or len(option) == 2]
+            close = did_you_mean(option, known) if find_nearest(option, known) else ""
+            self.error(f"unknown option {option!r}.{close}")
         return found
-
-    def _explain_unknown(self, word: str) -> str:
-        option = word.partition("=")[0]
-        if not option.startswith("-"):
-            bound = f", and the name to bind is written as -o {word}" if is_variable_name(word) else ""
-            return f"{word!r} belongs to no option; a value with spaces needs quotes{bound}"
-        known = [each for each in self._option_string_actions if each.startswith("--") or len(option) == 2]
-        return f"unknown option {option!r}." + (did_you_mean(option, known) if find_nearest(option, known) else "")
 
 
 class _Once(argparse.Action):
@@ -371,35 +369,32 @@ def _make_parser() -> _Parser:
         allow_abbrev=False,
     )
     out = f"bind the output (without it: {DEFAULT_OUT})"
-    parser.add_argument("-o", "--out", action=_Once, type=_read_variable, default=DEFAULT_OUT, metavar="NAME", help=out)
+    once = functools.partial(parser.add_argument, action=_Once)
+    once("-o", "--out", type=_read_variable, default=DEFAULT_OUT, metavar="NAME", help=out)
     add_run_options(parser)
-    parser.add_argument(
+    once(
         "--continue",
-        action=_Once,
         type=lambda text: text if is_run_id(text) else _read_variable(text),
         dest="continue_from",
         metavar="NAME",
         help="go on with the conversations of the run whose output NAME holds, or of the remembered run of this id, or "
         "-1 for the last, task by task of the same name",
     )
-    parser.add_argument(
+    once(
         "--history",
-        action=_Once,
         type=functools.partial(_check_amount, read_history),
         metavar="LIMIT",
         help="how much of these conversations is sent: '20 turns', '8k tokens', '8k tokens, summarised'",
     )
-    parser.add_argument(
+    once(
         "--map",
-        action=_Once,
         type=_read_rows_place,
         metavar="ROWS",
         help="one run for each row of this DataFrame, list of mappings, or .csv, .jsonl or .parquet file; its columns "
         "are the inputs",
     )
-    parser.add_argument(
+    once(
         "--repeat",
-        action=_Once,
         type=read_repeat,
         metavar="N",
         help="run each row, or the cell, so many times, as independent samples",
@@ -418,9 +413,8 @@ def _make_parser() -> _Parser:
         help="score each run by a function of the notebook, a ready-made scorer such as \"contains('refund')\", or a "
         "judge: an ensemble with a typed output; may be repeated",
     )
-    parser.add_argument(
+    once(
         "--expected",
-        action=_Once,
         type=_read_text,
         metavar="COLUMN",
         help="what a run should come to, for --score (without it: expected, target or expected_output)",
@@ -435,7 +429,7 @@ def _make_parser() -> _Parser:
         "-b", "--background", "--bg", action="store_true", dest="is_background", help="return at once; NAME is a handle"
     )
     file = "the cell is this file; what stands below the line comes in place of its keys"
-    parser.add_argument("--file", action=_Once, type=_read_path, metavar="FILE", help=file)
+    once("--file", type=_read_path, metavar="FILE", help=file)
     parser.add_argument("--no-timeline", action="store_false", dest="has_timeline", help="show only the answer")
     parser.add_argument("--help", action="store_true", dest="wants_help", help="show this")
     return parser

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ensemble_notebook.cell.reading.mistakes import MisreadError, MistakeReport, quote
-from ensemble_notebook.cell.reading.source_text import SourceText
+from ensemble_notebook.cell.reading.source_text import Place, SourceText
 from ensemble_notebook.cell.reading.yaml_nodes import (
     MOST_CHARACTERS,
     BrokenNode,
@@ -53,35 +53,37 @@ class _TreeReader:
         self._broken: set[int] = set()
 
     def run(self, attempts: int) -> Node | None:
-        for offset, misread in find_unprintable(self._source):
-            self._report.add_misread(misread)
-            self._text[offset] = " "
+        source = self._source
+        for match in _NOT_PRINTABLE.finditer(source.text):
+            message = f"the character U+{ord(match[0]):04X} can't stand in a cell."
+            hint = "It is invisible here: delete it, and type what is around it again."
+            self._report.add_mistake(source.locate(match.start()), message, hint)
+            self._text[match.start()] = " "
         for _ in range(attempts):
-            composition = NodeComposer(self._source, "".join(self._text), self._broken)
-            found = self._attempt(composition)
-            if not isinstance(found, Pitfall):
-                return found
-            self._report.add_misread(found.mistake)
-            if not self._repair(found):
+            composition = NodeComposer(source, "".join(self._text), self._broken)
+            try:
+                root = composition.run()
+            except MisreadError as misread:
+                self._report.add_misread(misread)
+                break
+            except Exception as error:  # noqa: BLE001 - C12: whatever the parser raises, people get a message
+                pitfall = explain_error(error, source, composition.last)
+                if composition.open_flow is not None:
+                    pitfall.entry = read_line_parts(source, source.line_number(composition.open_flow))
+            else:
+                self._report_all(composition)
+                return root
+            self._report.add_misread(pitfall)
+            if not self._repair(pitfall):
                 break
         self._report_all(composition)
         return None
-
-    def _attempt(self, composition: NodeComposer) -> Node | Pitfall | None:
-        try:
-            root = composition.run()
-        except MisreadError as misread:
-            return Pitfall(misread)
-        except Exception as error:  # noqa: BLE001 - C12: whatever the parser raises, people get a message
-            return explain_error(error, self._source, composition.last, composition.open_flow)
-        self._report_all(composition)
-        return root
 
     def _report_all(self, composition: NodeComposer) -> None:
         for misread in composition.mistakes:
             self._report.add_misread(misread)
 
-    def _repair(self, pitfall: Pitfall) -> bool:
+    def _repair(self, pitfall: PitfallError) -> bool:
         """Overwrite what could not be read; False when there is no way to go on."""
         if pitfall.tab is not None:
             return self._untab(pitfall.tab)
@@ -119,7 +121,7 @@ class _TreeReader:
             tabs = len(text) - len(text.lstrip("\t"))
             self._text[start : start + tabs] = " " * tabs
             if tabs and text.strip():
-                self._report.add_misread(describe_tab_indent(self._source, number))
+                self._report.add_misread(_explain_tab_indent(self._source, number))
         return True
 
 
@@ -181,60 +183,45 @@ def find_open_levels(source: SourceText, line: int) -> Iterator[tuple[int, int]]
 _NOT_PRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _QUOTE: Final = "Put the whole value in quotes."
+_SECOND_KEY: Final = "': ' inside a value that is not in quotes: YAML takes it for a second key."
 
 
-@dataclass(frozen=True, slots=True)
-class Pitfall:
+class PitfallError(MisreadError):
     """What went wrong, and how the rest can still be read.
 
     Attributes:
-        mistake: for the report.
         entry: its value may be read as broken.
         tab: offset of a tab that may be read as a space.
     """
 
-    mistake: MisreadError
-    entry: LineParts | None = None
-    tab: int | None = None
+    def __init__(
+        self, place: Place, message: str, hint: str = _QUOTE, entry: LineParts | None = None, *, tab: int | None = None
+    ) -> None:
+        super().__init__(place, message, hint)
+        self.entry, self.tab = entry, tab
 
 
-def find_unprintable(source: SourceText) -> Iterator[tuple[int, MisreadError]]:
-    """Find the characters that no text may hold: each offset with its mistake."""
-    for match in _NOT_PRINTABLE.finditer(source.text):
-        message = f"the character U+{ord(match[0]):04X} can't stand in a cell."
-        hint = "It is invisible here: delete it, and type what is around it again."
-        yield match.start(), MisreadError(source.locate(match.start()), message, hint)
-
-
-def explain_error(error: Exception, source: SourceText, last: Node | None, open_flow: int | None) -> Pitfall:
+def explain_error(error: Exception, source: SourceText, last: Node | None) -> PitfallError:
     """Explain an error of the YAML parser.
 
     Args:
         error: what the parser raised.
         source: the text, as it was written.
         last: the node that was read before it.
-        open_flow: where the outermost unfinished [...] or {...} starts.
     """
-    pitfall = _explain_problem(error, source, last)
-    if open_flow is None:
-        return pitfall
-    return replace(pitfall, entry=read_line_parts(source, source.line_number(open_flow)))
-
-
-def _explain_problem(error: Exception, source: SourceText, last: Node | None) -> Pitfall:
     problem, context = str(getattr(error, "problem", "") or ""), str(getattr(error, "context", "") or "")
     at = _get_offset(getattr(error, "problem_mark", None), source)
     if at is None:
         line = source.line_number(last.end if last is not None else 0)
         # the parser itself gave up, e.g. on a character number that does not exist
         message = f"YAML can't be read from here on ({type(error).__name__})."
-        return Pitfall(
-            MisreadError(
-                source.locate_line(line), message, "Look for odd escapes such as \\U00110000 and for stray signs."
-            )
-        )
-    if directive := _explain_directive(source):
-        return directive
+        hint = "Look for odd escapes such as \\U00110000 and for stray signs."
+        return PitfallError(source.locate_line(line), message, hint)
+    text = source.text.lstrip()
+    if text.startswith("%"):  # in front of everything: a second magic, mostly
+        place = source.locate_line(source.line_number(len(source.text) - len(text)))
+        message = "a line that starts with '%' is a directive for YAML, and cells have none."
+        return PitfallError(place, message, "Put magics above %%ensemble; put texts in quotes.")
     opened = _get_offset(getattr(error, "context_mark", None), source)
     start = at if opened is None else opened
     if "quoted scalar" in context and ("end of stream" in problem or "document separator" in problem):
@@ -258,198 +245,152 @@ def _get_offset(mark: Any, source: SourceText) -> int | None:
     return None if mark is None else min(int(mark.index), len(source.text))
 
 
-def _explain_value(source: SourceText, entry: LineParts, message: str, hint: str = _QUOTE) -> Pitfall:
+def _explain_value(source: SourceText, entry: LineParts, message: str, hint: str = _QUOTE) -> PitfallError:
     """Explain a mistake about the whole value of an entry."""
-    return Pitfall(
-        MisreadError(source.locate(entry.value_start, entry.value_start + len(entry.value)), message, hint), entry
-    )
+    return PitfallError(source.locate(entry.value_start, entry.value_start + len(entry.value)), message, hint, entry)
 
 
-def _explain_unclosed_quote(source: SourceText, start: int) -> Pitfall:
+def _explain_unclosed_quote(source: SourceText, start: int) -> PitfallError:
     line = source.line_number(start)
     mark = source.text[start : start + 1]
-    place = source.locate(start, source.line_end(line))
     hint = f"End the text with {mark}. Inside '...' an apostrophe is written twice: ''."
-    return Pitfall(
-        MisreadError(place, f"the quote {mark} that starts here is never closed.", hint), read_line_parts(source, line)
-    )
+    message = f"the quote {mark} that starts here is never closed."
+    return PitfallError(source.locate(start, source.line_end(line)), message, hint, read_line_parts(source, line))
 
 
-def _explain_bad_start(source: SourceText, at: int) -> Pitfall:
+def _explain_bad_start(source: SourceText, at: int) -> PitfallError:
     line, character = source.line_number(at), source.text[at : at + 1]
     entry = read_line_parts(source, line)
     if character == "\t":
         if source.text[source.line_start(line) : at].strip():
             hint = "Replace the tab with a space."
-            return Pitfall(MisreadError(source.locate(at), "there is a tab where YAML wants a space.", hint), tab=at)
-        return Pitfall(describe_tab_indent(source, line), tab=source.line_start(line))
+            return PitfallError(source.locate(at), "there is a tab where YAML wants a space.", hint, tab=at)
+        return _explain_tab_indent(source, line)
     message = f"a value can't start with {character!r} in YAML."
-    return (
-        _explain_value(source, entry, message)
-        if entry.value_start == at
-        else Pitfall(MisreadError(source.locate(at), message, _QUOTE), entry)
-    )
+    is_value = entry.value_start == at
+    return _explain_value(source, entry, message) if is_value else PitfallError(source.locate(at), message, entry=entry)
 
 
-def describe_tab_indent(source: SourceText, line: int) -> MisreadError:
-    """Describe the mistake of a line that is indented with a tab."""
-    text = source.line(line)
-    start = source.line_start(line)
+def _explain_tab_indent(source: SourceText, line: int) -> PitfallError:
+    text, start = source.line(line), source.line_start(line)
     place = source.locate(start, start + len(text) - len(text.lstrip()))
-    return MisreadError(place, "this line is indented with a tab; YAML wants spaces.", "Use two spaces for each level.")
+    message = "this line is indented with a tab; YAML wants spaces."
+    return PitfallError(place, message, "Use two spaces for each level.", tab=start)
 
 
-def _explain_colon(source: SourceText, at: int, last: Node | None) -> Pitfall:
+def _explain_colon(source: SourceText, at: int, last: Node | None) -> PitfallError:
     """Explain a colon where no key can stand: inside a value, or on a line that continues a value."""
     line = source.line_number(at)
     entry = read_line_parts(source, line)
     if entry.key is not None and entry.value_start <= at:
         if entry.value.startswith("{"):
             return _explain_value(source, entry, *describe_brace_pitfall(entry.value))
-        message = "': ' inside a value that is not in quotes: YAML takes it for a second key."
-        return Pitfall(MisreadError(source.locate(at), message, _QUOTE), entry)
+        return PitfallError(source.locate(at), _SECOND_KEY, entry=entry)
     above = read_line_parts(source, source.line_number(last.start)) if last is not None else entry
     if above.line < line:
         if glued := _explain_glued(source, above):
             return glued
         if above.key is None:
-            return Pitfall(_explain_keyless(source, above.line))
-    return Pitfall(_explain_misplaced(source, line))
+            return _explain_keyless(source, above.line)
+    return _explain_misplaced(source, line)
 
 
-def _explain_no_colon(source: SourceText, start: int) -> Pitfall:
+def _explain_no_colon(source: SourceText, start: int) -> PitfallError:
     """Explain a line that is neither a key with its value nor a list item."""
     line = source.line_number(start)
-    return _explain_glued(source, read_line_parts(source, line)) or Pitfall(_explain_keyless(source, line))
+    return _explain_glued(source, read_line_parts(source, line)) or _explain_keyless(source, line)
 
 
-def _explain_glued(source: SourceText, entry: LineParts) -> Pitfall | None:
+def _explain_glued(source: SourceText, entry: LineParts) -> PitfallError | None:
     """`key:value` or `-item` without the space."""
     text = source.line(entry.line)
     match = re.match(r"[ ]*(?:-[ ]+)*(?:(?P<key>[A-Za-z_]+):(?!//)(?=\S)|(?P<dash>-)(?=[^\s\-\d]))", text)
     if match is None or entry.key is not None:
         return None
-    start = source.line_start(entry.line)
-    at = start + match.end()
+    at = source.line_start(entry.line) + match.end()
     what, sample = ("':'", f"{match['key']}: ...") if match["key"] else ("'-'", "- ...")
-    mistake = MisreadError(source.locate(at - 1), f"a space is missing after {what}.", f"Write `{sample}`.")
-    return Pitfall(mistake, LineParts(entry.line, entry.indent, match["key"], at + 1, text[match.end() + 1 :].rstrip()))
+    rest = LineParts(entry.line, entry.indent, match["key"], at + 1, text[match.end() + 1 :].rstrip())
+    return PitfallError(source.locate(at - 1), f"a space is missing after {what}.", f"Write `{sample}`.", rest)
 
 
-def _explain_keyless(source: SourceText, line: int) -> MisreadError:
+def _explain_keyless(source: SourceText, line: int) -> PitfallError:
     item = re.match(r"( *- +)([^\s-].*)", source.line(line))
     below = next((text for each in range(line + 1, source.line_count + 1) if (text := source.line(each)).strip()), "")
+    message = "this line has no ': ' and is no list item."
+    hint = "Write `key: value` or `- item`; indent the line deeper if it goes on with the text above."
     if item is not None and re.match(rf" {{{source.line(line).index('-') + 1},}}[A-Za-z_]+:", below):
         message = "this list item is a text, and has a key below it."
-        hint = (
-            f"Give it a key, too; of a task: `- description: {item[2].strip()}`, with the others below `description`."
-        )
-        return MisreadError(source.locate_line(line), message, hint)
-    hint = "Write `key: value` or `- item`; indent the line deeper if it goes on with the text above."
-    return MisreadError(source.locate_line(line), "this line has no ': ' and is no list item.", hint)
+        sample = f"`- description: {item[2].strip()}`"
+        hint = f"Give it a key, too; of a task: {sample}, with the others below `description`."
+    return PitfallError(source.locate_line(line), message, hint)
 
 
-def _explain_misplaced(source: SourceText, line: int) -> MisreadError:
+def _explain_misplaced(source: SourceText, line: int) -> PitfallError:
     levels = [f"column {indent + 1} (line {number})" for indent, number in find_open_levels(source, line)]
-    hint = "Lines that belong together start in the same column."
-    if levels:
-        hint = f"Lines that belong together start in the same column; it could be {' or '.join(levels[:4])}."
-    return MisreadError(source.locate_line(line), "the indentation of this line fits no line above it.", hint)
+    could = f"; it could be {' or '.join(levels[:4])}" if levels else ""
+    hint = f"Lines that belong together start in the same column{could}."
+    return PitfallError(source.locate_line(line), "the indentation of this line fits no line above it.", hint)
 
 
-def _explain_flow(source: SourceText, at: int, opened: int, problem: str) -> Pitfall:
+def _explain_flow(source: SourceText, at: int, opened: int, problem: str) -> PitfallError:
     """Inside [...] or {...}."""
     line, first = source.line_number(at), source.line_number(opened)
     entry, bracket = read_line_parts(source, first), source.text[opened : opened + 1]
-    if brace := _explain_inner_brace(source, at):
-        return Pitfall(brace, entry)
+    before = source.text[:at].rstrip()
+    if before.endswith("}") and (start := before.rfind("{")) >= source.line_start(line):  # `{topic}` and more text
+        return PitfallError(source.locate(start, len(before)), *describe_brace_pitfall(before[start:]), entry)
     is_inside = line == first or read_line_parts(source, line).indent > entry.indent
     if is_inside and at < source.line_end(line) and "stream end" not in problem:
         found = source.text[at : at + 1]
-        if found == ":":
-            message = "': ' inside a value that is not in quotes: YAML takes it for a second key."
-        else:
-            message = f"YAML can't go on here: a comma or a closing bracket is missing before {found!r}, or a value is."
-        return Pitfall(MisreadError(source.locate(at), message, "Inside [...] and {...}, put texts in quotes."), entry)
+        message = f"YAML can't go on here: a comma or a closing bracket is missing before {found!r}, or a value is."
+        hint = "Inside [...] and {...}, put texts in quotes."
+        return PitfallError(source.locate(at), _SECOND_KEY if found == ":" else message, hint, entry)
     if bracket not in ("[", "{"):
         bracket, opened = entry.value[:1], entry.value_start
-    closing = {"[": "]", "{": "}"}.get(bracket, "bracket")
-    place = source.locate(opened)
-    return Pitfall(
-        MisreadError(place, f"the {bracket!r} that is opened here is never closed.", f"Add the {closing}."), entry
-    )
+    hint = f"Add the {({'[': ']', '{': '}'}).get(bracket, 'bracket')}."
+    return PitfallError(source.locate(opened), f"the {bracket!r} that is opened here is never closed.", hint, entry)
 
 
-def _explain_inner_brace(source: SourceText, at: int) -> MisreadError | None:
-    """Explain the mistake of `{topic}` followed by more text, inside [...] or {...}."""
-    before = source.text[:at].rstrip()
-    if not before.endswith("}") or (start := before.rfind("{")) < source.line_start(source.line_number(at)):
-        return None
-    return MisreadError(source.locate(start, len(before)), *describe_brace_pitfall(before[start:]))
-
-
-def _explain_block(source: SourceText, at: int, last: Node | None, problem: str) -> Pitfall:
+def _explain_block(source: SourceText, at: int, last: Node | None, problem: str) -> PitfallError:
     """Something follows a finished value, or a line stands at no level."""
     line = source.line_number(at)
-    entry = read_line_parts(source, line)
-    if last is not None and _is_long_quote(source, last, line):
-        return _explain_unclosed_quote(source, last.start)
+    entry, place = read_line_parts(source, line), source.locate_line(line)
+    is_text = isinstance(last, ScalarNode | BrokenNode) and source.text[last.start : last.start + 1] in ("'", '"')
+    if last is not None and is_text and source.line_number(last.start) < line <= source.line_number(last.end):
+        return _explain_unclosed_quote(source, last.start)  # most likely its own last quote is gone
     if entry.value_start < at:
         start, rest = entry.value[:1], source.locate(at, source.line_end(entry.line))
         if start == "{":
             return _explain_value(source, entry, *describe_brace_pitfall(entry.value))
         if start == "*":
-            return _explain_value(
-                source, entry, "a value that starts with '*' is an alias for YAML, and cells have none."
-            )
-        if start in ("'", '"'):
-            other = (
-                "Inside '...' an apostrophe is written twice: ''." if start == "'" else 'Inside "..." write \\" for ".'
-            )
-            return Pitfall(MisreadError(rest, f"there is more text after the closing {start}.", other), entry)
-        if start == "[":
-            return Pitfall(MisreadError(rest, "there is more text after the closing ].", _QUOTE), entry)
-        return Pitfall(MisreadError(rest, "YAML can't read this part of the line.", _QUOTE), entry)
+            message = "a value that starts with '*' is an alias for YAML, and cells have none."
+            return _explain_value(source, entry, message)
+        inside = {"'": "Inside '...' an apostrophe is written twice: ''.", '"': 'Inside "..." write \\" for ".'}
+        if start in inside:
+            return PitfallError(rest, f"there is more text after the closing {start}.", inside[start], entry)
+        is_list = start == "["
+        message = "there is more text after the closing ]." if is_list else "YAML can't read this part of the line."
+        return PitfallError(rest, message, entry=entry)
     if isinstance(last, ScalarNode) and last.is_block and "scalar" in problem:
         hint = "Indent every line of the text at least as deep as its first one."
-        return Pitfall(
-            MisreadError(source.locate_line(line), "this line is indented less than the text it belongs to.", hint)
-        )
+        return PitfallError(place, "this line is indented less than the text it belongs to.", hint)
     if "'?'" in problem or "'-'" in problem:
         hint = "A level holds either `key: value` lines or `- item` lines."
-        return Pitfall(MisreadError(source.locate_line(line), "list items and keys are mixed on one level here.", hint))
+        return PitfallError(place, "list items and keys are mixed on one level here.", hint)
     if "scalar" in problem and entry.key is None:
         return _explain_no_colon(source, at)
-    return Pitfall(_explain_misplaced(source, line))
+    return _explain_misplaced(source, line)
 
 
-def _is_long_quote(source: SourceText, node: Node, line: int) -> bool:
-    """A quoted text that began above this line and ended in it: most likely its own last quote is gone."""
-    is_quoted = isinstance(node, ScalarNode | BrokenNode) and source.text[node.start : node.start + 1] in ("'", '"')
-    return is_quoted and source.line_number(node.start) < line <= source.line_number(node.end)
-
-
-def _explain_directive(source: SourceText) -> Pitfall | None:
-    """Explain a '%' in front of everything: a second magic, mostly."""
-    text = source.text.lstrip()
-    if not text.startswith("%"):
-        return None
-    place = source.locate_line(source.line_number(len(source.text) - len(text)))
-    message = "a line that starts with '%' is a directive for YAML, and cells have none."
-    return Pitfall(MisreadError(place, message, "Put magics above %%ensemble; put texts in quotes."))
-
-
-def _explain_outside(source: SourceText, at: int) -> Pitfall:
+def _explain_outside(source: SourceText, at: int) -> PitfallError:
     """Something behind the end of the whole."""
-    text = source.text.lstrip()
-    start = len(source.text) - len(text)
-    line = source.line_number(at)
-    if text.startswith("{") and line == source.line_number(start):
+    text, line = source.text.lstrip(), source.line_number(at)
+    if text.startswith("{") and line == source.line_number(len(source.text) - len(text)):
         return _explain_value(source, read_line_parts(source, line), *describe_brace_pitfall(text))
-    return Pitfall(_explain_misplaced(source, line))
+    return _explain_misplaced(source, line)
 
 
-def _explain_other(source: SourceText, at: int, start: int, problem: str) -> Pitfall:
+def _explain_other(source: SourceText, at: int, start: int, problem: str) -> PitfallError:
     entry = read_line_parts(source, source.line_number(start))
     if "sequence entries" in problem:
         hint = "Start the list on the next line, or write it in brackets: [a, b]."
@@ -458,12 +399,10 @@ def _explain_other(source: SourceText, at: int, start: int, problem: str) -> Pit
         return _explain_value(source, entry, "a value can't start with '? ' in YAML.")
     if "escape" in problem or "hexdecimal" in problem or "hexadecimal" in problem:
         hint = "Write \\\\ for a backslash, or use '...', where it is an ordinary character."
-        return Pitfall(
-            MisreadError(source.locate(max(at - 1, 0), at + 1), 'inside "..." this is no escape.', hint), entry
-        )
+        return PitfallError(source.locate(max(at - 1, 0), at + 1), 'inside "..." this is no escape.', hint, entry)
     if entry.value[:1] in ("|", ">"):
         hint = f"Start the text on the next line, or put it in quotes if {entry.value[0]} belongs to it."
         return _explain_value(source, entry, f"after {entry.value[0]!r} the line must end.", hint)
     if "node content" in problem:
         return _explain_value(source, entry, f"a value can't start with {source.text[at : at + 1]!r} in YAML.")
-    return Pitfall(MisreadError(source.locate(at), f"this is no YAML: {quote(problem, 100)}", _QUOTE), entry)
+    return PitfallError(source.locate(at), f"this is no YAML: {quote(problem, 100)}", entry=entry)

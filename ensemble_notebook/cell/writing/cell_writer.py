@@ -384,12 +384,10 @@ class CellWriter:
             keys = vocabulary.MODEL.keys
             if unknown := [name for name in value if name not in keys]:
                 raise spot.refuse(f"The {spot.shown} has {unknown[0]!r}, which a model in a cell has not.")
-            written = {
-                name: self._write_data(each, spot) for name, each in value.items() if name not in ("model", COST)
-            }
-            model, rates = value["model"], find_rates(value, None)
+            plain = {name: each for name, each in value.items() if name not in ("model", COST)}
+            rates = find_rates(value, None)
             priced = {} if rates is None else {COST: self._write_part(rates, spot)}
-            return {"model": self._write_model(model, spot), **written, **priced}
+            return {"model": self._write_model(value["model"], spot), **self._write_data(plain, spot), **priced}
         name = self._name(value, spot)
         if name in list_bare_words():
             message = f"The {spot.shown} is in a variable {name!r}, and in a cell that word is a model of its own."
