@@ -31,8 +31,7 @@ from ensemble_notebook import (
 )
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.trace.store import store_writer
-from ensemble_notebook.trace.store.run_writer import Entry, PendingResult, RunWriter, StoredExchange, Taken
-from ensemble_notebook.trace.store.store_writer import Intake
+from ensemble_notebook.trace.store.run_writer import Entry, Intake, PendingResult, RunWriter, StoredExchange, Taken
 from tests.support.openai_server import Answer, Request
 
 

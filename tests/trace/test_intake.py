@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from ensemble_notebook.domain.events import Event, TaskCompleted
 from ensemble_notebook.trace.store import run_writer
 from ensemble_notebook.trace.store.run_facts import RunFacts
-from ensemble_notebook.trace.store.run_writer import RunWriter
-from ensemble_notebook.trace.store.store_writer import Intake
+from ensemble_notebook.trace.store.run_writer import Intake, RunWriter
 from tests.support.event_builder import EventBuilder
 
 USUAL_S = 0.1
@@ -61,7 +60,7 @@ def make_events(count: int) -> list[Event]:
 def play(times: list[float], commits: list[float]) -> tuple[list[float], Script]:
     """When each of the events that come at these times is on disk, where commits take so long, one after the other."""
     script = Script()
-    intake = Intake(script)
+    intake = Intake(script.now, script.wait)
     run = RunWriter(RunFacts(run_id="run", name=None, started_at=datetime.now(UTC)), intake)
     intake.add(run)
     events = make_events(len(times))
@@ -111,7 +110,7 @@ class CountingIntake(Intake):
 
 def test_thread_that_is_woken_already_is_not_woken_again():
     script = SlowToWake()
-    intake = CountingIntake(script)
+    intake = CountingIntake(script.now, script.wait)
     run = RunWriter(RunFacts(run_id="run", name=None, started_at=datetime.now(UTC)), intake)
     intake.add(run)
     script.plan = [(0.0, lambda each=each: run.on_event(each)) for each in make_events(20)]
@@ -126,7 +125,7 @@ def test_time_that_a_commit_takes_is_part_of_the_pause():
 
 def test_end_of_a_run_is_waited_for_by_nobody():
     script = Script()
-    intake = Intake(script)
+    intake = Intake(script.now, script.wait)
     run = RunWriter(RunFacts(run_id="run", name=None, started_at=datetime.now(UTC)), intake)
     intake.add(run)
     script.plan = [(0.0, lambda: run.on_event(make_events(1)[0])), (0.001, lambda: run.close() and None)]
@@ -149,7 +148,7 @@ class CountingWriter(RunWriter):
 
 def test_who_has_waited_too_long_waits_again_once_that_is_on_disk(monkeypatch):
     monkeypatch.setattr(run_writer, "SHOW_LIMIT_S", 1e-9)
-    run = CountingWriter(Intake(Script()))
+    run = CountingWriter(Intake())
     one, two, three = [each for each in make_events(20) if isinstance(each, TaskCompleted)][:3]
     run.hold(one)
     run.hold(two)

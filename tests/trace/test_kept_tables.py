@@ -64,7 +64,7 @@ def write(events, run_id: str = "run", *, is_open: bool = False):
     for event in events:
         writer.on_event(event)
     if is_open:
-        assert writer.wait_written(20)
+        assert writer._wait_for(events[-1].seq, 20)
         return writer
     writer.close().result(20)
     return writer

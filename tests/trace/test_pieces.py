@@ -21,10 +21,9 @@ from ensemble_notebook.trace.store.run_rows import (
     make_first_rows,
     make_rows,
 )
-from ensemble_notebook.trace.store.run_writer import FinishedTask, RunWriter
+from ensemble_notebook.trace.store.run_writer import FinishedTask, Intake, RunWriter
 from ensemble_notebook.trace.store.store_file import open_file
 from ensemble_notebook.trace.store.store_reader import read_results
-from ensemble_notebook.trace.store.store_writer import Intake
 from tests.support.event_builder import EventBuilder
 from tests.trace.test_written_events import SECRETS
 

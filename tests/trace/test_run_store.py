@@ -16,6 +16,7 @@ from ensemble_notebook.trace.loading import make_run_table
 from ensemble_notebook.trace.store.run_facts import RunFacts, RunOrigin
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_writer import FinishedTask
+from ensemble_notebook.trace.store.store_file import opened
 from ensemble_notebook.trace.store.store_writer import trim
 from tests.support.store import wait_for_store
 
@@ -152,7 +153,7 @@ def test_old_runs_are_forgotten_and_then_the_oldest_ones(store_path, monkeypatch
     first, *_ = [run("x" * 100_000, name=name) for name in "abc"]
     wait_for_store()
     store = RunStore.open()
-    with store._open() as connection:
+    with opened(store.path) as connection:
         connection.execute("UPDATE runs SET started_at = '2001-01-01T00:00:00Z' WHERE run_id = ?", (first.run_id,))
         trim(connection)
         assert [each.facts.name for each in store.list_runs()] == ["c", "b"]
@@ -164,7 +165,7 @@ def test_old_runs_are_forgotten_and_then_the_oldest_ones(store_path, monkeypatch
 def test_run_that_goes_on_is_never_forgotten(store_path, monkeypatch):
     output = run("One.")
     wait_for_store()
-    with RunStore.open()._open() as connection:
+    with opened(store_path) as connection:
         connection.execute("UPDATE runs SET status = 'running', started_at = '2001-01-01T00:00:00Z'")
         monkeypatch.setattr(config, "store_max_mb", 0.001)
         trim(connection)

@@ -284,7 +284,13 @@ def make_rows(run: RunWriter, taken: Taken) -> RunRows:
         statements.append((_ADD_RESULT, rows))
     if scores:
         statements.append(add_scores(run.facts, scores))
-    statements += _end_run(run_id, events, has_ended=taken.has_ended)
+    # One that was given up without its last event was interrupted.
+    last = events[-1] if events else None
+    end = "UPDATE runs SET status = ?, ended_at = ? WHERE run_id = ? AND status = 'running'"
+    if isinstance(last, ev.RunEnded):
+        statements.append((end, [(last.status.value, format_instant(last.time), run_id)]))
+    elif taken.has_ended:
+        statements.append((end, [(RunStatus.INTERRUPTED.value, None, run_id)]))
     return RunRows(events[-1].seq if events else -1, statements)
 
 
@@ -367,13 +373,3 @@ def _begin_run(facts: RunFacts) -> Iterator[Statement]:
     if facts.resumed_from is not None:
         for statement in _TAKE_OVER:
             yield statement, [(facts.run_id, facts.resumed_from)]
-
-
-def _end_run(run_id: str, events: Sequence[ev.Event], *, has_ended: bool) -> Iterator[Statement]:
-    """The status of a run that has ended. One that was given up without its last event was interrupted."""
-    last = events[-1] if events else None
-    sql = "UPDATE runs SET status = ?, ended_at = ? WHERE run_id = ? AND status = 'running'"
-    if isinstance(last, ev.RunEnded):
-        yield sql, [(last.status.value, format_instant(last.time), run_id)]
-    elif has_ended:
-        yield sql, [(RunStatus.INTERRUPTED.value, None, run_id)]

@@ -13,8 +13,8 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -25,7 +25,7 @@ from ensemble_notebook.errors import StoreError, did_you_mean, summarize_error
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult
 from ensemble_notebook.trace.store.run_writer import MakeDocument, RunWriter
-from ensemble_notebook.trace.store.store_file import OFF, VARIABLE, find_store
+from ensemble_notebook.trace.store.store_file import OFF, VARIABLE, find_store, opened
 
 if TYPE_CHECKING:
     import sqlite3
@@ -103,7 +103,7 @@ class RunStore:
             from ensemble_notebook.trace.store.run_rows import begin_resuming
 
             # It is in the file then, so that no other run goes on from there; else the writer tries again.
-            with suppress(StoreError), self._open() as connection:
+            with suppress(StoreError), opened(self.path) as connection:
                 begin_resuming(connection, facts, is_only=is_only)
                 has_begun = True
         with self._lock:
@@ -121,7 +121,7 @@ class RunStore:
         from ensemble_notebook.trace.store.run_rows import write_exchange
 
         try:
-            with self._open() as connection:
+            with opened(self.path) as connection:
                 write_exchange(connection, run_id, make_document)
         except Exception as error:  # noqa: BLE001 - on the thread of a tool, where nobody hears of it
             _log.warning("What a tool of run %s has answered late can't be kept: %s", run_id, summarize_error(error))
@@ -228,7 +228,7 @@ class RunStore:
         from ensemble_notebook.trace.store.run_rows import write_summaries
 
         if summaries:
-            with suppress(StoreError), self._open() as connection:
+            with suppress(StoreError), opened(self.path) as connection:
                 write_summaries(connection, summaries)
 
     def clear(self) -> int:
@@ -239,7 +239,7 @@ class RunStore:
         """
         from ensemble_notebook.trace.store.store_writer import forget, list_over
 
-        return self._read(lambda connection: forget(connection, list_over(connection)), 0)
+        return self._read(lambda connection: forget(connection, [each for each, _ in list_over(connection)]), 0)
 
     def load_exchanges(self, run_id: str) -> list[dict[str, Any]]:
         """The documents of a recording of this run, in order.
@@ -291,15 +291,8 @@ class RunStore:
         """
         if not self.path.exists():
             return nothing
-        with self._open() as connection:
-            return read(connection)
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        from ensemble_notebook.trace.store.store_file import opened
-
         with opened(self.path) as connection:
-            yield connection
+            return read(connection)
 
     def __repr__(self) -> str:
         """Say its file."""

@@ -1,4 +1,4 @@
-"""One run on its way into the store: every method only puts things where the thread that writes will take them.
+"""One run on its way into the store, and `Intake`, where the thread that writes takes what all runs have put.
 
 What can be made later is handed on as a function, which that thread calls: the loop of the run has other things to do.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.outputs.score import ScoreRecord
@@ -91,22 +91,6 @@ class Taken:
         return exchanges
 
 
-class WritingThread(Protocol):
-    """Takes what runs have to write.
-
-    Attributes:
-        is_asleep: whether it has to be woken to see that there is something.
-    """
-
-    is_asleep: bool
-
-    def wake(self) -> None:
-        """There is something. Returns at once."""
-
-    def hurry(self) -> None:
-        """Somebody waits for what there is. Returns at once."""
-
-
 class RunWriter:
     """Writes one run. Thread-safe; no method raises for anything that is wrong with the disk.
 
@@ -119,6 +103,7 @@ class RunWriter:
         readers: called by the thread that writes with the next events, before what came after them is made.
         on_warning: called by that thread when there is a warning to take; must be fast and must not raise.
         warnings: what went wrong and nobody has been told yet; one at most.
+        is_given_up: whether nothing more of this run is written.
 
     Args:
         facts: of the run.
@@ -126,9 +111,7 @@ class RunWriter:
         keep_late: writes an exchange to the file at once, on whatever thread.
     """
 
-    def __init__(
-        self, facts: RunFacts, thread: WritingThread, keep_late: Callable[[MakeDocument], object] = bool
-    ) -> None:
+    def __init__(self, facts: RunFacts, thread: Intake, keep_late: Callable[[MakeDocument], object] = bool) -> None:
         self.facts = facts
         self.readers: list[Callable[[Sequence[ev.Event]], object]] = []
         self.warnings: list[str] = []
@@ -139,8 +122,7 @@ class RunWriter:
         self._entries: deque[Entry] = deque()
         self._has_ended = False
         self._written_seq = -1
-        self._put_seq = -1
-        self._is_given_up = False
+        self.is_given_up = False
         self._changed = threading.Condition()
         self._patience_s = SHOW_LIMIT_S
         self._late_seq = -1
@@ -151,15 +133,9 @@ class RunWriter:
             taken, self.warnings = self.warnings, []
             return taken
 
-    @property
-    def is_given_up(self) -> bool:
-        """Whether nothing more of this run is written."""
-        return self._is_given_up
-
     def on_event(self, event: ev.Event) -> None:
         """Write an event. Pieces of streamed text are not kept: the whole reply follows."""
         if type(event) is not ev.LlmToken:
-            self._put_seq = event.seq
             self._put(event)
 
     def add_exchange(self, make_document: MakeDocument) -> None:
@@ -168,13 +144,10 @@ class RunWriter:
             entry = StoredExchange(make_document)
             self._put(entry)
             if self._has_ended:
-                self._keep_after_end(entry)
-
-    def _keep_after_end(self, entry: StoredExchange) -> None:
-        with suppress(ValueError):  # it was taken with the last entries
-            self._entries.remove(entry)
-            if not self._is_given_up:
-                self.closed.add_done_callback(lambda _: self._keep_late(entry.make_document))
+                with suppress(ValueError):  # it was taken with the last entries
+                    self._entries.remove(entry)
+                    if not self.is_given_up:
+                        self.closed.add_done_callback(lambda _: self._keep_late(make_document))
 
     def add_result(self, make: Callable[[], FinishedTask]) -> None:
         """Write what a finished task came to, under the key of what counted. Nothing where no text is kept.
@@ -221,10 +194,6 @@ class RunWriter:
                 self._patience_s -= time.monotonic() - began_s
                 self._late_seq = event.seq
 
-    def wait_written(self, timeout_s: float) -> bool:
-        """Wait until all events so far are on disk; False where they are not by then, or never will be."""
-        return self._wait_for(self._put_seq, timeout_s)
-
     def close(self) -> Future[None]:
         """Write nothing more after what there is; the future is done once that is over."""
         self._has_ended = True
@@ -233,7 +202,7 @@ class RunWriter:
 
     def _wait_for(self, seq: int, timeout_s: float) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: self._written_seq >= seq or self._is_given_up, timeout_s)
+            self._changed.wait_for(lambda: self._written_seq >= seq or self.is_given_up, timeout_s)
             return self._written_seq >= seq
 
     def note_written(self, seq: int) -> None:
@@ -245,8 +214,8 @@ class RunWriter:
     def give_up(self, warning: str) -> None:
         """Called by the thread that writes: this run can't be written, for this reason."""
         with self._changed:
-            if not self._is_given_up:
-                self._is_given_up = True
+            if not self.is_given_up:
+                self.is_given_up = True
                 self.warnings[:] = [warning]  # one is enough (T31)
                 self.on_warning()
             self._changed.notify_all()
@@ -261,3 +230,78 @@ class RunWriter:
         """Called by the thread that writes: all is over."""
         if not self.closed.done():
             self.closed.set_result(None)
+
+
+class Intake:
+    """The runs that are being written, seen by the thread that writes. The other threads wake and hurry it.
+
+    Args:
+        now: seconds that no change of the time of day alters.
+        wait: waits for an event, no longer than so many seconds.
+
+    Attributes:
+        is_asleep: whether it has to be woken to see that there is something.
+    """
+
+    PAUSE_S: ClassVar[float] = 0.08
+
+    # Events come one by one, on the loop of a run, which must not wait for a disk, nor wake a thread for each of them.
+    # While there is something all the time, it is taken once every pause, so that what comes in a burst shares a
+    # commit. How long the last commit took is part of that pause: what comes is on disk one pause and one commit later,
+    # or, where commits take longer than the pause, two commits later. So it is if the thread gets its turn when it
+    # wants it; on a busy machine, and beside handlers that keep the interpreter busy, nobody can promise that.
+
+    def __init__(
+        self,
+        now: Callable[[], float] = time.monotonic,
+        wait: Callable[[threading.Event, float], object] = threading.Event.wait,
+    ) -> None:
+        self.is_asleep = False
+        self._now, self._wait = now, wait
+        self._lock = threading.Lock()
+        self._wakes = threading.Event()
+        self._hurries = threading.Event()
+        self._runs: dict[RunWriter, None] = {}
+        self._taken_at = self._now()
+
+    def add(self, run: RunWriter) -> None:
+        """One more run; nothing has to be there yet."""
+        with self._lock:
+            self._runs[run] = None
+
+    def remove(self, run: RunWriter) -> None:
+        """Nothing follows of this run."""
+        with self._lock:
+            self._runs.pop(run, None)
+
+    @property
+    def runs(self) -> list[RunWriter]:
+        """Those that are being written now."""
+        with self._lock:
+            return list(self._runs)
+
+    def wake(self) -> None:
+        """There is something to write."""
+        self.is_asleep = False  # until the thread is there itself, which may take a while, nobody else wakes it
+        self._wakes.set()
+
+    def hurry(self) -> None:
+        """Somebody waits for what there is to write."""
+        self._hurries.set()
+        self._wakes.set()
+
+    def take(self, limit_s: float) -> dict[RunWriter, Taken]:
+        """What the next commit has: all that comes in a moment. Nothing where nothing comes for `limit_s`."""
+        self._wakes.clear()
+        self.is_asleep = True  # whoever puts something from here on wakes it; what was put before is seen now
+        began = self._taken_at
+        if not any(run.is_waiting for run in self.runs) and not self._hurries.is_set():
+            self._wait(self._wakes, limit_s)
+            began = self._now()
+        self.is_asleep = False
+        rest_s = began + self.PAUSE_S - self._now()
+        if rest_s > 0:
+            self._wait(self._hurries, rest_s)
+        self._hurries.clear()
+        self._taken_at = self._now()
+        return {run: run.take() for run in self.runs if run.is_waiting}

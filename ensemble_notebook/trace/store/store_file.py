@@ -227,11 +227,6 @@ def is_damage(error: BaseException) -> bool:
     return isinstance(error, sqlite3.Error) and get_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def warn_of_fault(error: BaseException, path: Path) -> str:
-    """What is wrong with the file, for a run that can't be written."""
-    return f"{describe_fault(error, path)} {NOT_REMEMBERED}"
-
-
 def describe_fault(error: BaseException, path: Path) -> str:
     """What is wrong, with the name of the file."""
     if isinstance(error, UnusableStoreError):

@@ -30,6 +30,18 @@ T = TypeVar("T")
 SIGNS_OF_DAMAGE: Final = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 _RUN: Final = "SELECT status, ended_at, seen_at, owner, facts FROM runs"
 _RESULT: Final = "SELECT run_id, path, key, parts, data FROM results"
+_ALIKE: Final = """
+    WITH wanted AS (SELECT value FROM json_each(?)), alike AS (
+        SELECT run_id, count(DISTINCT path) AS tasks FROM results
+        WHERE path IN wanted OR substr(path, 1, instr(path, '[') - 1) IN wanted
+        OR substr(path, 1, instr(path, '/') - 1) IN wanted GROUP BY run_id
+    )
+    SELECT run_id, coalesce(tasks, 0) AS tasks, CASE
+        WHEN json_valid(facts) AND json_extract(facts, '$.origin.cellId') = ? THEN 2 WHEN name = ? THEN 1 ELSE 0
+    END AS rank
+    FROM runs LEFT JOIN alike USING (run_id) WHERE rank > 0 OR tasks > 0
+    ORDER BY rank DESC, CASE rank WHEN 0 THEN tasks ELSE 0 END DESC, number DESC LIMIT ?
+"""
 _MOST_ALIKE: Final = 50
 _RUNS_LOOKED_AT: Final = 5
 _RESULTS_LOOKED_AT: Final = 200
@@ -100,33 +112,6 @@ def read_exchanges(connection: sqlite3.Connection, run_id: str) -> Iterator[dict
     yield from _decode_documents(run_id, "exchanges", (data for (data,) in rows))
 
 
-def read_result(
-    connection: sqlite3.Connection, key: str, path: str = "", is_fit: Callable[[StoredResult], bool] = lambda _: True
-) -> StoredResult | None:
-    """The newest result of this key that can serve again, that of this path first; what is damaged is passed over."""
-    for row in connection.execute(f"{_RESULT} WHERE key = ? ORDER BY path = ? DESC, number DESC", (key, path)):
-        try:
-            found = _read_result(row)
-        except SIGNS_OF_DAMAGE:
-            continue
-        if found.obstacle is None and is_fit(found):
-            return found
-    return None
-
-
-def read_kinds(connection: sqlite3.Connection, beginning: str) -> Iterator[Mapping[str, str]]:
-    """The parts of one result for each of the kinds in keys that are ``beginning/kind/rest``.
-
-    From kind to kind in the index, however many results there are of each; what is damaged is passed over.
-    """
-    after, end = f"{beginning}/", f"{beginning}0"  # which comes after the slash
-    query = "SELECT key, parts FROM results WHERE key > ? AND key < ? ORDER BY key LIMIT 1"
-    while (row := connection.execute(query, (after, end)).fetchone()) is not None:
-        with suppress(*SIGNS_OF_DAMAGE):
-            yield _read_parts(row[1])
-        after = f"{row[0].rpartition('/')[0]}0"
-
-
 def read_results(connection: sqlite3.Connection, run_id: str) -> Iterator[StoredResult]:
     """The results of a run, in order; what is damaged is passed over."""
     for row in connection.execute(f"{_RESULT} WHERE run_id = ? ORDER BY number", (run_id,)):
@@ -172,57 +157,6 @@ def read_reply_sizes(connection: sqlite3.Connection, name: str, paths: Collectio
             if found is not None and document.get("output") is not None:
                 sizes.setdefault(found, []).append(len(document["output"].get("raw", "").encode()))
     return {path: sum(found) / len(found) for path, found in sizes.items()}
-
-
-def read_runs_alike(connection: sqlite3.Connection, facts: RunFacts, paths: Sequence[str]) -> list[str]:
-    """The ids of the runs that are most like one with tasks at these paths, the most alike first.
-
-    First those of the same cell, then those of the same name, the last one first; then those that have most of the
-    tasks. Of a task that runs for each of a list, its items are kept, ``name[0]``, and of
-    a row of a map its tasks, ``row 0/run/name``.
-    """
-    cell_id = None if facts.origin is None else facts.origin.cell_id
-    rows = connection.execute(
-        """
-        WITH wanted AS (SELECT value FROM json_each(?)), alike AS (
-            SELECT run_id, count(DISTINCT path) AS tasks FROM results
-            WHERE path IN wanted OR substr(path, 1, instr(path, '[') - 1) IN wanted
-            OR substr(path, 1, instr(path, '/') - 1) IN wanted GROUP BY run_id
-        )
-        SELECT run_id, coalesce(tasks, 0) AS tasks, CASE
-            WHEN json_valid(facts) AND json_extract(facts, '$.origin.cellId') = ? THEN 2 WHEN name = ? THEN 1 ELSE 0
-        END AS rank
-        FROM runs LEFT JOIN alike USING (run_id) WHERE rank > 0 OR tasks > 0
-        ORDER BY rank DESC, CASE rank WHEN 0 THEN tasks ELSE 0 END DESC, number DESC LIMIT ?
-        """,
-        (json.dumps(paths), cell_id, facts.name, _MOST_ALIKE),
-    )
-    return [run_id for run_id, *_ in rows]
-
-
-def read_last_result(connection: sqlite3.Connection, run_ids: Sequence[str], path: str) -> StoredResult | None:
-    """The last result of a task in the first of these runs that has one; None where there is none."""
-    row = connection.execute(
-        "SELECT run_id, results.path, results.key, parts, data FROM json_each(?) AS wanted JOIN results "
-        "ON run_id = wanted.value AND results.path = ? ORDER BY wanted.key, number DESC LIMIT 1",
-        (json.dumps(run_ids), path),
-    ).fetchone()
-    try:
-        return None if row is None else _read_result(row)
-    except SIGNS_OF_DAMAGE:
-        return None
-
-
-def read_last_facts(connection: sqlite3.Connection, name: str | None, but: str) -> RunFacts | None:
-    """What is known of the last run of an ensemble of this name, but for this one; None where there is none."""
-    row = connection.execute(
-        "SELECT facts FROM runs WHERE name IS ? AND run_id != ? ORDER BY number DESC LIMIT 1", (name, but)
-    ).fetchone()
-    try:
-        found: RunFacts | None = None if row is None else read_value(json.loads(row[0]), RunFacts)
-    except SIGNS_OF_DAMAGE:
-        return None
-    return found
 
 
 def _read_run(row: tuple[Any, ...]) -> RememberedRun:
@@ -274,9 +208,9 @@ def _locate(run_id: str, read: Callable[[], T]) -> T:
         raise _explain(run_id, error) from error
 
 
-def _explain(run_id: str, error: Exception) -> StoreError:
+def _explain(run_id: str, error: Exception, what: str = "a row is") -> StoreError:
     reason = f"{type(error).__name__}: {error}"
-    return StoreError(f"Run {run_id} can't be read from the store: a row is damaged ({reason}).")
+    return StoreError(f"Run {run_id} can't be read from the store: {what} damaged ({reason}).")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -301,6 +235,8 @@ class ResultReader:
     ) -> StoredResult | None:
         """The newest result of this key, of whatever run or kernel, that can serve again; that of this path first.
 
+        What is damaged is passed over.
+
         Args:
             key: of what counts.
             path: of the task that asks.
@@ -309,23 +245,45 @@ class ResultReader:
         Raises:
             StoreError: the store can't be read.
         """
-        return self._read(lambda connection: read_result(connection, key, path, is_fit))
+        for row in self._ask(f"{_RESULT} WHERE key = ? ORDER BY path = ? DESC, number DESC", key, path):
+            try:
+                found = _read_result(row)
+            except SIGNS_OF_DAMAGE:
+                continue
+            if found.obstacle is None and is_fit(found):
+                return found
+        return None
 
     def list_kinds(self, beginning: str) -> Sequence[Mapping[str, str]]:
         """The parts of one result for each of the kinds in keys that are ``beginning/kind/rest``.
 
+        From kind to kind in the index, however many results there are of each; what is damaged is passed over.
+
         Raises:
             StoreError: the store can't be read.
         """
-        return self._read(lambda connection: [*read_kinds(connection, beginning)]) or ()
+        kinds: list[Mapping[str, str]] = []
+        after, end = f"{beginning}/", f"{beginning}0"  # which comes after the slash
+        query = "SELECT key, parts FROM results WHERE key > ? AND key < ? ORDER BY key LIMIT 1"
+        while (row := next(self._ask(query, after, end), None)) is not None:
+            with suppress(*SIGNS_OF_DAMAGE):
+                kinds.append(_read_parts(row[1]))
+            after = f"{row[0].rpartition('/')[0]}0"
+        return kinds
 
     def list_runs_alike(self, facts: RunFacts, paths: Sequence[str]) -> Sequence[str]:
         """The ids of the runs that are most like one with tasks at these paths, the most alike first.
 
+        First those of the same cell, then those of the same name, the last one first; then those that have most of the
+        tasks. Of a task that runs for each of a list, its items are kept, ``name[0]``, and of a row of a map its tasks,
+        ``row 0/run/name``.
+
         Raises:
             StoreError: the store can't be read.
         """
-        return self._read(lambda connection: read_runs_alike(connection, facts, paths)) or ()
+        cell_id = None if facts.origin is None else facts.origin.cell_id
+        found = self._ask(_ALIKE, json.dumps(paths), cell_id, facts.name, _MOST_ALIKE)
+        return [run_id for run_id, *_ in found]
 
     def find_last(self, run_ids: Sequence[str], path: str) -> StoredResult | None:
         """The last result of the task at this path in the first of these runs that has one, able to serve or not.
@@ -333,7 +291,12 @@ class ResultReader:
         Raises:
             StoreError: the store can't be read.
         """
-        return self._read(lambda connection: read_last_result(connection, run_ids, path))
+        query = """SELECT run_id, results.path, results.key, parts, data FROM json_each(?) AS wanted JOIN results
+            ON run_id = wanted.value AND results.path = ? ORDER BY wanted.key, number DESC LIMIT 1"""
+        for row in self._ask(query, json.dumps(run_ids), path):
+            with suppress(*SIGNS_OF_DAMAGE):
+                return _read_result(row)
+        return None
 
     def find_last_run(self, name: str | None, but: str) -> RunFacts | None:
         """What is known of the last run of an ensemble of this name, but for this one.
@@ -341,7 +304,12 @@ class ResultReader:
         Raises:
             StoreError: the store can't be read.
         """
-        return self._read(lambda connection: read_last_facts(connection, name, but))
+        query = "SELECT facts FROM runs WHERE name IS ? AND run_id != ? ORDER BY number DESC LIMIT 1"
+        for (text,) in self._ask(query, name, but):
+            with suppress(*SIGNS_OF_DAMAGE):
+                facts: RunFacts = read_value(json.loads(text), RunFacts)
+                return facts
+        return None
 
     def close(self) -> None:
         """Let go of the file; another question opens it again."""
@@ -349,13 +317,14 @@ class ResultReader:
             self._connection.close()
             self._connection = None
 
-    def _read(self, read: Callable[[sqlite3.Connection], T | None]) -> T | None:
+    def _ask(self, query: str, *values: object) -> Iterator[Any]:
+        """The rows of an answer, one by one; none where there is no file."""
         try:
             if self._connection is None:
                 if not self._path.exists():
-                    return None
+                    return
                 self._connection = open_file(self._path, is_new_allowed=False)
-            return read(self._connection)
+            yield from self._connection.execute(query, values)
         except StoreError:
             raise
         except (sqlite3.Error, OSError) as error:
@@ -388,7 +357,7 @@ def make_trace(
             raise ValueError("no run has started")
         trace._fold.name = trace._fold.name or run.facts.name  # no event of earlier versions knows the variable
     except SIGNS_OF_DAMAGE as error:
-        raise _explain_damage(run, error) from error
+        raise _explain(run.run_id, error, "its events are") from error
     return trace
 
 
@@ -407,13 +376,8 @@ def complete_events(run: RememberedRun, events: Sequence[ev.Event]) -> Sequence[
     try:
         check_events(events)
     except SIGNS_OF_DAMAGE as error:
-        raise _explain_damage(run, error) from error
+        raise _explain(run.run_id, error, "its events are") from error
     return [*events, *_make_end(events)] if run.status is RunStatus.INTERRUPTED else events
-
-
-def _explain_damage(run: RememberedRun, error: Exception) -> StoreError:
-    reason = f"{type(error).__name__}: {error}"
-    return StoreError(f"Run {run.run_id} can't be read from the store: its events are damaged ({reason}).")
 
 
 def summarize_trace(trace: ExecutionTrace) -> RunSummary | None:

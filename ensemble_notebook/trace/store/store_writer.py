@@ -1,6 +1,6 @@
 """The thread that writes the runs of this process to the store: batch by batch, one commit each (T30).
 
-`Intake` decides when a batch is taken, `StoreWriter` writes it.
+`Intake` decides when a batch is taken, see `run_writer`; `StoreWriter` writes it.
 """
 
 from __future__ import annotations
@@ -20,103 +20,18 @@ from ensemble_notebook.domain.value_text import format_instant
 from ensemble_notebook.errors import summarize_error
 from ensemble_notebook.trace.store.run_facts import SIGN_OF_LIFE_S, is_alive
 from ensemble_notebook.trace.store.run_rows import RunRows, add_scores, make_first_rows, make_rows, show_life
-from ensemble_notebook.trace.store.run_writer import RunWriter, Taken
+from ensemble_notebook.trace.store.run_writer import Intake, RunWriter, Taken
 from ensemble_notebook.trace.store.store_file import (
     NOT_REMEMBERED,
     SCORES,
     VERSION,
+    describe_fault,
     is_damage,
     keep_aside,
     open_file,
     transaction,
-    warn_of_fault,
 )
 from ensemble_notebook.trace.store.store_reader import read_run
-
-# --- What the runs of a process have to write, and when the thread that writes takes it -------------------------
-#
-# Events come one by one, on the loop of a run, which must not wait for a disk, nor wake a thread for each of them.
-# While there is something all the time, it is taken once every `Intake.PAUSE_S`, so that what comes in a burst shares a
-# commit. How long the last commit took is part of that pause: what comes is on disk one pause and one commit later, or,
-# where commits take longer than the pause, two commits later. So it is if the thread gets its turn when it wants it; on
-# a busy machine, and beside handlers that keep the interpreter busy, nobody can promise that.
-
-
-class SystemClock:
-    """The clock of the machine: tells the time, and waits."""
-
-    def now(self) -> float:
-        """Seconds that no change of the time of day alters."""
-        return time.monotonic()
-
-    def wait(self, event: threading.Event, seconds: float) -> object:
-        """Wait for an event, no longer than so many seconds."""
-        return event.wait(seconds)
-
-
-class Intake:
-    """The runs that are being written, seen by the thread that writes. The other threads wake and hurry it.
-
-    Args:
-        clock: for the pauses.
-
-    Attributes:
-        is_asleep: whether it has to be woken to see that there is something.
-    """
-
-    PAUSE_S: ClassVar[float] = 0.08
-
-    def __init__(self, clock: SystemClock | None = None) -> None:
-        self.is_asleep = False
-        self._clock = clock or SystemClock()
-        self._lock = threading.Lock()
-        self._wakes = threading.Event()
-        self._hurries = threading.Event()
-        self._runs: dict[RunWriter, None] = {}
-        self._taken_at = self._clock.now()
-
-    def add(self, run: RunWriter) -> None:
-        """One more run; nothing has to be there yet."""
-        with self._lock:
-            self._runs[run] = None
-
-    def remove(self, run: RunWriter) -> None:
-        """Nothing follows of this run."""
-        with self._lock:
-            self._runs.pop(run, None)
-
-    @property
-    def runs(self) -> list[RunWriter]:
-        """Those that are being written now."""
-        with self._lock:
-            return list(self._runs)
-
-    def wake(self) -> None:
-        """There is something to write."""
-        self.is_asleep = False  # until the thread is there itself, which may take a while, nobody else wakes it
-        self._wakes.set()
-
-    def hurry(self) -> None:
-        """Somebody waits for what there is to write."""
-        self._hurries.set()
-        self._wakes.set()
-
-    def take(self, limit_s: float) -> dict[RunWriter, Taken]:
-        """What the next commit has: all that comes in a moment. Nothing where nothing comes for `limit_s`."""
-        self._wakes.clear()
-        self.is_asleep = True  # whoever puts something from here on wakes it; what was put before is seen now
-        began = self._taken_at
-        if not any(run.is_waiting for run in self.runs) and not self._hurries.is_set():
-            self._clock.wait(self._wakes, limit_s)
-            began = self._clock.now()
-        self.is_asleep = False
-        rest_s = began + self.PAUSE_S - self._clock.now()
-        if rest_s > 0:
-            self._clock.wait(self._hurries, rest_s)
-        self._hurries.clear()
-        self._taken_at = self._clock.now()
-        return {run: run.take() for run in self.runs if run.is_waiting}
-
 
 # --- What the store forgets, and when (T32). A run that goes on, in whatever process, is never forgotten --------------
 
@@ -131,9 +46,9 @@ def trim(connection: sqlite3.Connection) -> None:
     """Forget runs that are older than ``config.store_max_days``, then the oldest, until ``config.store_max_mb`` do."""
     if config.store_max_days is not None:
         oldest = format_instant(datetime.now(UTC) - timedelta(days=config.store_max_days))
-        forget(connection, [run_id for run_id, started_at in _list_over(connection) if started_at < oldest])
+        forget(connection, [run_id for run_id, started_at in list_over(connection) if started_at < oldest])
     if config.store_max_mb is not None:
-        over = [run_id for run_id, _ in _list_over(connection)]
+        over = [run_id for run_id, _ in list_over(connection)]
         while over:
             # What is in the file, without room that was given up.
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -143,11 +58,6 @@ def trim(connection: sqlite3.Connection) -> None:
                 break
             forget(connection, over[:_STEP])
             del over[:_STEP]
-
-
-def list_over(connection: sqlite3.Connection) -> list[str]:
-    """The runs that are over, the oldest first."""
-    return [run_id for run_id, _ in _list_over(connection)]
 
 
 def forget(connection: sqlite3.Connection, run_ids: Sequence[str]) -> int:
@@ -177,7 +87,8 @@ def write_scores(connection: sqlite3.Connection, run_id: str, scores: Sequence[S
     return True
 
 
-def _list_over(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+def list_over(connection: sqlite3.Connection) -> list[tuple[str, str]]:
+    """The runs that are over, the oldest first, each with the instant of its start."""
     rows = connection.execute("SELECT run_id, started_at, status, owner, seen_at FROM runs ORDER BY number").fetchall()
     return [
         (run_id, started_at)
@@ -196,6 +107,7 @@ class Encoding:
     Attributes:
         made: the rows of each run.
         faults: why there are none of others.
+        is_over: whether nothing is left to make.
     """
 
     def __init__(self, batch: Mapping[RunWriter, Taken], tell: Callable[[], object]) -> None:
@@ -204,7 +116,7 @@ class Encoding:
         self.faults: dict[RunWriter, Exception] = {}
         self._tell = tell
         self._is_late = False
-        self._is_over = False
+        self.is_over = False
         self._thread = threading.Thread(target=self._work, name="ensemble-encode", daemon=True)
         try:
             self._thread.start()
@@ -213,14 +125,9 @@ class Encoding:
 
     def wait(self, seconds: float | None) -> None:
         """Wait until it is over, no longer than so many seconds."""
-        if not self._is_over:
+        if not self.is_over:
             self._thread.join(seconds)
         self._is_late = True
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is left to make."""
-        return self._is_over
 
     def _work(self) -> None:
         for run, taken in self.batch.items():
@@ -229,7 +136,7 @@ class Encoding:
                     self.made[run] = make_rows(run, taken)
                 except Exception as error:  # noqa: BLE001 - whatever objects of users raise that are to be written
                     self.faults[run] = error
-        self._is_over = True
+        self.is_over = True
         if self._is_late:
             self._tell()
 
@@ -361,7 +268,7 @@ class StoreWriter:
                 self._write_rows({run: each for run, each in rows.items() if not run.is_given_up})
         except (sqlite3.Error, OSError) as error:
             self._close()
-            self._give_up(rows, warn_of_fault(error, self._path))
+            self._give_up(rows, f"{describe_fault(error, self._path)} {NOT_REMEMBERED}")
 
     def _write_rows(self, rows: Mapping[RunWriter, Sequence[RunRows]]) -> None:
         if self._connection is None:
