@@ -173,6 +173,7 @@ _ROUNDING_S: Final = 1e-6
 
 # Re-entrant, since a coroutine that nobody runs any more may be collected, and leave its queue, at any place.
 _lock: Final = threading.RLock()
+_buckets: Final[WeakKeyDictionary[RateLimit, TokenBucket]] = WeakKeyDictionary()
 
 
 @dataclass(slots=True, eq=False)
@@ -205,7 +206,10 @@ class RateLimiter:
     """All that the requests of one agent on one task go through, on one loop."""
 
     def __init__(self, limits: Iterable[RateLimit], clock: Clock) -> None:
-        each_once = [(limit, _get_bucket(limit)) for limit in dict.fromkeys(limits)]
+        with _lock:  # each bucket is made at first use; the object is the identity, and both end together
+            each_once = [
+                (each, _buckets.setdefault(each, TokenBucket(each.interval_s))) for each in dict.fromkeys(limits)
+            ]
         # One order for all, so that nobody waits in a circle; the slowest first, so that no faster one is held up.
         self._all = sorted(each_once, key=lambda pair: (-pair[1].interval_s, pair[1].number))
         self._clock = clock
@@ -264,18 +268,6 @@ class RateLimiter:
             raise RateLimitTimeoutError(limit, limit.wait_timeout)
         if (delay := next_token_at - self._clock.monotonic()) > 0:
             await asyncio.sleep(delay)
-
-
-_buckets: Final[WeakKeyDictionary[RateLimit, TokenBucket]] = WeakKeyDictionary()
-
-
-def _get_bucket(limit: RateLimit) -> TokenBucket:
-    """Made at first use; the object is the identity, and both end together."""
-    with _lock:
-        bucket = _buckets.get(limit)
-        if bucket is None:
-            bucket = _buckets[limit] = TokenBucket(limit.interval_s)
-        return bucket
 
 
 class SendGate:

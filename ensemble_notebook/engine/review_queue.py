@@ -36,11 +36,12 @@ _BY_DEFAULT: Final = {
     OnTimeout.EXIT_EARLY: ReviewDecision.exit_early(),
     OnTimeout.CONTINUE: ReviewDecision.approve(),
 }
-_CONSEQUENCES: Final = {
-    OnTimeout.EXIT_EARLY: "so the run ends early",
-    OnTimeout.CONTINUE: "so it goes on as it is",
-    OnTimeout.FAIL: "so it counts as failed",
+CONSEQUENCES: Final = {
+    OnTimeout.EXIT_EARLY: "the run ends early",
+    OnTimeout.CONTINUE: "it goes on as it is",
+    OnTimeout.FAIL: "it counts as failed",
 }
+"""Of a review that nobody answers."""
 _LEFT: Final = {
     NOBODY_TO_ASK: (ExitReason.NOBODY_TO_ASK, "nobody could be asked"),
     ON_TIMEOUT: (ExitReason.USER_EXIT_EARLY, "nobody answered in time"),
@@ -170,7 +171,7 @@ class ReviewQueue:
                 by=by,
             )
             if by == NOBODY_TO_ASK and self.left is None:
-                about = f"The review of {_describe(request)} was not answered, {_CONSEQUENCES[request.on_timeout]}"
+                about = f"The review of {_describe(request)} was not answered, so {CONSEQUENCES[request.on_timeout]}"
                 self._warn(f"{about}: {NOBODY_HERE}.")
         return answer
 

@@ -89,8 +89,6 @@ class TaskGates:
             self._note_passed(node, ReviewTiming.BEFORE, answer, self.reviewer)
         decision = answer.decision
         match decision.verdict:
-            case Verdict.EXIT_EARLY:
-                raise self._abandon(has_worked=False)
             case Verdict.EDIT:
                 if resolved.prompt is None:
                     return dataclasses.replace(resolved, description=decision.text)
@@ -148,8 +146,6 @@ class TaskGates:
             answer = await self._ask("tool", text, node.name, agent.role, gate, _BEFORE, span, tool=call.name)
             decision = answer.decision
             match decision.verdict:
-                case Verdict.EXIT_EARLY:
-                    raise self._abandon()
                 case Verdict.EDIT:
                     return dataclasses.replace(call, arguments=decision.text)
                 case Verdict.REJECT | Verdict.RETRY:
@@ -169,11 +165,8 @@ class TaskGates:
             gate = Review(timing=ReviewTiming.DURING, on_timeout=OnTimeout.FAIL)
             answer = await self._ask("tool", text, node.name, agent.role, gate, _AGAIN, span, tool=call.name)
             decision = answer.decision
-            match decision.verdict:
-                case Verdict.APPROVE:
-                    return None
-                case Verdict.EXIT_EARLY:
-                    raise self._abandon()
+            if decision.verdict is Verdict.APPROVE:
+                return None
             reason = decision.text or "no reason given"
             return ToolAnswer(
                 f"Error: this call was begun before, its end is not known, and a person did not allow it to be made "
@@ -189,16 +182,11 @@ class TaskGates:
             return ()
 
         async def answer(arguments: dict[str, Any], span: SpanEmitter) -> ToolAnswer:
-            if not self._review_queue.has_handler:
-                self._review_queue.warn_of_question(f"{agent.role} of task {node.name!r}")
-                return ToolAnswer("Error: there is nobody here to ask. Go on without.", ToolOutcome.FAILURE)
             text = str(arguments["question"])
-            name = _HUMAN_INPUT.name
-            asked = await self._ask("question", text, node.name, agent.role, Review(), _QUESTION, span, tool=name)
-            decision = asked.decision
-            if decision.verdict is Verdict.EXIT_EARLY:
-                raise self._abandon()
-            return ToolAnswer(decision.text or "(no answer)", ToolOutcome.SUCCESS)
+            said = await self._ask_question(agent.role, node.name, _HUMAN_INPUT.name, text, span)
+            if said is None:
+                return ToolAnswer("Error: there is nobody here to ask. Go on without.", ToolOutcome.FAILURE)
+            return ToolAnswer(said or "(no answer)", ToolOutcome.SUCCESS)
 
         return (EngineTool(_HUMAN_INPUT, answer),)
 
@@ -208,13 +196,14 @@ class TaskGates:
         Raises:
             TaskAbandoned: the person left the run.
         """
+        return await self._ask_question(role, span.task or "", tool, question, span) or None
+
+    async def _ask_question(self, role: str, task: str, tool: str, question: str, span: SpanEmitter) -> str | None:
+        """The answer of the person, which may be empty; None where nobody is there."""
         if not self._review_queue.has_handler:
-            self._review_queue.warn_of_question(f"{role} of task {span.task!r}")
+            self._review_queue.warn_of_question(f"{role} of task {task!r}")
             return None
-        answer = await self._ask("question", question, span.task or "", role, Review(), _QUESTION, span, tool=tool)
-        if answer.decision.verdict is Verdict.EXIT_EARLY:
-            raise self._abandon()
-        return answer.decision.text or None
+        return (await self._ask("question", question, task, role, Review(), _QUESTION, span, tool=tool)).decision.text
 
     def _find_gate(self, resolved: ResolvedTask, timing: ReviewTiming) -> Review | None:
         """The gate before or after a task, be it that of the policy; one item of a task has none."""
@@ -227,10 +216,6 @@ class TaskGates:
         )
         return Review() if is_wanted else None
 
-    def _abandon(self, *, has_worked: bool = True) -> TaskAbandoned:
-        """What ends a task that is not to go on, since a review ends the run."""
-        return TaskAbandoned(f"not done: {self._review_queue.left}", has_worked=has_worked)
-
     async def _ask(
         self,
         subject: ReviewSubject,
@@ -242,6 +227,11 @@ class TaskGates:
         around: SpanEmitter,
         tool: str | None = None,
     ) -> ReviewAnswer:
+        """Ask.
+
+        Raises:
+            TaskAbandoned: a review ends the run, before the task is done.
+        """
         request = ReviewRequest(
             subject=subject,
             text=text,
@@ -253,7 +243,10 @@ class TaskGates:
             timeout=review.timeout,
             on_timeout=review.on_timeout,
         )
-        return await self._review_queue.ask(request, around)
+        answer = await self._review_queue.ask(request, around)
+        if answer.decision.verdict is Verdict.EXIT_EARLY and subject != "output":
+            raise TaskAbandoned(f"not done: {self._review_queue.left}", has_worked=subject != "task")
+        return answer
 
 
 def _find_review(node: TaskNode, timing: ReviewTiming) -> Review | None:

@@ -194,7 +194,7 @@ class EnsembleOutput(Scorable, Pickled):
     def _get_pickled_state(self) -> dict[str, Any]:
         """The state for pickling; models, tools and functions are replaced by descriptions."""
         state = {name: value for name, value in vars(self).items() if name in _KEPT}
-        if self._keeps_texts:
+        if self._shows_texts:
             return state
         definitions = DefinitionFilter()  # a pickle is no live output (T6a); its task outputs see to themselves
         return {
@@ -203,10 +203,6 @@ class EnsembleOutput(Scorable, Pickled):
             "_graph": definitions.apply(self._graph, keeps_roles=False),
             "_scores": tuple(each.without_texts() for each in self._scores),
         }
-
-    @property
-    def _keeps_texts(self) -> bool:
-        return self.capture_mode is not CaptureMode.METADATA
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
@@ -274,7 +270,7 @@ class EnsembleOutput(Scorable, Pickled):
     @property
     def _shows_texts(self) -> bool:
         """Whether views of it may show texts."""
-        return self._keeps_texts
+        return self.capture_mode is not CaptureMode.METADATA
 
     @property
     def frames(self) -> Frames:

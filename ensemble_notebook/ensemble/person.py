@@ -31,8 +31,8 @@ from ensemble_notebook.domain.definitions.review import (
 from ensemble_notebook.domain.events import Event, ReviewAnswered, ReviewRequested
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.views import render_view
-from ensemble_notebook.engine.review_queue import SharedReviewer
-from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text, describe_question, describe_timeout
+from ensemble_notebook.engine.review_queue import CONSEQUENCES, SharedReviewer
+from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text, describe_question
 from ensemble_notebook.errors import make_readable, show_hidden_characters
 
 # A page says that it is there when it has opened the timeline, which may be about to happen.
@@ -134,7 +134,7 @@ class Person:
             self._has_told = True
             request = self._spans.get(event.span_id)
             about = "" if request is None else f"{describe_question(request)} "
-            then = "" if request is None else f" So {describe_timeout(request)}."
+            then = "" if request is None else f" So {CONSEQUENCES[request.on_timeout]}."
             sys.stdout.write(make_readable(f"{about}{NOBODY_HERE[0].upper()}{NOBODY_HERE[1:]}.{then}\n"))
         if isinstance(event, ReviewRequested):
             with self._lock:

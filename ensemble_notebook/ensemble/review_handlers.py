@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ensemble_notebook.domain.definitions.enums import OnTimeout
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.engine.review_queue import CONSEQUENCES
 from ensemble_notebook.errors import show_hidden_characters
 
 _TITLES: Final = {
@@ -30,11 +30,6 @@ _KEYS: Final = {
     Verdict.EXIT_EARLY: ("x", "e[x]it the run"),
 }
 _EXITS: Final = ("stop", "end", "exit", "exit_early", "exit early")
-_ENDS: Final = {
-    OnTimeout.EXIT_EARLY: "the run ends early",
-    OnTimeout.CONTINUE: "it goes on as it is",
-    OnTimeout.FAIL: "it counts as failed",
-}
 _ALL: Final = "all"
 _EXIT_COMMAND: Final = "/exit"
 # What `input` raises where there is nobody: the end of a file, a captured or missing stream, a frontend without input.
@@ -99,11 +94,6 @@ def describe_question(request: ReviewRequest) -> str:
     return f"{title[0].upper()}{title[1:]}{row}"
 
 
-def describe_timeout(request: ReviewRequest) -> str:
-    """What happens where nobody answers."""
-    return _ENDS[request.on_timeout]
-
-
 def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Callable[[str], object]) -> ReviewDecision:
     """Show what is asked, secrets masked, and read until the answer is one.
 
@@ -113,7 +103,7 @@ def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Calla
         write: shows a text.
     """
     lines = show_hidden_characters(mask(request.text)).splitlines() or [""]
-    limit = "" if request.timeout is None else f"  ({request.timeout:g} s, then {describe_timeout(request)})"
+    limit = "" if request.timeout is None else f"  ({request.timeout:g} s, then {CONSEQUENCES[request.on_timeout]})"
     shown = [f"‖ {describe_question(request)}", *(f"  {line}" for line in lines)]
     # What a model wrote must not move the cursor of a terminal.
     write("\n".join("".join(char for char in line if char.isprintable() or char == "\t") for line in shown))

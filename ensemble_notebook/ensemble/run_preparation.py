@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent, find_llm_fault
 from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
-from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK, HierarchicalConstraints
+from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble
@@ -128,35 +128,23 @@ def find_unused(ensemble: EnsembleDefinition, variables: Mapping[str, Any], used
     """The keywords that no text uses. Where there are handlers, they may want any but what is meant as a field."""
     unused = [name for name in variables if name not in used]
     if has_handlers(ensemble):
-        unused = [name for name in unused if name in _FIELDS and _is_setting(variables[name])]
-    return [Problem(_explain_unused(name, used)) for name in unused]
 
+        def is_meant_as_field(name: str) -> bool:  # a part of a definition, or a model, is nothing else
+            value = variables[name]
+            is_model = not isinstance(value, str | Mapping) and find_llm_fault(value) is None
+            return name in _FIELDS and (isinstance(value, Definition) or is_model)
 
-def _is_setting(value: Any) -> bool:
-    """True for what can only be meant as the value of a field: a part of a definition, or a model."""
-    return isinstance(value, Definition) or (not isinstance(value, str | Mapping) and find_llm_fault(value) is None)
-
-
-def _explain_unused(name: str, used: Collection[str]) -> str:
-    """What was probably meant by a keyword that no text uses: a field of the ensemble, or another word."""
-    if name not in _FIELDS:
-        return f"No text uses {name!r}.{did_you_mean(name, (*used, *SETTING_NAMES))}"
-    message = f"A run takes no {name}, which is a field of the ensemble, and no text uses {{{name}}}. For a run of a "
-    message += f"changed copy, write ensemble.replace({name}=...).run(...)."
-    if name in SHARED_FIELDS:
-        return message
-    return f"{message} To compare several, write ensemble.variants({{'NAME': {{{name!r}: ...}}, ...}}).run(...)."
-
-
-class _Resolved(NamedTuple):
-    """What of a run depends on its inputs only through the texts of its agents."""
-
-    graph: Graph
-    constraints: HierarchicalConstraints | None
-    agents: tuple[PlannedAgent, ...]
-    warnings: tuple[str, ...]
-    text_filter: TextFilter | None
-    task_keys: TaskKeys | None
+        unused = [name for name in unused if is_meant_as_field(name)]
+    problems = []
+    for name in unused:
+        message = f"A run takes no {name}, which is a field of the ensemble, and no text uses {{{name}}}. For a run of "
+        message += f"a changed copy, write ensemble.replace({name}=...).run(...)."
+        if name not in _FIELDS:
+            message = f"No text uses {name!r}.{did_you_mean(name, (*used, *SETTING_NAMES))}"
+        elif name not in SHARED_FIELDS:
+            message += f" To compare several, write ensemble.variants({{'NAME': {{{name!r}: ...}}, ...}}).run(...)."
+        problems.append(Problem(message))
+    return problems
 
 
 class PreparedEnsemble:
@@ -241,7 +229,7 @@ class PreparedEnsemble:
         self.gate_warnings = self._check_gates(parent)
         if not setting.is_row:
             self._warnings = (*self._warnings, *self.gate_warnings)
-        self._shared: _Resolved | None = None
+        self._shared: RunSpec | None = None
 
     def _check_continued(self, continued: ContinuedOutput) -> Iterator[str]:
         """Settle which conversations tasks go on with; where no task has a namesake, that is told.
@@ -318,9 +306,9 @@ class PreparedEnsemble:
         self._refuse_taken(values)
         written, cut_warnings = write_inputs(self.written, values)
         ensemble, setting = self._ensemble, self._setting
-        resolved = self._shared or self._resolve(written)
+        shared = self._shared or self._resolve(written)
         if not self._has_resolved_agents:
-            self._shared = resolved
+            self._shared = shared
         parent = find_parent_run()
         person = None if parent is None else parent.spec.person
         items = list_known_items(self.graph, values)
@@ -337,40 +325,17 @@ class PreparedEnsemble:
             from ensemble_notebook.memory.vector_store_memory import to_memory
 
             memory = InMemoryStore() if ensemble.memory is None else to_memory(ensemble.memory)
-        return RunSpec(
-            definition=ensemble,
-            graph=resolved.graph,
+        return replace(
+            shared,
             plan=plan,
             bare_plan=self.bare_plan if is_plan_shared and not items else None,
             items=items,
-            agents=resolved.agents,
             inputs=values,
-            warnings=(*self._warnings, *cut_warnings, *resolved.warnings),
-            streams=self._streams,
+            warnings=(*shared.warnings, *cut_warnings),
             memory=memory,
-            capture_mode=self.capture_mode,
-            text_filter=resolved.text_filter,
-            budget=None if setting.is_row else ensemble.budget,
-            pricing=calculate_price,
             review_handler=(None if setting.is_row else ensemble.review_handler) or setting.review_handler or person,
             person=person if setting.is_row else setting.review_handler or person,
-            constraints=resolved.constraints,
-            replayed_from=self._replayed_from,
-            keeps_tasks=self._keeps_tasks,
-            task_keys=resolved.task_keys,
-            is_reusing=self._is_reusing and setting.record is None,
-            only=self.only,
-            resumed_from=self._resumed_from,
-            path=self._path,
-            conversations=self._conversations,
-            continued_from=self._continued_from,
-            history=setting.history,
-            deps=self._deps,
-            timeout=setting.timeout,
             revision=find_inner_revision(),
-            task_noun=self._task_noun,
-            versions=None if self._task_noun.is_run else self.versions,
-            variable=None if setting.origin is None else setting.origin.variable,
             texts=place_texts(ensemble.texts, written),
         )
 
@@ -384,16 +349,16 @@ class PreparedEnsemble:
         """The plan without values of inputs, which all runs have in common."""
         return make_plan(self.graph)
 
-    def _resolve(self, written: Mapping[str, str]) -> _Resolved:
-        """Fill the variables in the agents."""
+    def _resolve(self, written: Mapping[str, str]) -> RunSpec:
+        """Fill the variables in the agents: what of a run depends on its inputs only through these."""
+        ensemble, setting = self._ensemble, self._setting
         if problems := [*find_resolved_role_problems(self._agents, self.graph, written)]:
             raise ValidationError(problems)
-        resolver, constraints = AgentResolver(written), self._ensemble.hierarchical_constraints
+        resolver, constraints = AgentResolver(written), ensemble.hierarchical_constraints
         graph = resolver.resolve_graph(self.graph)
         constraints = None if constraints is None else resolve_constraints(constraints, graph)
         task_keys = None
         if self._keeps_tasks and not self._task_noun.is_run:  # reads all code that the ensemble names now
-            ensemble = self._ensemble
             delegation = DelegationSettings(
                 policies=ensemble.delegation_policies,
                 max_depth=ensemble.max_delegation_depth,
@@ -405,13 +370,34 @@ class PreparedEnsemble:
         text_filter = None
         if self.capture_mode is CaptureMode.METADATA:
             text_filter = TextFilter(self._warnings, {resolver.resolve(each).role: each.role for each in self._agents})
-        return _Resolved(
+        return RunSpec(
+            definition=ensemble,
             graph=graph,
-            constraints=constraints,
+            plan=self.bare_plan,
             agents=tuple(list_planned_agents(map(resolver.resolve, self._agents), graph)),
-            warnings=(*find_resolved_role_warnings(graph), *warn_of_tracing()),
+            inputs={},
+            warnings=(*self._warnings, *find_resolved_role_warnings(graph), *warn_of_tracing()),
+            streams=self._streams,
+            capture_mode=self.capture_mode,
             text_filter=text_filter,
+            budget=None if setting.is_row else ensemble.budget,
+            pricing=calculate_price,
+            constraints=constraints,
+            replayed_from=self._replayed_from,
+            keeps_tasks=self._keeps_tasks,
             task_keys=task_keys,
+            is_reusing=self._is_reusing and setting.record is None,
+            only=self.only,
+            resumed_from=self._resumed_from,
+            path=self._path,
+            conversations=self._conversations,
+            continued_from=self._continued_from,
+            history=setting.history,
+            deps=self._deps,
+            timeout=setting.timeout,
+            task_noun=self._task_noun,
+            versions=None if self._task_noun.is_run else self.versions,
+            variable=None if setting.origin is None else setting.origin.variable,
         )
 
 

@@ -34,7 +34,7 @@ from ensemble_notebook.domain.events import (
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned, abandonment_in
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
-from tests.support.drive import drive, driver_of, fails, only, parallel, task, times, works
+from tests.support.drive import WORDS, drive, driver_of, fails, only, parallel, task, times, works
 
 LEFT = "not started: somebody chose to leave the run"
 SPENT = "not started: the budget is used up"
@@ -76,10 +76,10 @@ def test_why_a_run_was_closed_first_counts_e27_e36() -> None:
 
     async def main() -> None:
         driver, _ = driver_of(parallel(task("a", handler=works(9))), LoopClock(loop))
-        loop.call_later(1, driver.close, BUDGET)
-        loop.call_later(2, driver.close, EARLY)
+        loop.call_later(1, driver.close, BUDGET, WORDS[BUDGET])
+        loop.call_later(2, driver.close, EARLY, WORDS[EARLY])
         result = await driver.run()
-        driver.close(EARLY)
+        driver.close(EARLY, WORDS[EARLY])
         assert result.exit_reason is BUDGET
 
     run_virtual(main(), loop)

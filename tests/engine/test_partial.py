@@ -18,6 +18,7 @@ from ensemble_notebook.domain.planning.execution_plan import make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.engine.run.task_resolver import TaskResolver
+from ensemble_notebook.engine.run_spec import RunSpec
 from tests.support.drive import drive, fails, only, parallel, task, times, works
 from tests.support.oracle import Oracle, Script
 
@@ -45,7 +46,10 @@ def test_a_join_works_with_what_is_there_e32() -> None:
 def test_the_brief_names_what_is_missing_and_why_in_the_order_of_the_context_e32_e33() -> None:
     tasks = [task("a"), task("b"), task("c"), task("join", "c", "a", "b")]
     graph = build_graph(parallel(*tasks))
-    resolver = TaskResolver(graph, make_plan(graph), {0: run(*tasks)[0].outputs[0]}, {}, {})
+    spec = RunSpec(
+        definition=EnsembleDefinition(), graph=graph, plan=make_plan(graph), inputs={}, warnings=(), streams=False
+    )
+    resolver = TaskResolver(spec, {0: run(*tasks)[0].outputs[0]}, {})
     resolver.note_absence(2, "it failed (ValueError: c is broken)")
     resolver.note_absence(1, "it was skipped (condition not met)")
     resolved = resolver.resolve(graph.tasks[3])

@@ -79,6 +79,12 @@ def driver_of(
     return Driver(spec, source or NoModels(), stream, clock, no_extra, parent, around, kept_tasks), stream.events
 
 
+WORDS = {
+    ExitReason.USER_EXIT_EARLY: "somebody chose to leave the run",
+    ExitReason.BUDGET_EXCEEDED: "the budget is used up",
+}
+
+
 async def drive_nested(made: EnsembleDefinition, run_id: str, **order: Any) -> RunResult:
     """Run inside a function that a driven run has called under virtual time, as a nested run of it (E52)."""
     parent, place, loop = find_parent_run(), find_calling_span(), asyncio.get_running_loop()
@@ -104,7 +110,7 @@ def drive(
     async def main() -> tuple[RunResult, list[Event]]:
         driver, events = driver_of(made, LoopClock(loop), source=source, **order)
         if close_after is not None:
-            loop.call_later(close_after, driver.close, why)
+            loop.call_later(close_after, driver.close, why, WORDS[why])
         if stop_after is not None:
             loop.call_later(stop_after, driver.stop, ExitReason.INTERRUPTED)
         result = await driver.run()

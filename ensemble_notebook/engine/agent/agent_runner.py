@@ -53,10 +53,7 @@ class AgentRunner:
         ask: Callable[[str, str, str, SpanEmitter], Awaitable[str | None]],
     ) -> None:
         self.models = models
-        self._texts = services.spec.texts
-        self._streams = services.spec.streams
-        self._caller = services.caller
-        self._draw = services.draw
+        self._services = services
         self._limits = limits
         self._tools = tools
         self._ask = ask
@@ -98,7 +95,9 @@ class AgentRunner:
                 self._toolboxes[key] = Toolbox(tools, functools.partial(self._ask, agent.role))
             toolbox = self._toolboxes[key].with_engine_tools(request.engine_tools)
             llm = self._make_llm(request, port)
-            loop = AgentLoop(request, history, port, llm, toolbox, self._caller, schema, self._texts)
+            loop = AgentLoop(
+                request, history, port, llm, toolbox, self._services.caller, schema, self._services.spec.texts
+            )
             if watch is not None:
                 watch(loop)
             text = await loop.run(user_prompt, task)
@@ -144,7 +143,7 @@ class AgentRunner:
 
     def _make_llm(self, request: AgentRequest, port: ChatPort) -> LlmCaller:
         limits = self._limits.with_rate_limits(*request.rate_limits, request.agent.rate_limit)
-        return LlmCaller(request, port, limits, self._draw, streams=self._streams)
+        return LlmCaller(request, port, limits, self._services.draw, streams=self._services.spec.streams)
 
     async def _remind(self, reminder: str | None, text: str, loop: AgentLoop, task: SpanEmitter) -> str:
         """The final text once the agent was told what is missing; its first one where nothing is.
@@ -176,7 +175,9 @@ class AgentRunner:
                 read = output_format.read if loop.cut is None else output_format.read_whole
                 if len(text) <= LONG_REPLY:
                     return text, read(text)
-                return text, await self._caller.call(f"reading a reply of {len(text):,} characters", read, text)
+                return text, await self._services.caller.call(
+                    f"reading a reply of {len(text):,} characters", read, text
+                )
             except ValueError as error:
                 faults.append(str(error))
             if loop.cut is not None:  # asked again, the model would be cut off again
@@ -184,5 +185,5 @@ class AgentRunner:
                 raise output_format.make_error(text, faults, advice="")
             if len(faults) > request.max_output_retries:
                 raise output_format.make_error(text, faults)
-            prompt = write_correction_prompt(faults[-1], output_format.instructions, self._texts)
+            prompt = write_correction_prompt(faults[-1], output_format.instructions, self._services.spec.texts)
             text = await loop.go_on(prompt, task, is_correction=True)

@@ -57,11 +57,9 @@ class LlmCaller:
     def __init__(
         self, request: AgentRequest, port: ChatPort, limits: RequestLimits, draw: Callable[[], float], *, streams: bool
     ) -> None:
+        self._request = request
         self._agent = request.agent
-        self._task_description = request.description
         self._max_retries = request.agent.max_retries if request.max_retries is None else request.max_retries
-        self._max_retry_wait_s = request.max_retry_wait_s
-        self._rates = request.rates
         self._port = port
         self._limits = limits
         self._draw = draw
@@ -91,7 +89,7 @@ class LlmCaller:
             provider=self._port.provider,
             max_attempts=self._max_retries + 1,
             is_scripted=self._port.is_scripted,
-            rates=self._rates,
+            rates=self._request.rates,
         )
         self._limits.check_sending()
         if (kept := conversation.take_kept_reply()) is not None:
@@ -141,7 +139,7 @@ class LlmCaller:
             f"Agent {self._agent.role!r} got no answer from {self._port.name}: it refused, and said {words!r}. Word "
             f"the task or its inputs differently, or use another model.",
             agent_role=self._agent.role,
-            task_description=self._task_description,
+            task_description=self._request.description,
         )
 
     def _emit_completed(
@@ -166,7 +164,7 @@ class LlmCaller:
         for attempt in count(1):
             # Before the attempt: a refusal of a limit is no fault of the model, and not tried again.
             self._wait = "a place under the limits for "
-            admission = await self._limits.admit(self._port, conversation, span, self._rates)
+            admission = await self._limits.admit(self._port, conversation, span, self._request.rates)
             self._wait = ""
             self.output_limit = admission.max_tokens
             try:
@@ -175,7 +173,7 @@ class LlmCaller:
                 fault = self._classify(error)
                 free += fault.has_changed_request
                 delay = compute_retry_delay(
-                    fault, attempt - free, self._max_retries, self._draw(), self._max_retry_wait_s
+                    fault, attempt - free, self._max_retries, self._draw(), self._request.max_retry_wait_s
                 )
                 if delay is None:
                     raise self._make_final_error(fault, error, attempt) from error
@@ -245,15 +243,15 @@ class LlmCaller:
         if reason == type(error).__name__:  # the name of a class alone says too little
             reason = summarize_error(error)
         advice = f" {fault.advice}" if fault.advice else ""
-        if (asked_s := fault.retry_after_s or 0.0) > self._max_retry_wait_s:
+        if (asked_s := fault.retry_after_s or 0.0) > self._request.max_retry_wait_s:
             advice += (
                 f" It asks to wait for {asked_s:,.1f} s, longer than max_retry_wait, which is "
-                f"{self._max_retry_wait_s:,.1f} s."
+                f"{self._request.max_retry_wait_s:,.1f} s."
             )
         return AgentExecutionError(
             f"Agent {self._agent.role!r} got no reply from {self._port.name}{tries}: {reason.rstrip('.')}.{advice}",
             agent_role=self._agent.role,
-            task_description=self._task_description,
+            task_description=self._request.description,
         )
 
 

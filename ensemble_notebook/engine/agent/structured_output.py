@@ -90,7 +90,8 @@ class OutputFormat:
         """What is wrong with a value beside the one that fits, as Python or YAML write it: {'passed': False}."""
         required = self.schema.get("required", ())
         names = [found["name"] for found in _OTHER_NOTATION.finditer(text) if found["name"] in required]
-        return [f"{names[0]}: it stands without double quotes"] if names and not _is_whole(text) else []
+        is_whole = any(True for _ in _decode(strip_fence(text), {}))
+        return [f"{names[0]}: it stands without double quotes"] if names and not is_whole else []
 
     def read_whole(self, text: str) -> Any:
         """The value that a text is as a whole, in a fence or without: of one that was cut off, no part counts (E58).
@@ -236,14 +237,6 @@ def strip_fence(text: str) -> str:
     """What stands in the one fence that a text is; the text itself where it is none."""
     fenced = _ONE_FENCE.fullmatch(text)
     return fenced[1] if fenced else text
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        read_whole_json(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _decode(text: str, how: Mapping[str, Any]) -> Iterator[Any]:

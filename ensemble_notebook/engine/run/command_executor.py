@@ -63,7 +63,7 @@ class CommandExecutor:
         result: RunResult,
         node_tasks: NodeTasks,
         advance: Callable[[messages.SchedulerInput], None],
-        close: Callable[[ExitReason, str | None], None],
+        close: Callable[[ExitReason, str], None],
     ) -> None:
         spec = services.spec
         self._spec = spec
@@ -71,7 +71,7 @@ class CommandExecutor:
         self._stream = services.span.stream
         self._spans = spans
         self._runner = runner
-        self._resolver = TaskResolver(spec.graph, spec.plan, result.outputs, runner.revisions, spec.inputs, spec.only)
+        self._resolver = TaskResolver(spec, result.outputs, runner.revisions)
         self._conditions = ConditionEvaluator(spec.graph, services.caller)
         self._result = result
         self._node_tasks = node_tasks
@@ -221,7 +221,7 @@ class CommandExecutor:
         """The first task or review that the budget ends closes the run."""
         if isinstance(ending.abandonment, BudgetExceededError):
             self._result.budget_error = self._result.budget_error or ending.abandonment
-            self._close(ExitReason.BUDGET_EXCEEDED, ending.abandonment.shortfall or None)
+            self._close(ExitReason.BUDGET_EXCEEDED, ending.abandonment.shortfall or "the budget is used up")
 
     def _end_review(self, phase: PhaseNode, decision: ReviewDecision | None, error: BaseException | None) -> None:
         """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase."""

@@ -27,12 +27,6 @@ from ensemble_notebook.engine.task_timer import TimedAround
 
 CANCELLATION_LIMIT_S: Final = 0.5
 
-_CLOSED: Final = {
-    ExitReason.USER_EXIT_EARLY: "somebody chose to leave the run",
-    ExitReason.NOBODY_TO_ASK: "nobody could be asked",
-    ExitReason.BUDGET_EXCEEDED: "the budget is used up",
-}
-
 
 class Driver:
     """One run on the current loop. `close` and `stop` may be called at any time on that loop.
@@ -132,15 +126,13 @@ class Driver:
                 del self._executor, self._runner, self._node_tasks
         return self.result
 
-    def close(self, reason: ExitReason, words: str | None = None) -> None:
+    def close(self, reason: ExitReason, words: str) -> None:
         """Let what runs finish and start nothing new; why it was closed first counts, also in words."""
         if self._is_finished or self.result.exit_reason is not ExitReason.COMPLETED:
             return
         self.result.exit_reason = reason
-        self._act(
-            self._advance,
-            messages.RunClosed(f"not started: {words or _CLOSED[reason]}", reason is not ExitReason.BUDGET_EXCEEDED),
-        )
+        is_exit = reason is not ExitReason.BUDGET_EXCEEDED
+        self._act(self._advance, messages.RunClosed(f"not started: {words}", is_exit))
 
     def stop(self, reason: ExitReason) -> None:
         """Stop at once: requests in flight are cancelled, nothing new starts. Does nothing after the end."""

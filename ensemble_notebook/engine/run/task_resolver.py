@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.domain.definitions.templates import PlacedText, get_prompt_places, render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
-from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
-from ensemble_notebook.domain.planning.only_selection import GraphPart
-from ensemble_notebook.engine.run_spec import FIRST_ATTEMPT, MissingOutput, ResolvedTask, Revision
+from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
+from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
+from ensemble_notebook.engine.run_spec import FIRST_ATTEMPT, MissingOutput, ResolvedTask, Revision, RunSpec
 from ensemble_notebook.errors import summarize_error
 
 
@@ -20,28 +18,19 @@ class TaskResolver:
     """Resolves the tasks of one run.
 
     Args:
-        graph: of the run.
-        plan: of the graph.
+        spec: the run.
         outputs: by index of their tasks; grows while the run goes on.
         revisions: of the tasks that are not at their first attempt; whoever works on them keeps it up to date, too.
-        inputs: of the run.
-        only: the part of the graph that runs; None for all of it.
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        plan: ExecutionPlan,
-        outputs: Mapping[int, TaskOutput],
-        revisions: MutableMapping[TaskNode, Revision],
-        inputs: Mapping[str, Any],
-        only: GraphPart | None = None,
+        self, spec: RunSpec, outputs: Mapping[int, TaskOutput], revisions: MutableMapping[TaskNode, Revision]
     ) -> None:
+        graph, only = spec.graph, spec.only
+        self._spec = spec
         self._graph = graph
-        self._plan = plan
         self._outputs = outputs
         self._revisions = revisions
-        self._inputs = inputs
         self._last = frozenset(find_final_tasks(graph) if only is None else (only.task,))
         self._judges = frozenset(graph.conditions[each].source for phase in graph.phases for each in phase.until)
         self._reasons_of_absence: dict[int, str] = {}
@@ -49,7 +38,7 @@ class TaskResolver:
 
     def resolve(self, node: TaskNode) -> ResolvedTask:
         """What a task is given that starts now."""
-        planned = self._plan.tasks[node.index]
+        planned = self._spec.plan.tasks[node.index]
         return ResolvedTask(
             node=node,
             description=planned.description,
@@ -68,8 +57,8 @@ class TaskResolver:
         reads = reviewer.context or phase.tasks
         return ResolvedTask(
             node=reviewer,
-            description=render(reviewer.task.description, self._inputs),
-            expected_output=render(reviewer.task.expected_output, self._inputs),
+            description=render(reviewer.task.description, self._spec.inputs),
+            expected_output=render(reviewer.task.expected_output, self._spec.inputs),
             context=self.find_outputs(reads),
             missing=self._describe_all_missing(reviewer.context),
             is_judge=True,
@@ -81,7 +70,7 @@ class TaskResolver:
         task = node.task
         if task.prompt is None:
             return None
-        return PlacedText(task.prompt, self._inputs, get_prompt_places(has_items=task.for_each is not None))
+        return PlacedText(task.prompt, self._spec.inputs, get_prompt_places(has_items=task.for_each is not None))
 
     def find_outputs(self, tasks: Iterable[int]) -> tuple[TaskOutput, ...]:
         """The outputs of these tasks that are there, in the same order."""
@@ -129,7 +118,7 @@ class TaskResolver:
         for index in tasks:
             output = self._outputs.get(index)
             if output is None:
-                planned = self._plan.tasks[index]
+                planned = self._spec.plan.tasks[index]
                 reason = self._reasons_of_absence.get(index, "it has no output")
                 given = {"name": planned.name, "agent_role": planned.agent, "description": planned.description}
                 missing.append(MissingOutput(**given, reason=reason))

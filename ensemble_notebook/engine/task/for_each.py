@@ -67,10 +67,7 @@ class ForEachRunner:
         places: ItemPlaces,
         run_task: RunTask,
     ) -> None:
-        self._known_items = spec.items
-        self._inputs = spec.inputs
-        self._is_partial = spec.definition.error_strategy is ErrorStrategy.PARTIAL
-        self._goes_on = spec.definition.error_strategy is not ErrorStrategy.FAIL_FAST
+        self._spec = spec
         self._gates = gates
         self._reuse = reuse
         self._revisions = revisions
@@ -112,7 +109,7 @@ class ForEachRunner:
         node, source = resolved.node, resolved.item_source
         if source is None:
             given = node.task.for_each
-            return given if isinstance(given, Items) else self._known_items[node.index]
+            return given if isinstance(given, Items) else self._spec.items[node.index]
         try:
             items = list_items(source.raw if source.parsed_output is None else source.parsed_output)
         except NoListError as error:
@@ -156,10 +153,12 @@ class ForEachRunner:
 
     async def _run_items(self, work: TaskWork, items: Items, templates: Templates) -> TaskOutput:
         node, item_work = work.node, _ItemWork(self, work, items, templates)
+        strategy = self._spec.definition.error_strategy
 
         def may_go_on(error: BaseException) -> bool:
             """Whether other items still begin after one that ended with this error."""
-            return self._goes_on and abandonment_in(error) is None and not isinstance(error, asyncio.CancelledError)
+            goes_on = strategy is not ErrorStrategy.FAIL_FAST and not isinstance(error, asyncio.CancelledError)
+            return goes_on and abandonment_in(error) is None
 
         tasks = ItemTasks(node.index, len(items), item_work.begin, may_go_on, self._places)
         try:
@@ -186,7 +185,7 @@ class ForEachRunner:
             for number, error in sorted(tasks.errors.items())
         ]
         output = _join(work, items, tasks.outputs, failures)
-        if failures and (not self._is_partial or not tasks.outputs):
+        if failures and (strategy is not ErrorStrategy.PARTIAL or not tasks.outputs):
             first, count = next(iter(tasks.errors.values())), len(failures)
             said = [f"{each.name} ({summarize_error(each.error).rstrip('.')})" for each in failures[:_MOST_NAMED]]
             said += [f"and {count - _MOST_NAMED} more"] if count > _MOST_NAMED else []
@@ -223,8 +222,8 @@ class ForEachRunner:
         """What an item is asked and expected to put out; the former may have been edited by a person."""
         task = resolved.node.task
         if is_edited:
-            return ItemTemplate(resolved.description, {}), ItemTemplate(task.expected_output, self._inputs)
-        return ItemTemplate(task.description, self._inputs), ItemTemplate(task.expected_output, self._inputs)
+            return ItemTemplate(resolved.description, {}), ItemTemplate(task.expected_output, self._spec.inputs)
+        return ItemTemplate(task.description, self._spec.inputs), ItemTemplate(task.expected_output, self._spec.inputs)
 
 
 class _ItemWork:

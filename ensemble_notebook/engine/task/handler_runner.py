@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, MutableMapping
-from typing import Any, Final
+from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import USUAL_RETRY_WAIT_S
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
@@ -91,9 +91,6 @@ async def run_row(resolved: ResolvedTask, span: SpanEmitter) -> TaskOutput:
     return WorkResult(text=text, role=node.role).to_output(node.name, description, span)
 
 
-_LEFT: Final = {ExitReason.NOBODY_TO_ASK: "nobody could be asked"}
-
-
 def leave_with(output: NestedOutput) -> None:
     """Where a review has ended a run that did a task or a tool call, the run around it ends early, too.
 
@@ -102,8 +99,9 @@ def leave_with(output: NestedOutput) -> None:
     """
     parent = find_parent_run()
     if output.status is RunStatus.EXITED_EARLY and parent is not None and parent.exit_early is not None:
-        words = _LEFT.get(output.exit_reason, "a review ended a run inside")
-        if output.exit_reason is ExitReason.NOBODY_TO_ASK and parent.warn is not None:
+        is_unanswered = output.exit_reason is ExitReason.NOBODY_TO_ASK
+        words = "nobody could be asked" if is_unanswered else "a review ended a run inside"
+        if is_unanswered and parent.warn is not None:
             parent.warn(f"A run inside was ended by a review: {NOBODY_HERE}.")
         parent.exit_early(output.exit_reason, words)
         raise TaskAbandoned(f"not done: {words}")

@@ -44,16 +44,10 @@ class TaskReuse:
     """
 
     def __init__(self, services: RunServices, revisions: MutableMapping[TaskNode, Revision]) -> None:
-        spec = services.spec
-        self._graph = spec.graph
-        self._keys = spec.task_keys
+        self._spec = services.spec
+        self._keys = services.spec.task_keys
         self._kept_tasks = services.kept_tasks
         self._revisions = revisions
-        self._is_reusing = spec.is_reusing
-        self._only = spec.only
-        self._inputs = spec.inputs
-        self._conversations = spec.conversations
-        self._find_history = spec.find_history
         self._made: dict[TaskNode, PendingKey] = {}
         self._made_for_first: dict[TaskNode, PendingKey] = {}
         self._reads: dict[TaskNode, set[InputRead]] = defaultdict(set)
@@ -72,7 +66,7 @@ class TaskReuse:
         node = resolved.node
         self._approvals.pop(node, None)  # those of an attempt before are of another output
         key = self._made[node] = self._make_key(self._keys, resolved, memory)
-        if not self._is_reusing:
+        if not self._spec.is_reusing:
             return None
         kept, output, reason = self._look_up(self._kept_tasks, resolved, key)
         if kept is None or output is None:
@@ -90,7 +84,8 @@ class TaskReuse:
     ) -> tuple[KeptTask | None, TaskOutput | None, str]:
         """What is kept of a task, its output as that of this run, and why it serves or does not."""
         node = resolved.node
-        is_asked_for = self._only is not None and node.index == self._only.task
+        only = self._spec.only
+        is_asked_for = only is not None and node.index == only.task
         kept, reason = kept_tasks.find(self._make_path(node), key.get(), is_asked_for=is_asked_for)
         if kept is None:
             return None, None, reason
@@ -104,7 +99,7 @@ class TaskReuse:
 
         Empty where the item would run, or may: what its memories find is known only when it starts.
         """
-        if not self._is_reusing or self._keys is None or self._kept_tasks is None or item.node.task.memory:
+        if not self._spec.is_reusing or self._keys is None or self._kept_tasks is None or item.node.task.memory:
             return ()
         kept, _, _ = self._look_up(self._kept_tasks, item, self._make_key(self._keys, item, NO_MEMORY))
         return () if kept is None else _select(kept.approvals, ReviewTiming.BEFORE)
@@ -157,7 +152,7 @@ class TaskReuse:
         node = resolved.node
         self._forget_approvals(node)
         is_reused = all(each.reused for each in output.item_outputs) and not output.item_failures
-        if not self._is_reusing or not is_reused or self._keys is None or self._kept_tasks is None:
+        if not self._spec.is_reusing or not is_reused or self._keys is None or self._kept_tasks is None:
             return output
         made = self._keys.make_whole_key(node, resolved.description, output)
         kept, _ = self._kept_tasks.find(f"{self._make_path(node)}/", made)
@@ -175,7 +170,7 @@ class TaskReuse:
 
     def tell_of_items(self, outputs: Sequence[TaskOutput], span: SpanEmitter, approval: str | None = None) -> None:
         """Say of a task for each item, which is put together anew, how many of its items were reused; who approved."""
-        if self._is_reusing and outputs:
+        if self._spec.is_reusing and outputs:
             reused = f"reused: {sum(each.reused for each in outputs)} of {len(outputs)}"
             reason = "; ".join(filter(None, ("it is put together from its items", reused, approval)))
             span.emit(TaskNotReused, reason=reason)
@@ -222,7 +217,7 @@ class TaskReuse:
         From now on they are what a first attempt comes to, in place of those that the review has sent back.
         """
         by_name = {output.name: output for output in outputs}
-        for node in [self._graph.tasks[index] for index in phase.tasks]:
+        for node in [self._spec.graph.tasks[index] for index in phase.tasks]:
             key, output = self._made_for_first.pop(node, None), by_name.get(node.name)
             if key is not None and output is not None:
                 self._keep(node, key, output)
@@ -239,7 +234,7 @@ class TaskReuse:
 
     def is_approved(self, phase: PhaseNode, outputs: Sequence[TaskOutput]) -> bool:
         """Whether the callable that reviews a phase has approved these very outputs in an earlier run."""
-        if not self._is_reusing or self._keys is None or self._kept_tasks is None:
+        if not self._spec.is_reusing or self._keys is None or self._kept_tasks is None:
             return False
         kept, _ = self._kept_tasks.find(f"{phase.name}/", self._keys.make_review_key(phase, outputs))
         return kept is not None and kept.output.raw == _APPROVED
@@ -249,7 +244,7 @@ class TaskReuse:
         return tuple(replace(each, reused=True, tool_call_count=0) for each in self._delegated.pop(node, ()))
 
     def _make_path(self, node: TaskNode) -> str:
-        return make_task_path(node.name, self._graph.get_phase_name(node))
+        return make_task_path(node.name, self._spec.graph.get_phase_name(node))
 
     def _make_key(self, keys: TaskKeys, resolved: ResolvedTask, memory: MemoryEntries) -> PendingKey:
         """The key of a start; of one that is not the first, also what the first would have with the same input."""
@@ -264,9 +259,9 @@ class TaskReuse:
             memory=memory,
             feedback=revision.told,
             previous=revision.previous,
-            conversation=self._conversations.get(node.name, ()) if node.agent is not None else (),
-            history=self._find_history(node.task, node.agent),
-            inputs=self._inputs,
+            conversation=self._spec.conversations.get(node.name, ()) if node.agent is not None else (),
+            history=self._spec.find_history(node.task, node.agent),
+            inputs=self._spec.inputs,
             item=resolved.item,
         )
         if revision.attempt > 1:

@@ -193,35 +193,32 @@ def load_map(word: str) -> MapResult:
         StoreError: there is none, or it can't be read.
         ValidationError: the run is no map.
     """
-    store = RunStore.open()
-    run = store.find_run(word)
-    trace = store.load_trace(run)
-    if not get_design(trace._fold).rows:
-        raise ValidationError(f"Run {run.run_id} is not a map: it has no rows.")
-    return make_map_result(trace, lambda run_id: _find_stored(store, run_id))
+    result = load_result(word)
+    if not isinstance(result, MapResult):
+        raise ValidationError(f"Run {result.run_id} is not a map: it has no rows.")
+    return result
 
 
-def load_result(run_id: str) -> MapResult | EnsembleOutput:
+def load_result(word: str) -> MapResult | EnsembleOutput:
     """What a run that the configured store remembers has given: a result where it is a map, else an output.
 
     Args:
-        run_id: of the run.
+        word: as of `load_map`.
 
     Raises:
         StoreError: there is no such run, or it can't be read.
     """
     store = RunStore.open()
-    trace = store.load_trace(store.find_run(run_id))
-    if get_design(trace._fold).rows:
-        return make_map_result(trace, lambda run_id: _find_stored(store, run_id))
-    return _make_output(trace)._with_scores(trace.scores)
 
-
-def _find_stored(store: RunStore, run_id: str) -> ExecutionTrace | None:
-    try:
-        return store.load_trace(store.find_run(run_id))
-    except StoreError:  # it has been forgotten
+    def find_trace(run_id: str) -> ExecutionTrace | None:
+        with suppress(StoreError):  # it has been forgotten
+            return store.load_trace(store.find_run(run_id))
         return None
+
+    trace = store.load_trace(store.find_run(word))
+    if get_design(trace._fold).rows:
+        return make_map_result(trace, find_trace)
+    return _make_output(trace)._with_scores(trace.scores)
 
 
 def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: None) -> MapResult:

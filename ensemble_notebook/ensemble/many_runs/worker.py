@@ -35,7 +35,6 @@ from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.ensemble.scoring import RowCalls, make_subject
 from ensemble_notebook.errors import EnsembleError, Problem, RunInterrupted, ValidationError, summarize_error
 from ensemble_notebook.errors.pickling import get_state, make_blank, make_view, set_state
-from ensemble_notebook.evaluation.scorer import Scorer
 from ensemble_notebook.evaluation.scoring import Scoring, score_run
 
 _ENSEMBLES: Final = 8
@@ -191,7 +190,7 @@ def _run(
 
 def _score(output: EnsembleOutput, asked: RowRequest, is_stopped: Callable[[], bool]) -> Sequence[ScoreRecord]:
     """Call the functions that score a row; a stop ends that, and leaves what was scored by then."""
-    scorers, expected = _unpack_scorers(asked.scorers)
+    scorers, expected = _unpack_once(asked.scorers)
     subject = make_subject(output, asked.values, expected)
     if subject is None:
         return ()
@@ -204,13 +203,6 @@ def _score(output: EnsembleOutput, asked: RowRequest, is_stopped: Callable[[], b
             scored.cancel()
     calls.close()
     return tuple(scoring.records)
-
-
-@functools.lru_cache(_ENSEMBLES)
-def _unpack_scorers(packed: bytes) -> tuple[Sequence[Scorer], str | None]:
-    """The functions that score rows, and the column of what a row should come to; unpacked once per worker."""
-    scorers, expected = unpack(packed)
-    return scorers, expected
 
 
 @functools.lru_cache(_ENSEMBLES)
@@ -301,6 +293,9 @@ def pack(value: Any) -> bytes:
 def unpack(data: bytes) -> Any:
     """Restore a packed value. Only for bytes from this user's own workers: pickles can run code."""
     return pickle.loads(data)
+
+
+_unpack_once: Final = functools.lru_cache(_ENSEMBLES)(unpack)
 
 
 def pack_ensemble(ensemble: RunnableEnsemble) -> bytes:
