@@ -17,7 +17,7 @@ from benchmarks.server import serving
 from benchmarks.stopwatch import Comparison, Cost, Work, cost
 from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.ensemble.person import Person
-from ensemble_notebook.notebook.live.run_display import RunPainter, find_answer
+from ensemble_notebook.notebook.live.run_display import RunPainter, make_answer_bundle
 from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.notebook.picture.static_picture import make_output_bundle
 
@@ -85,7 +85,7 @@ def _compare(ensemble: Ensemble, rounds: int, *, has_end: bool = False) -> tuple
 
 
 def _run(ensemble: Ensemble) -> None:
-    find_answer(ensemble.start().result(), "output.raw")
+    make_answer_bundle(ensemble.start().result(), None, "output")
 
 
 class _Watched:
@@ -110,8 +110,7 @@ class _Watched:
         """What the cell then shows."""
         self._painter.close()
         json.dumps(make_output_bundle(self._output, "output", self._painter.messages))
-        answer = find_answer(self._output, "output.raw")
-        json.dumps(answer and answer.html)
+        json.dumps(make_answer_bundle(self._output, None, "output"))
 
 
 class _Page:

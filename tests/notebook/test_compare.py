@@ -6,7 +6,7 @@ import pytest
 
 from ensemble_notebook import ScriptedChatModel
 from ensemble_notebook.errors import StoreError, ValidationError
-from ensemble_notebook.notebook.live.timeline_widget import StaticTimeline, TimelineWidget
+from ensemble_notebook.notebook.live.timeline_widget import PlainTimeline, TimelineWidget
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME
 from ensemble_notebook.trace.store.run_store import RunStore
 
@@ -155,10 +155,10 @@ def test_the_last_runs_are_one_table_each_with_what_changed_since_the_one_before
     assert len(value(runs, "%ensemble runs --compare").frame) == 4
 
 
-@pytest.fixture(params=[TimelineWidget, StaticTimeline])
+@pytest.fixture(params=[TimelineWidget, PlainTimeline])
 def timeline(request, runs, monkeypatch):
     """The timeline of a comparison, in a notebook and where nobody watches."""
-    if request.param is StaticTimeline:
+    if request.param is PlainTimeline:
         monkeypatch.setenv("ENSEMBLE_NOTEBOOK_DISPLAY", "static")
     diff = value(runs, "%ensemble diff first second")
     assert isinstance(diff.timeline, request.param)

@@ -33,8 +33,7 @@ SHOWN: Final = {
     "RunsTable": "get_ipython().run_line_magic('ensemble', 'runs')",
     "ModelsTable": "get_ipython().run_line_magic('ensemble', 'models')",
     "CellSchema": "get_ipython().run_line_magic('ensemble', 'schema')",
-    "StaticTimeline": "StaticTimeline(feed, lambda: make_output_bundle(out))",
-    "PageTimeline": "PageTimeline(feed)",
+    "PlainTimeline": "PlainTimeline(feed, lambda: make_output_bundle(out))",
     "TimelineWidget": "TimelineWidget(feed)",
 }
 """Each class of ours that shows itself in a rich form -> what makes one of it."""
@@ -42,7 +41,7 @@ SHOWN: Final = {
 MADE: Final = """
 from ensemble_notebook import Ensemble, load_traces
 from ensemble_notebook.notebook.live.run_feed import RunFeed
-from ensemble_notebook.notebook.live.timeline_widget import PageTimeline, StaticTimeline, TimelineWidget
+from ensemble_notebook.notebook.live.timeline_widget import PlainTimeline, TimelineWidget
 from ensemble_notebook.notebook.picture.static_picture import make_messages, make_output_bundle
 from ensemble_notebook.trace.analysis.noted_frame import NotedFrame
 from tests.support.store import wait_for_store

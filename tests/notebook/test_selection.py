@@ -10,7 +10,7 @@ from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed_of
-from ensemble_notebook.notebook.live.timeline_widget import StaticTimeline, TimelineWidget, make_timeline
+from ensemble_notebook.notebook.live.timeline_widget import PlainTimeline, TimelineWidget, make_timeline
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.event_builder import EventBuilder
@@ -58,10 +58,10 @@ def calls(report):
     return list(report.frames.llm_calls.index)
 
 
-@pytest.fixture(params=[TimelineWidget, StaticTimeline])
+@pytest.fixture(params=[TimelineWidget, PlainTimeline])
 def mode(request, monkeypatch):
     """With a reader, and without: the class of timelines there."""
-    if request.param is StaticTimeline:
+    if request.param is PlainTimeline:
         monkeypatch.setattr("ensemble_notebook.notebook.live.timeline_widget.get_ipython", object)
         monkeypatch.setenv("ENSEMBLE_NOTEBOOK_DISPLAY", "static")
     return request.param

@@ -6,12 +6,11 @@ Only for frontends where somebody watches; terminals and headless runs get the p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 from IPython.display import display as untyped_display
 
-from ensemble_notebook.cell.reading.mistakes import CellError, Mistake, SourceFrame
+from ensemble_notebook.cell.reading.mistakes import CellError, SourceFrame
 from ensemble_notebook.notebook.picture.html_table import Html, make_bundle, tag
 
 _display: Any = untyped_display
@@ -43,23 +42,18 @@ def display_mistakes(error: CellError) -> None:
 
 def make_html(error: CellError) -> Html:
     """The mistakes as HTML; all text of the cell is escaped."""
-    parts = [_make_part(mistake, frame) for mistake, frame in error.shown]
+    parts = []
+    for mistake, frame in error.shown:
+        # The words that are to stand there instead are bold: every second piece of the split.
+        pieces = _REPLACEMENT.split(mistake.message)
+        said = [tag("strong", piece) if number % 2 else piece for number, piece in enumerate(pieces)]
+        lines = [tag("p", f"{mistake.where}: ", *said, style=_TEXT)]
+        lines += [] if frame is None else [_make_block(frame)]
+        lines += [tag("p", mistake.hint, style=f"{_TEXT};opacity:.85")] if mistake.hint else []
+        parts.append(tag("div", *lines, style="margin:0 0 10px"))
     if left := len(error.mistakes) - len(parts):
         parts.append(tag("p", f"... and {left} more", style=_TEXT))
     return tag("div", *parts, role="group", aria_label=error.title)
-
-
-def _make_part(mistake: Mistake, frame: SourceFrame | None) -> Html:
-    text = tag("p", f"{mistake.where}: ", *_mark_replacement(mistake.message), style=_TEXT)
-    block = [] if frame is None else [_make_block(frame)]
-    hint = [tag("p", mistake.hint, style=f"{_TEXT};opacity:.85")] if mistake.hint else []
-    return tag("div", text, *block, *hint, style="margin:0 0 10px")
-
-
-def _mark_replacement(message: str) -> Iterator[str]:
-    """The message, with the words that are to stand there instead in bold: every second piece of the split."""
-    for number, piece in enumerate(_REPLACEMENT.split(message)):
-        yield tag("strong", piece) if number % 2 else piece
 
 
 def _make_block(frame: SourceFrame) -> Html:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from IPython.core.getipython import get_ipython
 from IPython.display import display as untyped_display
@@ -27,7 +27,7 @@ from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.live.frontend import DisplayMode, choose_display_mode, find_cell_id
 from ensemble_notebook.notebook.live.page_channel import find_page_channels
 from ensemble_notebook.notebook.live.run_feed import RunFeed, keep_feed
-from ensemble_notebook.notebook.live.timeline_widget import add_feed_id, make_feed_bundle
+from ensemble_notebook.notebook.live.timeline_widget import add_feed_id, make_feed_bundle, show_feed
 from ensemble_notebook.notebook.picture.html_table import escape_markdown
 from ensemble_notebook.notebook.picture.static_picture import (
     TRACE_MIME,
@@ -41,7 +41,6 @@ from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.definitions.limits import CostConfiguration
-    from ensemble_notebook.domain.outputs.task_output import TaskOutput
     from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
@@ -72,15 +71,8 @@ LAST_PAINT_LIMIT_S: Final = 2.0
 logger = logging.getLogger(__name__)
 
 
-class LiveView(Protocol):
-    """Something that shows a run while it goes on."""
-
-    @property
-    def pulse_s(self) -> float | None:
-        """It is painted after so many seconds even if nothing has happened; None: only when something has."""
-
-    def paint(self, is_last: bool, /) -> None:
-        """Show what has changed. Called by one thread."""
+LiveView: TypeAlias = "KeptPicture | RunFeed | TerminalTable"
+"""Shows a run while it goes on: painted by one thread when something has happened, and each `pulse_s` seconds."""
 
 
 class RunPainter:
@@ -90,7 +82,6 @@ class RunPainter:
         cost: the ensemble's own rates.
         variable: the name that its output will have in the notebook.
         cell: what the notebook calls the cell that runs it.
-
         wants_tokens: replies are to be streamed, since somebody watches.
 
     Attributes:
@@ -212,30 +203,6 @@ class KeptPicture:
 display: Any = untyped_display
 
 
-class RunDisplay(Protocol):
-    """The place of one run.
-
-    Attributes:
-        listeners: what has to hear of the run, so that it can be followed.
-        has_buttons: a person may be able to answer in what is shown.
-    """
-
-    listeners: Sequence[Any]
-    has_buttons: bool
-
-    def open(self, plan: ExecutionPlan) -> None:
-        """First sign of life."""
-
-    def follow(self, handle: RunHandle, reviewer: Person, /) -> None:
-        """Show the run while it goes on, with what it asks."""
-
-    def paused(self) -> AbstractContextManager[None]:
-        """Whatever moves rests inside, so that there can be a prompt."""
-
-    def close(self, output: EnsembleOutput | None, result: MapResult | None = None) -> None:
-        """Show what stays; None where the run was given up before it had an end. `result` is that of a map."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCell:
     """A cell whose run is shown.
@@ -258,6 +225,9 @@ class ShownCell:
         return f"{self.variable}.result()" if self.is_background else self.variable
 
 
+RunDisplay: TypeAlias = "NotebookDisplay | TerminalDisplay"
+
+
 def make_run_display(mode: DisplayMode, cost: CostConfiguration | None, shown: ShownCell) -> RunDisplay:
     """The display of a cell; `cost` are the ensemble's own rates."""
     if mode is DisplayMode.TEXT:
@@ -271,6 +241,10 @@ class NotebookDisplay:
     """Two outputs: the timeline, which ends as a static picture, and the answer below it.
 
     The widget comes second: a table of what is planned can be shown before the widget's library is imported.
+
+    Attributes:
+        listeners: what has to hear of the run, so that it can be followed.
+        has_buttons: a person may be able to answer in what is shown.
     """
 
     def __init__(self, live: RunPainter | None, shown: ShownCell, *, is_watched: bool) -> None:
@@ -283,6 +257,7 @@ class NotebookDisplay:
         self._feed: RunFeed | None = None
 
     def open(self, plan: ExecutionPlan) -> None:
+        """First sign of life."""
         if self._shown.has_timeline:
             self._plan = make_first_bundle(plan)
             self._timeline = display(self._plan, raw=True, display_id=True)
@@ -291,14 +266,19 @@ class NotebookDisplay:
             self._answer = display(_make_text_bundle(""), raw=True, display_id=True)
 
     def follow(self, handle: RunHandle, reviewer: Person, /) -> None:
+        """Show the run while it goes on, with what it asks."""
         if self._live is None:
             return
         if self._is_watched:
             self._feed = RunFeed(self._live.messages, handle.cancel, reviewer, find_cell_id())
-            if (channels := find_page_channels()) is not None:
+            channels = find_page_channels()
+            if channels is not None:
                 channels.tell_feeds()
+            # A page that is there shows a run without a widget, and sooner.
+            is_shown = channels is not None and channels.has_pages
+            live = make_feed_bundle(self._feed) if is_shown else show_feed(self._feed)._repr_mimebundle_()[0]
             # Nothing is known of the run yet, but what it is going to do.
-            self._timeline.update({**_make_live_bundle(self._feed), **self._plan}, raw=True)
+            self._timeline.update({**live, **self._plan}, raw=True)
         self._live.show(KeptPicture(self._live.messages, self._keep_picture, self._feed))
 
     def _keep_picture(self, picture: Bundle) -> None:
@@ -319,6 +299,7 @@ class NotebookDisplay:
         return nullcontext()
 
     def close(self, output: EnsembleOutput | None, result: MapResult | None = None) -> None:
+        """Show what stays; None where the run was given up before it had an end. `result` is that of a map."""
         if self._live is not None:
             self._live.close(has_end=output is not None)
         if self._feed is not None and output is not None:
@@ -327,7 +308,7 @@ class NotebookDisplay:
         if self._timeline is not None:
             last.append(self._make_last_picture(output))
             self._timeline.update(last[0], raw=True)
-        if (bundle := _make_answer_bundle(output, result, self._shown.expression)) is not None:
+        if (bundle := make_answer_bundle(output, result, self._shown.expression)) is not None:
             last.append(bundle)
             if self._answer is None:
                 display(bundle, raw=True)
@@ -383,7 +364,7 @@ class TerminalDisplay:
         elif self._has_timeline and output is not None:
             bundle = make_output_bundle(output, cell=self._shown.cell, variable=self._shown.variable)
             display(_make_text_bundle(bundle["text/plain"]), raw=True)
-        answer = None if self._shown.is_background else _make_answer_bundle(output, result, self._shown.expression)
+        answer = None if self._shown.is_background else make_answer_bundle(output, result, self._shown.expression)
         if answer is not None:
             display(_make_text_bundle(f"\n{answer['text/plain']}"), raw=True)
 
@@ -396,33 +377,6 @@ def make_shown_output(output: EnsembleOutput) -> Bundle:
     shown: Any = output.timeline._repr_mimebundle_()
     bundle: Bundle = shown[0] if isinstance(shown, tuple) else shown  # a widget gives metadata, too
     return bundle
-
-
-def _make_live_bundle(feed: RunFeed) -> dict[str, Any]:
-    """A run as it is first shown: with a widget, unless a page is there that shows it without, and sooner."""
-    channels = find_page_channels()
-    if channels is not None and channels.has_pages:
-        return make_feed_bundle(feed)
-    from ensemble_notebook.notebook.live.timeline_widget import show_feed
-
-    bundle: dict[str, Any] = show_feed(feed)._repr_mimebundle_()[0]
-    return bundle
-
-
-def _make_answer_bundle(
-    output: EnsembleOutput | None, result: MapResult | None, expression: str
-) -> dict[str, Any] | None:
-    """What stands below a run that is over: its answer, or the first rows of many; None where there is none."""
-    if result is not None:
-        from ensemble_notebook.notebook.picture.map_picture import make_map_bundle
-
-        return make_map_bundle(result, expression)
-    if output is not None and (task := find_many(output)) is not None:
-        from ensemble_notebook.notebook.picture.map_picture import make_items_bundle
-
-        return make_items_bundle(output, task, expression)
-    answer = find_answer(output, f"{expression}.raw")
-    return None if answer is None else {"text/plain": answer.plain, "text/html": answer.html}
 
 
 def _make_text_bundle(text: str) -> dict[str, Any]:
@@ -480,20 +434,24 @@ class Answer:
         return words.format(said, expression) if self._left_out else ""
 
 
-def find_many(output: EnsembleOutput) -> TaskOutput | None:
-    """The last task that was done, where it runs for each item, and texts may be shown (W25); else None."""
-    task = output.get_final_output()
-    if task is None or output.trace.capture_mode is CaptureMode.METADATA:
-        return None
-    return task if task.item_outputs or task.item_failures else None
+def make_answer_bundle(
+    output: EnsembleOutput | None, result: MapResult | None, expression: str
+) -> dict[str, Any] | None:
+    """What stands below a run that is over: its answer, or the first rows of many; None where there is none."""
+    if result is not None:
+        from ensemble_notebook.notebook.picture.map_picture import make_map_bundle
 
-
-def find_answer(output: EnsembleOutput | None, expression: str) -> Answer | None:
-    """The final text of a run that has completed; None where there is none."""
-    if output is None or output.status not in _FINAL or not output.raw.strip():
-        return None
-    if output.trace.capture_mode is CaptureMode.METADATA:  # no page keeps it
+        return make_map_bundle(result, expression)
+    if output is None or output.trace.capture_mode is CaptureMode.METADATA:  # no page keeps texts
         return None
     task = output.get_final_output()
-    run = expression.removesuffix(".raw").removeprefix("_ensemble")
-    return Answer(output.raw, expression, "" if task is None else " · ".join(filter(None, [run, task.name])))
+    if task is not None and (task.item_outputs or task.item_failures):
+        from ensemble_notebook.notebook.picture.map_picture import make_items_bundle
+
+        return make_items_bundle(output, task, expression)
+    if output.status not in _FINAL or not output.raw.strip():
+        return None
+    run = expression.removeprefix("_ensemble")
+    author = "" if task is None else " · ".join(filter(None, [run, task.name]))
+    answer = Answer(output.raw, f"{expression}.raw", author)
+    return {"text/plain": answer.plain, "text/html": answer.html}

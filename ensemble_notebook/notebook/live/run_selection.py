@@ -178,28 +178,24 @@ class SelectableTimeline(HasTraits):
 
     def observe(self, handler: Any, names: Any = All, type: Any = "change") -> None:  # noqa: A002 - as it is
         """Call `handler` with each change; a second time changes nothing."""
-        shared, own = _split_names(names)
-        if shared:
-            self.run_selection.observe(handler, shared, type)
-        if own:
-            super().observe(handler, own, type)
+        for traits, some in self._find_traits(names):
+            traits.observe(handler, some, type)
 
     def unobserve(self, handler: Any, names: Any = All, type: Any = "change") -> None:  # noqa: A002 - as it is
         """Call it no more."""
-        shared, own = _split_names(names)
-        if shared:
-            self.run_selection.unobserve(handler, shared, type)
-        if own:
-            super().unobserve(handler, own, type)
+        for traits, some in self._find_traits(names):
+            traits.unobserve(handler, some, type)
 
-
-def _split_names(names: Any) -> tuple[list[str], Any]:
-    """The names of traits that a timeline has in common with its run, and the others."""
-    shared = ["selection", "range", "time"]
-    if names is All:
-        return shared, All
-    names = [names] if isinstance(names, str) else list(names)
-    return [name for name in names if name in shared], [name for name in names if name not in shared]
+    def _find_traits(self, names: Any) -> list[tuple[Any, Any]]:
+        """Who has the traits of these names, and which: the selection of the run, and this timeline itself."""
+        shared = ["selection", "range", "time"]
+        if names is All:
+            return [(self.run_selection, shared), (super(), All)]
+        names = [names] if isinstance(names, str) else list(names)
+        own = [name for name in names if name not in shared]
+        common = [name for name in names if name in shared]
+        found = [(super(), own)] if own else []
+        return [(self.run_selection, common), *found] if common else found  # traitlets asks before there is a selection
 
 
 class _Labels(TraitType[list[Any], Iterable[Any]]):
@@ -217,8 +213,7 @@ class RowSelection(HasTraits):
     """The selection of a map. Any thread may set it; observers are called on that one.
 
     Args:
-        messages: about the run of the map.
-        spans: what is selected in its views.
+        spans: what is selected in the views of the map.
         labels: of all rows, by their names in the timeline.
 
     Attributes:
@@ -228,9 +223,9 @@ class RowSelection(HasTraits):
 
     selection = _Labels()
 
-    def __init__(self, messages: TimelineMessages, spans: RunSelection, labels: Mapping[str, Any]) -> None:
+    def __init__(self, spans: RunSelection, labels: Mapping[str, Any]) -> None:
         super().__init__()
-        self._messages = messages
+        self._messages = spans._messages
         self._spans = spans
         self._labels = labels
         self.selection = []

@@ -6,7 +6,7 @@ Only for a real terminal; redirected output can't be redrawn.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,35 +18,22 @@ from rich.text import Text
 
 from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.picture.chart import MARKS, Chart, make_chart
-from ensemble_notebook.notebook.picture.chart_lines import MARKS_OF_PARTS, WIDTH, narrow_bar
-from ensemble_notebook.trace.spans.span_kinds import Tone
+from ensemble_notebook.notebook.picture.chart_lines import WIDTH, narrow_bar
+from ensemble_notebook.notebook.picture.static_picture import COLORS
+from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, IDLE_COLOR, TONE_COLORS
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
-_TONES: Final[Mapping[Tone, str]] = {"model": "blue", "tool": "cyan", "person": "yellow", "pause": "yellow"}
-_STYLES: Final = {
-    **{name: _TONES[mark.tone] for name, mark in MARKS_OF_PARTS.items()},
-    "handler": "cyan",
-    "reused": "green",
-    "waiting": "yellow",
-    "completed_with_warnings": "yellow",
-    "budget_exceeded": "yellow",
-    "exited_early": "yellow",
-    "critical": "blue",
-    "task": "bright_black",
-    "pending": "bright_black",
-    "running": "blue",
-    "error": "red",
-    "failed": "red",
-    "cancelled": "bright_black",
-    "interrupted": "yellow",
-    "ok": "green",
-    "completed": "green",
-    "skipped": "bright_black",
+_NEAREST: Final = {
+    **dict.fromkeys((TONE_COLORS["person"], TONE_COLORS["pause"]), "yellow"),
+    TONE_COLORS["model"]: "blue",
+    TONE_COLORS["tool"]: "cyan",
+    IDLE_COLOR: "bright_black",
+    DONE_COLOR: "green",
+    ERROR_COLOR: "red",
 }
-
-
+_STYLES: Final = {kind: _NEAREST[shade] for kind, shade in COLORS.items()}
 _ENDLESS: Final = Console(width=10_000)
 _NARROWEST: Final = 12
 """Columns of a bar, with fewer of which it would say nothing."""

@@ -127,10 +127,11 @@ class TimelineWidget(SelectableTimeline, anywidget.AnyWidget):
             channels.busy_status.renew()
 
 
-class StaticTimeline(SelectableTimeline):
-    """The timeline of a finished run where nobody watches: a widget would leave its whole state in the notebook.
+class PlainTimeline(SelectableTimeline):
+    """The timeline of a run without a widget: where nobody watches, or where a page shows it by its feed alone.
 
-    Nobody selects anything in it, but Python may: cells that were written for a reader run without one, too.
+    A widget would leave its whole state in the notebook. Where nobody watches nobody selects anything in it, but Python
+    may: cells that were written for a reader run without one, too.
     """
 
     def __init__(self, feed: RunFeed, make_bundle: Callable[[], Bundle]) -> None:
@@ -141,17 +142,6 @@ class StaticTimeline(SelectableTimeline):
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         bundle = self._make_bundle()
         return bundle if self.time is None else {**bundle, **make_past_bundle(self._feed.messages, self.time * 1000)}
-
-
-class PageTimeline(SelectableTimeline):
-    """The timeline of a run where a page is connected that shows it by its feed alone."""
-
-    def __init__(self, feed: RunFeed) -> None:
-        super().__init__(feed.selection)
-        self._feed = feed
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return make_feed_bundle(self._feed)
 
 
 def make_timeline(output: EnsembleOutput, scores: Sequence[ScoreRecord] = ()) -> SelectableTimeline:
@@ -169,18 +159,20 @@ def make_timeline(output: EnsembleOutput, scores: Sequence[ScoreRecord] = ()) ->
     return show_run(feed, lambda: make_output_bundle(output))
 
 
-def show_run(feed: RunFeed, make_bundle: Callable[[], Bundle]) -> TimelineWidget | PageTimeline | StaticTimeline:
+def show_run(feed: RunFeed, make_bundle: Callable[[], Bundle]) -> TimelineWidget | PlainTimeline:
     """What shows a feed here: a still picture where a notebook is executed without a reader.
 
     No widget where a page does without: a widget has to be kept in the kernel and in the page.
     """
     shell = get_ipython()
     if shell is not None and choose_display_mode(shell) is DisplayMode.STATIC:
-        return StaticTimeline(feed, make_bundle)
+        return PlainTimeline(feed, make_bundle)
     if shell is not None:
         begin_page_channels(shell)
     channels = find_page_channels()
-    return PageTimeline(feed) if channels is not None and channels.has_pages else show_feed(feed)
+    if channels is not None and channels.has_pages:
+        return PlainTimeline(feed, lambda: make_feed_bundle(feed))
+    return show_feed(feed)
 
 
 def show_feed(feed: RunFeed) -> TimelineWidget:
@@ -213,9 +205,6 @@ def make_row_selection(result: MapResult) -> RowSelection:
     """The selection of a map that has had rows to run, in labels of its `frame`."""
     output = result._last_output
     assert output is not None
-    make_timeline(output, result.score_records)
-    feed = find_feed_of(output)
-    assert feed is not None
+    spans = make_timeline(output, result.score_records).run_selection
     labels = result.frame.index.tolist()
-    names = {row.name: label for row, label in zip(result.rows, labels, strict=True)}
-    return RowSelection(feed.messages, feed.selection, names)
+    return RowSelection(spans, {row.name: label for row, label in zip(result.rows, labels, strict=True)})

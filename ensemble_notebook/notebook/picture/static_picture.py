@@ -19,7 +19,7 @@ from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import StoreError, remove_control_characters
 from ensemble_notebook.notebook.picture import html_table as html
 from ensemble_notebook.notebook.picture.chart import MARKS, MOST_LINES, Chart, make_chart, make_plan_chart
-from ensemble_notebook.notebook.picture.chart_lines import GAP, MARKS_OF_PARTS, ROUND, WIDTH, BarPiece, ChartLine
+from ensemble_notebook.notebook.picture.chart_lines import MARKS_OF_PARTS, ROUND, WIDTH, ChartLine
 from ensemble_notebook.trace.spans.span_kinds import DONE_COLOR, ERROR_COLOR, IDLE_COLOR, TONE_COLORS
 from ensemble_notebook.trace.store.store_file import find_store
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
@@ -59,7 +59,7 @@ WHOLE_TEXT: Final = "output[{}].raw"
 
 _NUMBERS: Final = ("time", "tokens", "cost")
 _NO_AGENTS: Final = (HANDLER_ROLE, ENSEMBLE_ROLE)
-_COLORS: Final = {
+COLORS: Final = {
     **{name: TONE_COLORS[mark.tone] for name, mark in MARKS_OF_PARTS.items()},
     "handler": TONE_COLORS["tool"],
     "critical": TONE_COLORS["model"],
@@ -261,18 +261,13 @@ def _render_line(line: ChartLine, *, has_rows: bool) -> html.Line:
     chip = [html.tag("small", agent, style=_CHIP), " "] if agent else []
     sign = html.join(_color(MARKS[line.status], line.status), " ↳ " if line.is_worker else " ")
     label = html.join(sign, *chip, html.tag("strong", name) if line.is_phase else name)
-    bar = html.tag("code", *map(_render_piece, line.bar), style=_MONO)
+    bar = html.tag("code", *(_color(piece.text.replace(" ", "\xa0"), piece.kind) for piece in line.bar), style=_MONO)
     notes = [_color(note, line.status) if line.status == "error" else html.faint(note) for note in line.notes]
     return html.Line(
         cells=[label, bar, *([_shorten(line.agent) if line.is_row else ""] if has_rows else []), *line.cells],
         depth=line.depth,
         notes=[html.join("↳ ", note) for note in notes],
     )
-
-
-def _render_piece(piece: BarPiece) -> str:
-    text = piece.text.replace(" ", "\xa0")
-    return text if piece.kind == GAP else _color(text, piece.kind)
 
 
 def _render_legend(chart: Chart) -> Iterable[html.Html]:
@@ -316,5 +311,5 @@ def _shorten(name: str) -> str:
 
 
 def _color(text: str, kind: str) -> html.Html:
-    shade = _COLORS.get(kind)
+    shade = COLORS.get(kind)
     return html.color(text, shade) if shade else html.join(text)
