@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cell.binding.scorer_binder import ScorerMistake, find_scorer
+from ensemble_notebook.cell.binding.scorer_binder import find_scorers
 from ensemble_notebook.cell.reading.mistakes import in_cell_words
 from ensemble_notebook.cli.cell_files import check_place, read_command, remove_unprintable, say
 from ensemble_notebook.domain.definitions.enums import RunStatus
@@ -22,7 +22,7 @@ from ensemble_notebook.domain.outputs.score import find_name
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, did_you_mean
-from ensemble_notebook.evaluation.scorer import ReadyScorer, read_scorers
+from ensemble_notebook.evaluation.scorer import ReadyScorer
 from ensemble_notebook.evaluation.summary import UNPAIRED
 
 if TYPE_CHECKING:
@@ -58,7 +58,10 @@ def map_file(arguments: Namespace) -> bool:
         check_export(arguments.out)
     if arguments.summary is not None:
         check_place("--summary", arguments.summary)
-    scorers = _find_scorers(arguments.score or (), _load_names(arguments.scores or ()))
+    names = _load_names(arguments.scores or ())
+    if names and not arguments.score:
+        raise ValidationError("--scores says where scorers are: say which with --score NAME.")
+    scorers = find_scorers(arguments.score or (), names, "--score ")
     marks = _read_marks(arguments, scorers)
     earlier = None if arguments.against is None else _load_earlier(arguments.against, scorers)
     result, fault = _run(cell, options, rows, scorers or None, arguments)
@@ -201,27 +204,6 @@ def _load_file(path: Path) -> dict[str, Any]:
     sys.modules.setdefault(path.stem, module)  # so that its functions can be sent to workers
     spec.loader.exec_module(module)
     return {name: value for name, value in vars(module).items() if not name.startswith("_")}
-
-
-def _find_scorers(texts: Sequence[str], names: Mapping[str, Any]) -> dict[str, Any]:
-    """The scorers by the names of their scores.
-
-    Raises:
-        ValidationError: a text names none, or two are called alike.
-    """
-    if names and not texts:
-        raise ValidationError("--scores says where scorers are: say which with --score NAME.")
-    found: dict[str, Any] = {}
-    for text in texts:
-        try:
-            name, scorer = find_scorer(text, names)
-        except ScorerMistake as fault:
-            raise ValidationError(f"{fault.message} {fault.hint}".strip()) from None
-        (read,) = read_scorers(scorer if name is None else {name: scorer})
-        if read.name in found:
-            raise ValidationError(f"--score: two scores are called {read.name!r}. Name them: --score NAME={text}.")
-        found[read.name] = scorer
-    return found
 
 
 def _load_earlier(word: str, scorers: Mapping[str, Any]) -> MapResult:

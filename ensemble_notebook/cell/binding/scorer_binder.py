@@ -75,6 +75,30 @@ def find_scorer(text: str, names: Mapping[str, Any]) -> tuple[str | None, Any]:
     return name, scorer
 
 
+def find_scorers(texts: Sequence[str], names: Mapping[str, Any], option: str = "") -> dict[str, Any]:
+    """What texts name as scorers, by the names of their scores.
+
+    Args:
+        texts: each ``[NAME=]SCORER``.
+        names: the variables of the notebook.
+        option: that stands before each of them.
+
+    Raises:
+        ValidationError: a text names none, or two are called alike.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        try:
+            name, scorer = find_scorer(text, names)
+        except ScorerMistake as mistake:
+            raise ValidationError(f"{mistake.message} {mistake.hint}".rstrip()) from None
+        (read,) = read_scorers(scorer if name is None else {name: scorer})
+        if read.name in found:
+            raise ValidationError(f"--score: two scores are called {read.name!r}. Name them: {option}NAME={text}.")
+        found[read.name] = scorer
+    return found
+
+
 def list_scorer_names(names: Mapping[str, Any]) -> Iterator[str]:
     """The words that may stand as a scorer: functions and ensembles of the notebook, and ready-made ones."""
     for name, value in names.items():

@@ -336,16 +336,17 @@ class EnsembleMagics(Magics):
         reviewer = Person(
             has_timeline=run_display.has_buttons, has_console=has_console, is_asked=ensemble.review_handler is None
         )
-        fields = {
-            **options.run_settings,
-            **(resuming or {}),
-            "continue_from": read.continued,
-            "listeners": (*run_display.listeners, reviewer),
-            "review_handler": reviewer.reviewer if has_console or run_display.has_buttons else None,
-            # A run that goes on with one of a variable keeps its name, under which the two are found together.
-            "origin": origin if options.out == DEFAULT_OUT else dataclasses.replace(origin, variable=options.out),
-        }
-        settings = RunSettings(**fields)
+        settings = RunSettings(
+            **{
+                **options.run_settings,
+                **(resuming or {}),
+                "continue_from": read.continued,
+                "listeners": (*run_display.listeners, reviewer),
+                "review_handler": reviewer.reviewer if has_console or run_display.has_buttons else None,
+                # A run that goes on with one of a variable keeps its name, under which the two are found together.
+                "origin": origin if options.out == DEFAULT_OUT else dataclasses.replace(origin, variable=options.out),
+            }
+        )
         start: Callable[[], RunHandle | MapHandle]
         if many is None:
             start = partial(start_run, ensemble, RunArguments(inputs, {}, settings))

@@ -6,7 +6,6 @@ Help while a cell is typed begins and ends with it, below.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +18,6 @@ from ensemble_notebook.notebook.magics.line_commands import complete_line
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
-
-    from ensemble_notebook.cell.completion import Proposals
 
 _LINE_MAGIC: Final = "%ensemble"
 _QUESTION: Final = re.compile(r"^(\s*)%ensemble +([a-z]+) *\?+[ \t]*$", re.MULTILINE)
@@ -119,10 +116,17 @@ def _find_first_line(code: str) -> re.Match[str] | None:
 
 def complete_cell(context: CompletionContext) -> SimpleMatcherResult:
     """What may stand at the caret, for IPython's completer."""
-    lines = context.full_text.split("\n")
-    caret = sum(len(line) + 1 for line in lines[: context.cursor_line]) + context.cursor_position
-    shell = get_ipython()
-    proposals = propose_at(context.full_text, caret, {} if shell is None else shell.user_ns)
+    code, shell, proposals = context.full_text, get_ipython(), None
+    caret = sum(len(line) + 1 for line in code.split("\n")[: context.cursor_line]) + context.cursor_position
+    first = _find_first_line(code)
+    if first is not None and caret >= first.start("line"):
+        from ensemble_notebook.cell.completion import list_given, propose, propose_options
+
+        names, body = {} if shell is None else shell.user_ns, code[first.end() + 1 :]
+        if caret <= first.end():
+            proposals = propose_options(code[first.start("line") : caret], body, names)
+        else:
+            proposals = propose(body, caret - first.end() - 1, names, list_given(first["line"], names))
     found = () if proposals is None else proposals.found
     return SimpleMatcherResult(
         completions=[SimpleCompletion(each.text, type=each.kind) for each in found],
@@ -159,16 +163,3 @@ def end_help(shell: InteractiveShell) -> None:
     kernel: Any = getattr(shell, "kernel", None)
     if hasattr(kernel, "do_inspect"):
         vars(kernel).pop("do_inspect", None)
-
-
-def propose_at(code: str, caret: int, names: Mapping[str, Any]) -> Proposals | None:
-    """Propose what may stand at the caret of a notebook's cell; None where it is none of ours."""
-    first = _find_first_line(code)
-    if first is None or caret < first.start("line"):
-        return None
-    from ensemble_notebook.cell.completion import list_given, propose, propose_options
-
-    body = code[first.end() + 1 :]
-    if caret <= first.end():
-        return propose_options(code[first.start("line") : caret], body, names)
-    return propose(body, caret - first.end() - 1, names, list_given(first["line"], names))

@@ -42,34 +42,26 @@ _DEAR = 3
 _ALLOW = "%config EnsembleMagics.confirm_cost = None"
 
 
-def find_rows(names: Mapping[str, Any], place: str) -> Any:
-    """What a variable of the notebook, or a file, holds: rows.
+def find_rows(names: Mapping[str, Any], place: str, id_column: str | None) -> tuple[Any, Rows]:
+    """What a variable of the notebook, or a file, holds; as it is, and read as rows.
 
     Raises:
         ValidationError: there is no such variable or file, or it holds no rows.
     """
-    if is_row_file(place):
-        try:
-            return read_row_file(Path(place).expanduser())
-        except ValidationError as error:
-            raise ValidationError(f"--map {place}: {error}") from None
-    if place not in names:
-        near = find_nearest(place, [name for name in names if not name.startswith("_")])
-        hint = f" Did you mean {near!r}?" if near else " Set it in a cell above."
-        raise ValidationError(f"--map {place}: the notebook has no variable of this name.{hint}")
-    given = names[place]
-    if hasattr(given, "__next__"):  # it would be used up by the first look
-        raise ValidationError(f"--map {place}: it can be read only once. Make a list of it: {place} = list(...).")
-    return given
-
-
-def _read_rows(given: Any, place: str, id_column: str | None) -> Rows:
     try:
+        if is_row_file(place):
+            given = read_row_file(Path(place).expanduser())
+        elif place not in names:
+            near = find_nearest(place, [name for name in names if not name.startswith("_")])
+            hint = f" Did you mean {near!r}?" if near else " Set it in a cell above."
+            raise ValidationError(f"the notebook has no variable of this name.{hint}")
+        elif hasattr(given := names[place], "__next__"):  # it would be used up by the first look
+            raise ValidationError(f"it can be read only once. Make a list of it: {place} = list(...).")
         rows = read_rows(given)
         find_id_column(rows, id_column)  # a dry run says it, too
-        return rows
     except ValidationError as error:
         raise ValidationError(f"--map {place}: {error}") from None
+    return given, rows
 
 
 class ManyRuns:
@@ -87,11 +79,11 @@ class ManyRuns:
     """
 
     def __init__(self, options: Options, names: Mapping[str, Any]) -> None:
-        self._names = names
-        self._variable, self._repeat, self._id = options.map, options.repeat, options.id
-        self._out = None if options.out == DEFAULT_OUT else options.out
-        self._given = make_only_row({}) if options.map is None else find_rows(names, options.map)
-        self._rows = self._given if options.map is None else _read_rows(self._given, options.map, options.id)
+        self._options = options
+        if options.map is None:
+            self._given = self._rows = make_only_row({})
+        else:
+            self._given, self._rows = find_rows(names, options.map, options.id)
         self._changes = {name: _to_changes(values, names) for name, values in combine(options.vary).items() if values}
         all_rows = replace(self._rows, rows=[*self._rows.rows] * (options.repeat or 1))
         self._to_run = [all_rows] * max(1, len(self._changes))
@@ -99,7 +91,9 @@ class ManyRuns:
 
     def leave_out_done(self, earlier: Iterable[ExecutionTrace]) -> None:
         """Ask only for what is left to do, where the cell goes on with an earlier run, and that perhaps with others."""
-        remaining = list_remaining(list(self._changes) or [None], self._rows, self._repeat, self._id, earlier)
+        remaining = list_remaining(
+            list(self._changes) or [None], self._rows, self._options.repeat, self._options.id, earlier
+        )
         self._to_run = [replace(self._rows, rows=rows) for rows in remaining]
 
     def describe(self) -> str:
@@ -108,13 +102,13 @@ class ManyRuns:
         Where some are done, ``2 of 6 runs, ...``.
         """
         variants = f"{pluralize(len(self._changes), 'variant')}"
-        count = len(self._rows.rows) * max(1, len(self._changes)) * (self._repeat or 1)
+        count = len(self._rows.rows) * max(1, len(self._changes)) * (self._options.repeat or 1)
         left = sum(len(rows.rows) for rows in self._to_run)
         runs = pluralize(count, "run") if left == count else f"{left:,} of {pluralize(count, 'run')}"
-        each = "one" if self._repeat is None else f"{self._repeat:,}"
-        if self._variable is None:
+        each = "one" if self._options.repeat is None else f"{self._options.repeat:,}"
+        if self._options.map is None:
             return f"{runs}, {each} for each of {variants}" if self._changes else f"{runs} of the cell"
-        rows = f"{each} for each row of {self._variable}"
+        rows = f"{each} for each row of {self._options.map}"
         return f"{runs}, {rows}{f' under each of {variants}' if self._changes else ''}"
 
     def plan(self, read: Cell) -> ExecutionPlan:
@@ -136,18 +130,44 @@ class ManyRuns:
             for changes, rows in zip(self._changes.values() or ({},), self._to_run, strict=True)
         ]
         try:
-            return estimate_runs(variants, self._make_settings(read.scorers), self._out)
+            out = self._options.out
+            return estimate_runs(variants, self._make_settings(read.scorers), None if out == DEFAULT_OUT else out)
         except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema, or no key is set
             return None
 
     def confirm_cost(self, shell: Any, read: Cell, most: float) -> None:
-        """Ask before more is spent than that.
+        """Ask before runs of which three times the likely cost is more than `most` (V14).
+
+        Where a price is unknown that is said, and nobody is asked about it: many models of one's own have none. What is
+        known beside it counts.
 
         Raises:
-            ValidationError, RunInterrupted: as `confirm_cost`.
+            ValidationError: nobody can be asked; says how to allow it.
+            RunInterrupted: the answer was no.
         """
-        if any(rows.rows for rows in self._to_run):
-            confirm_cost(shell, self.describe(), self.estimate(read), read.definition.budget, most)
+        if not any(rows.rows for rows in self._to_run):
+            return
+        runs, estimate = self.describe(), self.estimate(read)
+        if estimate is None:
+            sys.stdout.write(f"What they may cost can't be told before they run: {runs}.\n")
+            return
+        cost = estimate.known_cost
+        if estimate.cost is None:
+            sys.stdout.write(_describe_unpriced(runs, estimate, read.definition.budget))
+        dear = _DEAR * cost.likely
+        if min(dear, estimate.limit or dear, cost.high) <= Decimal(str(most)):
+            return
+        what = f"{runs}, cost {estimate.describe_cost()}"
+        if not can_answer(shell):
+            allowed = format_money(most, estimate.currency)
+            raise ValidationError(
+                f"{what}. {_DEAR} times the likely cost is more than confirm_cost ({allowed}), and nobody is here to "
+                f"be asked. Allow it in a cell above: {_ALLOW}. Or set a limit: --budget '{allowed}'."
+            )
+        sys.stdout.write(f"{what[0].upper()}{what[1:]}.\nEstimate: {estimate}.\n")
+        answer = input("Run them? [y/N] ")
+        if answer.strip().casefold() not in ("y", "yes"):
+            raise RunInterrupted("nothing was run, as you wished.")
 
     def start(
         self, ensemble: Ensemble, inputs: Mapping[str, Any], settings: RunSettings, scorers: CellScorers | None
@@ -164,9 +184,8 @@ class ManyRuns:
         return handle
 
     def _make_settings(self, scorers: CellScorers | None) -> MapSettings:
-        if scorers is None:
-            return MapSettings(repeat=self._repeat, id=self._id)
-        return MapSettings(repeat=self._repeat, score=scorers.score, expected=scorers.expected, id=self._id)
+        scored: dict[str, Any] = {} if scorers is None else {"score": scorers.score, "expected": scorers.expected}
+        return MapSettings(repeat=self._options.repeat, id=self._options.id, **scored)
 
 
 def _to_changes(values: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,38 +211,6 @@ def _join_models(plans: Sequence[ExecutionPlan]) -> ExecutionPlan:
         joined = _join_models(nested) if nested else None
         tasks.append(replace(same[0], llm=" or ".join(models) or None, nested=joined))
     return replace(plans[0], tasks=tuple(tasks))
-
-
-def confirm_cost(shell: Any, runs: str, estimate: CostEstimate | None, budget: Budget | None, most: float) -> None:
-    """Ask before runs of which three times the likely cost is more than `most` (V14).
-
-    Where a price is unknown that is said, and nobody is asked about it: many models of one's own have none. What is
-    known beside it counts.
-
-    Raises:
-        ValidationError: nobody can be asked; says how to allow it.
-        RunInterrupted: the answer was no.
-    """
-    if estimate is None:
-        sys.stdout.write(f"What they may cost can't be told before they run: {runs}.\n")
-        return
-    cost = estimate.known_cost
-    if estimate.cost is None:
-        sys.stdout.write(_describe_unpriced(runs, estimate, budget))
-    dear = _DEAR * cost.likely
-    if min(dear, estimate.limit or dear, cost.high) <= Decimal(str(most)):
-        return
-    what = f"{runs}, cost {estimate.describe_cost()}"
-    if not can_answer(shell):
-        allowed = format_money(most, estimate.currency)
-        raise ValidationError(
-            f"{what}. {_DEAR} times the likely cost is more than confirm_cost ({allowed}), and nobody is here to "
-            f"be asked. Allow it in a cell above: {_ALLOW}. Or set a limit: --budget '{allowed}'."
-        )
-    sys.stdout.write(f"{what[0].upper()}{what[1:]}.\nEstimate: {estimate}.\n")
-    answer = input("Run them? [y/N] ")
-    if answer.strip().casefold() not in ("y", "yes"):
-        raise RunInterrupted("nothing was run, as you wished.")
 
 
 def _describe_unpriced(runs: str, estimate: CostEstimate, budget: Budget | None) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cell.binding.scorer_binder import ScorerMistake, find_scorer
+from ensemble_notebook.cell.binding.scorer_binder import find_scorers
 from ensemble_notebook.cell.reading.mistakes import CellError, join_names
 from ensemble_notebook.cell.reading.options import DEFAULT_OUT, parse_options
 from ensemble_notebook.domain.wording import format_size
@@ -25,7 +25,6 @@ from ensemble_notebook.errors import (
     ValidationError,
     did_you_mean,
 )
-from ensemble_notebook.evaluation.scorer import read_scorers
 from ensemble_notebook.evaluation.scoring import describe_score
 from ensemble_notebook.notebook.live.frontend import find_notebook, stands_alone, write_text
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -57,12 +56,12 @@ def list_runs(words: Sequence[str], shell: Any) -> pd.DataFrame | RunHistory | N
     from ensemble_notebook.notebook.picture.shown_table import RunsTable
     from ensemble_notebook.trace.loading import make_run_table
 
-    options = _read_options(words)
+    most, flags = _read_options(words)
     store = RunStore.open()
-    if options.compare:
-        return compare_last_runs(store, options.n or COMPARED, shell.user_ns)
-    if not options.clear:
-        return RunsTable(make_run_table(store).iloc[: options.n])
+    if "--compare" in flags:
+        return compare_last_runs(store, most or COMPARED, shell.user_ns)
+    if "--clear" not in flags:
+        return RunsTable(make_run_table(store).iloc[:most])
     count = store.clear()
     write_text(f"{count} runs are forgotten.\n" if count != 1 else "1 run is forgotten.\n")
     return None
@@ -80,17 +79,9 @@ def show_run(words: Sequence[str], shell: Any) -> ExecutionTrace:
     return find_trace(words[0], shell)
 
 
-@dataclass
-class _Options:
-    """What follows ``%ensemble runs``; `n` is how many runs are told of, None for all."""
-
-    n: int | None = None
-    compare: bool = False
-    clear: bool = False
-
-
-def _read_options(words: Sequence[str]) -> _Options:
-    options, left = _Options(), list(words)
+def _read_options(words: Sequence[str]) -> tuple[int | None, set[str]]:
+    """How many runs are told of, None for all; and the flags."""
+    count, flags, left = None, set(), list(words)
     while left:
         word = left.pop(0)
         if re.fullmatch(r"(-n)?[0-9]+", word):
@@ -99,16 +90,16 @@ def _read_options(words: Sequence[str]) -> _Options:
             number = left.pop(0) if left else ""
             if not number.isdecimal() or int(number) == 0:
                 raise ValidationError(f"-n takes how many runs to tell of, such as -n 5, got {number!r}.")
-            options.n = int(number)
+            count = int(number)
         elif word in ("--compare", "--clear"):
-            setattr(options, word[2:], True)
+            flags.add(word)
         else:
             raise ValidationError(
                 f"%ensemble runs knows no {word!r}.{did_you_mean(word, ['-n', '--compare', '--clear'])}"
             )
-    if options.clear and len(words) > 1:
+    if "--clear" in flags and len(words) > 1:
         raise ValidationError("%ensemble runs --clear forgets all runs that are over, and takes nothing else.")
-    return options
+    return count, flags
 
 
 def diff_runs(words: Sequence[str], shell: Any) -> RunDiff:
@@ -178,6 +169,7 @@ def export_run(words: Sequence[str], shell: Any) -> None:
 
 
 _ANYWAY: Final = "--anyway"
+_REPLACE: Final = "--replace"
 _USAGE: Final = (
     f"%ensemble resume takes one run {WAYS}, and may take -o NAME, the variable for its output, --redo TOOL, whose "
     f"calls are made again although it is not known how they ended, and --anyway, although another run resumes it now."
@@ -196,8 +188,11 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
         EnsembleError: what the run raises.
     """
     words, anyway = [each for each in words if each != _ANYWAY], _ANYWAY in words
-    word, out, redo = _read_words(words)
-    run = find_remembered(word, shell)
+    out = [name for _, name in _take_values(words, "-o", "--out")] or [DEFAULT_OUT]
+    redo = [tool for _, tool in _take_values(words, "--redo")]
+    if len(words) != 1 or len(out) != 1 or not out[0].isidentifier() or not all(redo):
+        raise ValidationError(_USAGE)
+    run = find_remembered(words[0], shell)
     check_resumable(run)  # without texts its cell is not kept either
     origin = run.facts.origin
     if origin is None or not origin.text:
@@ -208,7 +203,7 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
     options = parse_options(origin.options)
     options = replace(
         options,
-        out=out,
+        out=out[0],
         record=None,
         replay=None,
         replay_tools=None,
@@ -221,25 +216,15 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
         magics.run_again(origin, options, {"resume": run.run_id, "redo": redo, "anyway": anyway})
     except CellError as error:
         raise ValidationError(_describe_missing(run, origin, error)) from None
-    output: EnsembleOutput = shell.user_ns[out]
+    output: EnsembleOutput = shell.user_ns[out[0]]
     return None if stands_alone(shell) else output
 
 
-def _read_words(words: Sequence[str]) -> tuple[str, str, list[str]]:
-    """The run, the name of the variable, and the tools to call again."""
-    rest = list(words)
-    out = [*_take_values(rest, "-o", "--out")] or [DEFAULT_OUT]
-    redo = [*_take_values(rest, "--redo")]
-    if len(rest) != 1 or len(out) != 1 or not out[0].isidentifier() or not all(redo):
-        raise ValidationError(_USAGE)
-    return rest[0], out[0], redo
-
-
-def _take_values(words: list[str], *flags: str) -> Iterator[str]:
-    """Take out what stands behind these flags, and the flags."""
+def _take_values(words: list[str], *flags: str) -> Iterator[tuple[str, str]]:
+    """Take these flags out, each with what stands behind it."""
     while flag := next((each for each in flags if each in words), None):
         at = words.index(flag)
-        yield "".join(words[at + 1 : at + 2])
+        yield words[at], "".join(words[at + 1 : at + 2])
         del words[at : at + 2]
 
 
@@ -268,7 +253,12 @@ def score_run(words: Sequence[str], shell: Any) -> MapResult | EnsembleOutput:
         StoreError: there is no such run.
         ScoringError: a scorer failed for each run; what has the scores is bound all the same.
     """
-    rest, out, expected, replaces = _read_score_words(words)
+    rest, out = list(words), DEFAULT_OUT
+    for flag, out in _take_values(rest, "-o", "--out"):
+        if not out.isidentifier():
+            raise ValidationError(f"%ensemble score: {flag} wants the name of a variable, got {out!r}.")
+    expected = [None, *(column for _, column in _take_values(rest, "--expected"))][-1] or None
+    replaces, rest = _REPLACE in rest, [each for each in rest if each != _REPLACE]
     if len(rest) < 2:
         raise ValidationError(
             f"%ensemble score takes a run {WAYS} and what scores it: %ensemble score RUN [NAME=]SCORER, such as "
@@ -277,16 +267,7 @@ def score_run(words: Sequence[str], shell: Any) -> MapResult | EnsembleOutput:
     found = read_variable(rest[0], shell)
     if not isinstance(found, EnsembleOutput | MapResult):
         found = load_result(find_remembered(rest[0], shell).run_id)
-    scorers: dict[str, Any] = {}
-    for text in rest[1:]:
-        try:
-            name, scorer = find_scorer(text, shell.user_ns)
-        except ScorerMistake as mistake:
-            raise ValidationError(f"{mistake.message} {mistake.hint}".rstrip()) from None
-        (read,) = read_scorers(scorer if name is None else {name: scorer})
-        if read.name in scorers:
-            raise ValidationError(f"--score: two scores are called {read.name!r}. Name them: NAME={text}.")
-        scorers[read.name] = scorer
+    scorers = find_scorers(rest[1:], shell.user_ns)
     try:
         scored = found.score(scorers, replace=replaces, expected=expected)
     except (ScoringError, RunInterrupted) as error:
@@ -298,24 +279,6 @@ def score_run(words: Sequence[str], shell: Any) -> MapResult | EnsembleOutput:
         told = (f"{each.name}: {describe_score(each)}" for each in scored.score_records if each.name in scorers)
         write_text("\n".join(told) + "\n")
     return scored
-
-
-def _read_score_words(words: Sequence[str]) -> tuple[list[str], str, str | None, bool]:
-    """The run and the scorers; the name to bind, the column of what a run should come to, and whether to replace."""
-    rest, out, expected, replaces = [], DEFAULT_OUT, None, False
-    given = iter(words)
-    for word in given:
-        if word in ("-o", "--out"):
-            out = next(given, "")
-            if not out.isidentifier():
-                raise ValidationError(f"%ensemble score: {word} wants the name of a variable, got {out!r}.")
-        elif word == "--expected":
-            expected = next(given, None)
-        elif word == "--replace":
-            replaces = True
-        else:
-            rest.append(word)
-    return rest, out, expected, replaces
 
 
 def find_trace(word: str, shell: Any) -> ExecutionTrace:

@@ -35,19 +35,16 @@ def give_cell(text: str, shell: Any) -> CellText | None:
     Returns:
         The text, if no cell was made, or the value is assigned: ``source = %ensemble python desk``.
     """
-    if _takes_cells(shell) and stands_alone(shell):
+    if getattr(shell, "kernel", None) is not None:
+        takes_cells = has_reader(shell)  # what executes a whole notebook makes none
+    else:
+        from IPython.terminal.interactiveshell import TerminalInteractiveShell
+
+        takes_cells = isinstance(shell, TerminalInteractiveShell)
+    if takes_cells and stands_alone(shell):
         shell.set_next_input(text.rstrip("\n"), replace=False)
         return None
     return CellText(text)
-
-
-def _takes_cells(shell: Any) -> bool:
-    """Whether the frontend can make a cell or prompt; one that executes a whole notebook can't."""
-    if getattr(shell, "kernel", None) is not None:
-        return has_reader(shell)
-    from IPython.terminal.interactiveshell import TerminalInteractiveShell
-
-    return isinstance(shell, TerminalInteractiveShell)
 
 
 def write_as_cell(words: Sequence[str], shell: Any) -> CellText | None:

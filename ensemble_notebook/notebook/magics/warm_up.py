@@ -51,16 +51,10 @@ _MODULES: Final = (
 _log: Final = logging.getLogger("ensemble_notebook")
 
 
-def load_client() -> None:
-    """Make what speaks to models, once, as the first request would; nothing is contacted."""
-    from ensemble_notebook.models.chat_completions import load_client
-
-    load_client()
-
-
 IMPORTS: Final[Sequence[Callable[[], object]]] = (
     *(partial(importlib.import_module, name) for name in _MODULES),
-    load_client,
+    # What speaks to models is made once, as by the first request; nothing is contacted.
+    lambda: importlib.import_module("ensemble_notebook.models.chat_completions").load_client(),
 )
 
 
