@@ -139,8 +139,7 @@ class AgentEnsembleImporter:
     def _emit_turn(
         self, plain: Plain, role: str, task: Plain, iteration: int, bounds: tuple[datetime, datetime]
     ) -> None:
-        start = _clamp(_parse_moment(plain.get("startedAt"), bounds[0]), bounds)
-        end = _clamp(_parse_moment(plain.get("completedAt"), start), (start, bounds[1]))
+        start, end = _read_times(plain, bounds)
         turn, call, attempt = self._make_span(task), self._make_span(task), self._make_span(task)
         call["parent_id"], attempt["parent_id"] = turn["span_id"], call["span_id"]
         usage = TokenUsage(
@@ -182,8 +181,7 @@ class AgentEnsembleImporter:
         self, plain: Plain, call: ToolCall, role: str, turn: Plain, bounds: tuple[datetime, datetime]
     ) -> datetime:
         """One tool call; gives its end."""
-        start = _clamp(_parse_moment(plain.get("startedAt"), bounds[0]), bounds)
-        end = _clamp(_parse_moment(plain.get("completedAt"), start), (start, bounds[1]))
+        start, end = _read_times(plain, bounds)
         span = self._make_span(turn)
         outcome, status = _OUTCOMES.get(str(plain.get("outcome")), _OUTCOMES["SUCCESS"])
         tool_facts = {"tool": call.name, "tool_call_id": call.id}
@@ -194,8 +192,7 @@ class AgentEnsembleImporter:
         return end
 
     def _emit_delegation(self, plain: Plain, task: Plain, bounds: tuple[datetime, datetime]) -> None:
-        start = _clamp(_parse_moment(plain.get("startedAt"), bounds[0]), bounds)
-        end = _clamp(_parse_moment(plain.get("completedAt"), start), (start, bounds[1]))
+        start, end = _read_times(plain, bounds)
         span = self._make_span(task)
         request = DelegationRequest(
             agent_role=plain["workerRole"],
@@ -228,6 +225,12 @@ class AgentEnsembleImporter:
 
 def _parse_moment(text: str | None, otherwise: datetime) -> datetime:
     return otherwise if text is None else parse_instant(text)
+
+
+def _read_times(plain: Plain, bounds: tuple[datetime, datetime]) -> tuple[datetime, datetime]:
+    """Start and end, no more than the bounds."""
+    start = _clamp(_parse_moment(plain.get("startedAt"), bounds[0]), bounds)
+    return start, _clamp(_parse_moment(plain.get("completedAt"), start), (start, bounds[1]))
 
 
 def _clamp(moment: datetime, bounds: tuple[datetime, datetime]) -> datetime:

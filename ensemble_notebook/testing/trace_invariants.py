@@ -37,7 +37,6 @@ def find_violations(
         *_check_places(by_id),
         *_check_times(by_id),
         *_check_durations(trace),
-        *_check_errors(by_id.values()),
         *_check_usage(trace.events, by_id),
         *_check_sums(trace, by_id),
         *_check_reuse(trace, by_id),
@@ -116,8 +115,10 @@ def _check_places(spans: Mapping[str, Span]) -> Iterator[str]:
 
 
 def _check_times(spans: Mapping[str, Span]) -> Iterator[str]:
-    """Children are inside their parents; what never ran has no times."""
+    """Children are inside their parents; what never ran has no times, and what failed an error."""
     for span in spans.values():
+        if (span.status is SpanStatus.ERROR) != (span.error_type is not None):
+            yield f"span {span.span_id} is {span.status} with an error of type {span.error_type}"
         if span.start_ms is None and span.status in (SpanStatus.PENDING, SpanStatus.SKIPPED):
             if span.end_ms is not None:
                 yield f"span {span.span_id} is {span.status} and has times"
@@ -158,12 +159,6 @@ def _is_inside(span: Span, parent: Span) -> bool:
     if parent.end_ms is None:
         return True
     return span.end_ms is not None and span.start_ms <= span.end_ms <= parent.end_ms + TOLERANCE_MS
-
-
-def _check_errors(spans: Iterable[Span]) -> Iterator[str]:
-    for span in spans:
-        if (span.status is SpanStatus.ERROR) != (span.error_type is not None):
-            yield f"span {span.span_id} is {span.status} with an error of type {span.error_type}"
 
 
 def _check_usage(events: Iterable[ev.Event], spans: Mapping[str, Span]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, Plan
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.text_filter import mask_event
 from ensemble_notebook.domain.wording import format_duration, pluralize
-from ensemble_notebook.errors import Pickled, ValidationError, did_you_mean
+from ensemble_notebook.errors import Pickled, ValidationError
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
@@ -229,10 +229,7 @@ class ExecutionTrace(Pickled):
         Raises:
             KeyError: no task has this name; suggests the nearest.
         """
-        found = self._parts.find_task(name)
-        if found is None:
-            raise KeyError(f"No task {name!r} in this trace.{did_you_mean(name, self._parts.task_names)}")
-        return found
+        return self._parts.find_task(name)
 
     @cached_property
     def frames(self) -> Frames:

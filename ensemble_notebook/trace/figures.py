@@ -115,6 +115,12 @@ def make_axis(**options: Any) -> alt.Axis:
     )
 
 
+def make_color(field: str, colors: Mapping[str, str]) -> alt.Color:
+    """A colour for each word of a field, with a legend below."""
+    scale = alt.Scale(domain=[*colors], range=[*colors.values()])
+    return alt.Color(field, scale=scale, title=None, legend=alt.Legend(orient="bottom", symbolType="square"))
+
+
 def make_data(records: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     """Records as a chart takes them: no frame, whose dtypes Altair would have to guess."""
     return alt.InlineData(values=[dict(each) for each in records])
@@ -168,9 +174,7 @@ def draw_concurrency(frames: Frames) -> Figure:
         ]
         for words in ({name: word for name, (word, _) in shown.items()}, {_TASKS: _TASKS})
     )
-    words = [*(word for word, _ in shown.values()), _TASKS]
-    colors = alt.Scale(domain=words, range=[*(color for _, color in shown.values()), IDLE_COLOR])
-    color = alt.Color("what:N", scale=colors, title=None, legend=alt.Legend(orient="bottom", symbolType="square"))
+    color = make_color("what:N", {**dict(shown.values()), _TASKS: IDLE_COLOR})
     x = alt.X(
         "at:Q",
         title=f"{unit} since the start",
@@ -229,7 +233,9 @@ _NO_NAME: Final = "(none)"
 _COUNTS: Final = {"labelExpr": "format(datum.value, '~s')"}
 _MONEY: Final = {"format": ",.6~f"}
 _PARTS: Final = ("input", "input, from cache", "output", "output, reasoning")
-_PART_COLORS: Final = (TONE_COLORS["model"], FAINT_COLORS["model"], TONE_COLORS["tool"], FAINT_COLORS["tool"])
+_PART_COLORS: Final = dict(
+    zip(_PARTS, [tones[kind] for kind in ("model", "tool") for tones in (TONE_COLORS, FAINT_COLORS)], strict=True)
+)
 
 Parts = Mapping[str, float]
 
@@ -316,7 +322,7 @@ def _draw_bars(bars: list[tuple[str, Parts]], title: str, subtitle: str, by: str
     ]
     names = [name for name, _ in bars]
     y = alt.Y(f"{by}:N", sort=names, title=None, axis=make_axis(), scale=alt.Scale(paddingInner=0.35))
-    colors = alt.Scale(domain=shown, range=[_PART_COLORS[_PARTS.index(part)] for part in shown])
+    color = make_color("part:N", {part: _PART_COLORS[part] for part in shown})
     amount = alt.Tooltip("amount:Q", title=unit, format=",.6~f" if is_money else ",")
     drawn = (
         alt.Chart(make_data(records))
@@ -324,9 +330,7 @@ def _draw_bars(bars: list[tuple[str, Parts]], title: str, subtitle: str, by: str
         .encode(
             x=alt.X("amount:Q", title=unit, axis=make_axis(**(_MONEY if is_money else _COUNTS), tickCount=6)),
             y=y,
-            color=alt.Color(
-                "part:N", scale=colors, title=None, legend=alt.Legend(orient="bottom", symbolType="square")
-            ),
+            color=color,
             order=alt.Order("place:Q"),
             tooltip=[f"{by}:N", "part:N", amount],
         )
@@ -372,21 +376,8 @@ _LOOKS: Final = {
 }
 _CRITICAL: Final = "longest chain"
 _COLUMNS: Final = (
-    *(
-        "span_id",
-        "kind",
-        "name",
-        "phase",
-        "task_id",
-        "task",
-        "agent",
-        "start_ms",
-        "duration_ms",
-        "status",
-        "model",
-        "tool",
-    ),
-    *("input_tokens", "output_tokens", "reused"),
+    *("span_id", "kind", "name", "phase", "task_id", "task", "agent", "start_ms", "duration_ms", "status", "model"),
+    *("tool", "input_tokens", "output_tokens", "reused"),
 )
 
 
@@ -455,7 +446,7 @@ def _draw_layers(records: list[dict[str, Any]], rows: list[str], unit: str, end:
     """One layer for each look that occurs, so that short bars are over long ones, and each has its own height."""
     looks = [look for look in _LOOKS if any(each["look"] == look for each in records)]
     legend = {_LOOKS[look][0]: _LOOKS[look][1] for look in looks} | {_CRITICAL: IDLE_COLOR}
-    colors = alt.Scale(domain=[*legend], range=[*legend.values()])
+    color = make_color("what:N", legend)
     x = alt.X(
         "from:Q",
         title=f"{unit} since the start",
@@ -471,9 +462,7 @@ def _draw_layers(records: list[dict[str, Any]], rows: list[str], unit: str, end:
             x=x,
             x2="to:Q",
             y=alt.Y("task:N", sort=rows, title=None, axis=make_axis(), scale=alt.Scale(domain=rows)),
-            color=alt.Color(
-                "what:N", scale=colors, title=None, legend=alt.Legend(orient="bottom", symbolType="square")
-            ),
+            color=color,
             tooltip=["task:N", "agent:N", "what:N", "name:N", "took:N", "status:N", "tokens:N"],
         )
         for look in looks
@@ -490,17 +479,16 @@ def _describe_chain(frames: Frames) -> list[str]:
 
 def _draw_chain(frames: Frames, labels: dict[str, str], size: float) -> alt.Chart:
     """A thin line beneath the parts of tasks that made the run as long as it was."""
-    names = {task_id: labels[task_id] for task_id in labels}
     where = frames.spans.task_id.to_dict()
     records = [
         {
-            "task": names[where[each["span_id"]]],
+            "task": labels[where[each["span_id"]]],
             "from": round(each["start_ms"] / size, 4),
             "to": round((each["start_ms"] + each["duration_ms"]) / size, 4),
             "what": _CRITICAL,
         }
         for each in list_records(frames.critical_path, "span_id", "start_ms", "duration_ms")
-        if where.get(each["span_id"]) in names
+        if where.get(each["span_id"]) in labels
     ]
     drawn: alt.Chart = (
         alt.Chart(make_data(records))

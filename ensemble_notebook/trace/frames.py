@@ -89,7 +89,9 @@ class Frames(Pickled, HasFrames):
     @as_frame(TASKS)
     def tasks(self) -> Sequence[Span]:
         tasks = self._select_spans(SpanKind.TASK)
-        return _list_row_tasks(tasks) if self._fold.task_noun.is_run else [each for each in tasks if each.is_own_task]
+        return (
+            [*_list_row_tasks(tasks)] if self._fold.task_noun.is_run else [each for each in tasks if each.is_own_task]
+        )
 
     @as_frame(AGENTS)
     def agents(self) -> Sequence[AgentStats]:
@@ -167,20 +169,15 @@ class Frames(Pickled, HasFrames):
         return f"Frames({', '.join(names)})"
 
 
-def _list_row_tasks(tasks: Sequence[Span]) -> list[Span]:
+def _list_row_tasks(tasks: Sequence[Span]) -> Iterator[Span]:
     """The tasks of the rows of a map, each called ``ROW/NAME``; a row that has no run, or none yet, is there itself."""
     begun = {each.row for each in tasks}
-    return [
-        _name_row_task(each) if each.row is not None else replace(each, agent=None)
-        for each in tasks
-        if each.row is not None or (each.is_own_task and each.name not in begun)
-    ]
-
-
-def _name_row_task(task: Span) -> Span:
-    """The same under a name that no other row has."""
-    whole = None if task.item_of is None else f"{task.row}/{task.item_of}"
-    return replace(task, task=f"{task.row}/{task.name}", item_of=whole)
+    for each in tasks:
+        if each.row is not None:  # under a name that no other row has
+            whole = None if each.item_of is None else f"{each.row}/{each.item_of}"
+            yield replace(each, task=f"{each.row}/{each.name}", item_of=whole)
+        elif each.is_own_task and each.name not in begun:
+            yield replace(each, agent=None)
 
 
 def _split_into_attempts(phase: Span) -> Iterator[Span]:

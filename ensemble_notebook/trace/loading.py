@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -184,22 +184,13 @@ def load_run_tables(where: PathLike | Sequence[PathLike] | None) -> dict[str, Ru
         TraceFormatError: a file is no trace, or not a whole one.
     """
     if where is None:
-        return _load_stored(RunStore.open())
+        return _load_stored(RunStore.open().path)
     places = [where] if isinstance(where, str | os.PathLike) else where
     by_run: dict[str, RunTables] = {}
     for path in (path for place in places for path in _find_files(place)):
         for run_id, tables in _load_file(path).items():
             by_run.setdefault(run_id, tables)
     return by_run
-
-
-def _load_stored(store: RunStore) -> dict[str, RunTables]:
-    """The tables of all runs in a store, the oldest first; what can't be read is left out, with one warning."""
-    tables, problems = load_tables(store.path)
-    if problems:
-        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
-        warnings.warn(f"{store.path}: {problems[0]}{more}. They are left out.", UserWarning, stacklevel=4)
-    return tables
 
 
 def _find_files(place: PathLike) -> Iterable[Path]:
@@ -219,7 +210,7 @@ def _load_file(path: Path) -> dict[str, RunTables]:
     with path.open("rb") as file:
         is_store = file.read(len(_SQLITE)) == _SQLITE
     if is_store:
-        return _load_stored(RunStore.open(path.absolute()))
+        return _load_stored(path.absolute())
     trace = ExecutionTrace.load(path)
     return {trace.run_id: RunTables(trace)}
 
@@ -275,8 +266,8 @@ class StoredTables(RunTables):
         return StoredTables(self._path, self._run, self._kept, (*self._scores, *scores))
 
 
-def load_tables(path: Path) -> tuple[dict[str, RunTables], list[StoreError]]:
-    """The tables of all runs that have begun, the oldest first, and what is wrong with those that can't be read.
+def _load_stored(path: Path) -> dict[str, RunTables]:
+    """The tables of all runs in a store that have begun, the oldest first; with a warning of what can't be read.
 
     Raises:
         StoreError: the file can't be read.
@@ -284,39 +275,34 @@ def load_tables(path: Path) -> tuple[dict[str, RunTables], list[StoreError]]:
     tables: dict[str, RunTables] = {}
     problems: list[StoreError] = []
     made: dict[str, KeptTables] = {}
-    for run, pieces, kept, scores in _iterate_kept(path):
-        try:
-            mark = find_mark(run, pieces)
-            if run.status is RunStatus.RUNNING:
-                tables[run.run_id] = RunTables(_make_trace(run, pieces, scores))
+    if not path.exists():
+        return tables
+    # The file stays open meanwhile: whoever closes it last has SQLite tidy it up, which takes longer than a small run.
+    with opened(path) as connection:
+        all_kept, scores = read_kept(connection), read_scores(connection)
+        for run in [*read_runs(connection)][::-1]:
+            if not (pieces := read_pieces(connection, run.run_id)):
                 continue
-            if kept is None or kept.mark != mark:
-                kept = made[run.run_id] = encode_tables(_make_trace(run, pieces), mark)
-            tables[run.run_id] = StoredTables(path, run, kept, scores)
-        except StoreError as error:
-            problems.append(error)
-        if len(made) >= _WRITTEN_AT_ONCE:
-            _write(path, made)
-            made = {}
+            kept, of_run = all_kept.get(run.run_id), scores.get(run.run_id, [])
+            try:
+                mark = find_mark(run, pieces)
+                if run.status is RunStatus.RUNNING:
+                    tables[run.run_id] = RunTables(_make_trace(run, pieces, of_run))
+                    continue
+                if kept is None or kept.mark != mark:
+                    kept = made[run.run_id] = encode_tables(_make_trace(run, pieces), mark)
+                tables[run.run_id] = StoredTables(path, run, kept, of_run)
+            except StoreError as error:
+                problems.append(error)
+            if len(made) >= _WRITTEN_AT_ONCE:
+                _write(path, made)
+                made = {}
     if made:
         _write(path, made)
-    return tables, problems
-
-
-def _iterate_kept(
-    path: Path,
-) -> Iterator[tuple[RememberedRun, list[Piece], KeptTables | None, Sequence[ScoreRecord]]]:
-    """The runs that have events, the oldest first, with these as they are stored, what is kept, and their scores.
-
-    The file stays open meanwhile: whoever closes it last has SQLite tidy it up, which takes longer than a small run.
-    """
-    if not path.exists():
-        return
-    with opened(path) as connection:
-        kept, scores = read_kept(connection), read_scores(connection)
-        for run in [*read_runs(connection)][::-1]:
-            if pieces := read_pieces(connection, run.run_id):
-                yield run, pieces, kept.get(run.run_id), scores.get(run.run_id, [])
+    if problems:
+        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+        warnings.warn(f"{path}: {problems[0]}{more}. They are left out.", UserWarning, stacklevel=4)
+    return tables
 
 
 def _make_trace(run: RememberedRun, pieces: Iterable[Piece], scores: Sequence[ScoreRecord] = ()) -> ExecutionTrace:

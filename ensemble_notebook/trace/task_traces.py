@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ensemble_notebook.domain.definitions.enums import CaptureMode, PhaseStatus, SpanStatus, ToolOutcome
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.value_text import read_json
-from ensemble_notebook.errors import SuggestsNames
+from ensemble_notebook.errors import SuggestsNames, did_you_mean
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -356,11 +356,29 @@ class RunParts:
     """
 
     def __init__(self, fold: TraceFold) -> None:
-        self._fold = fold
-        self._spans = tuple(fold.spans.values())
-        self._by_id = self._make_tasks()
+        beneath: dict[str, list[Span]] = {}
+        for span in fold.spans.values():
+            if span.task_id is not None:
+                beneath.setdefault(span.task_id, []).append(span)
+        # Delegated work is made before what delegated it.
+        made: dict[str, TaskTrace] = {}
+        workers: dict[str | None, list[TaskTrace]] = {}
+        spans = [span for span in fold.spans.values() if span.kind is SpanKind.TASK]
+        for span in sorted(spans, key=lambda each: each.depth, reverse=True):
+            made[span.span_id] = task = TaskTrace(
+                name=span.name,
+                span=span,
+                spans=tuple(beneath[span.span_id]),
+                messages=tuple(fold.messages.get(span.span_id, ())),
+                metrics=fold.sum_metrics(span),
+                workers=tuple(sorted(workers.get(span.span_id, ()), key=lambda each: each.span.seq)),
+                capture_mode=fold.capture_mode,
+            )
+            if span.parent is not None:
+                workers.setdefault(span.parent.task_id, []).append(task)
+        self._by_id = {span.span_id: made[span.span_id] for span in spans}
         self.tasks = tuple(task for task in self._by_id.values() if task.span.is_own_task)
-        phases = (span for span in self._spans if span.kind is SpanKind.PHASE and span.nested_in is None)
+        phases = (span for span in fold.spans.values() if span.kind is SpanKind.PHASE and span.nested_in is None)
         self.phases = tuple(
             PhaseTrace(
                 name=span.name,
@@ -371,37 +389,13 @@ class RunParts:
             for span in phases
         )
 
-    def find_task(self, name: str) -> TaskTrace | None:
-        """The task of this name: one of the plan before delegated work, the latest where there are several."""
+    def find_task(self, name: str) -> TaskTrace:
+        """The task of this name: one of the plan before delegated work, the latest where there are several.
+
+        Raises:
+            KeyError: no task has this name; suggests the nearest.
+        """
         for tasks in (self.tasks, tuple(self._by_id.values())):
             if found := [task for task in tasks if task.name == name]:
                 return found[-1]
-        return None
-
-    @property
-    def task_names(self) -> list[str]:
-        """The names of all tasks, delegated ones included."""
-        return [task.name for task in self._by_id.values()]
-
-    def _make_tasks(self) -> dict[str, TaskTrace]:
-        """All tasks by the ids of their spans, in order of these; delegated work is made before what delegated it."""
-        beneath: dict[str, list[Span]] = {}
-        for span in self._spans:
-            if span.task_id is not None:
-                beneath.setdefault(span.task_id, []).append(span)
-        made: dict[str, TaskTrace] = {}
-        workers: dict[str | None, list[TaskTrace]] = {}
-        spans = [span for span in self._spans if span.kind is SpanKind.TASK]
-        for span in sorted(spans, key=lambda each: each.depth, reverse=True):
-            made[span.span_id] = task = TaskTrace(
-                name=span.name,
-                span=span,
-                spans=tuple(beneath[span.span_id]),
-                messages=tuple(self._fold.messages.get(span.span_id, ())),
-                metrics=self._fold.sum_metrics(span),
-                workers=tuple(sorted(workers.get(span.span_id, ()), key=lambda each: each.span.seq)),
-                capture_mode=self._fold.capture_mode,
-            )
-            if span.parent is not None:
-                workers.setdefault(span.parent.task_id, []).append(task)
-        return {span.span_id: made[span.span_id] for span in spans}
+        raise KeyError(f"No task {name!r} in this trace.{did_you_mean(name, [each.name for each in tasks])}")

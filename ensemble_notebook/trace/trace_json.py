@@ -20,11 +20,7 @@ from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.value_text import format_instant, write_duration
-from ensemble_notebook.trace.codec.event_codec import (
-    event_to_plain,
-    to_camel,
-    to_plain,
-)
+from ensemble_notebook.trace.codec.event_codec import event_to_plain, to_camel, to_plain
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
@@ -43,6 +39,12 @@ from ensemble_notebook.trace.task_traces import (
 SCHEMA_VERSION: Final = "1.1"
 
 _UNKNOWN: Final = -1
+_RUN_SUMS: Final = {
+    **{name: name for name in ("totalTokens", "memoryOperations")},
+    "toolCallCount": "totalToolCalls",
+    "delegationCount": "totalDelegations",
+}
+"""What the sums of a task are called of the whole run, where that is not their name behind ``total``."""
 
 
 def to_document(
@@ -83,7 +85,13 @@ def to_document(
         ],
         "taskTraces": [_task_to_dict(task, parsed, expected.get(task.name, "")) for task in started],
         "phases": [_phase_to_dict(phase, parsed, expected) for phase in parts.phases],
-        "metrics": _run_metrics_to_dict(metrics, spans, started),
+        "metrics": {
+            **{
+                _RUN_SUMS.get(name) or f"total{name[0].upper()}{name[1:]}": each
+                for name, each in _metrics_to_dict(metrics, spans).items()
+            },
+            "taskMetrics": {task.name: _task_metrics_to_dict(task) for task in started},
+        },
         "totalCostEstimate": _cost_to_dict(metrics, spans),
         "errors": [
             {
@@ -213,26 +221,7 @@ def _phase_to_dict(phase: PhaseTrace, parsed: Mapping[str, Any], expected: Mappi
     }
 
 
-def _run_metrics_to_dict(metrics: Metrics, spans: Iterable[Span], started: Sequence[TaskTrace]) -> dict[str, Any]:
-    return {
-        "totalInputTokens": _encode_tokens(metrics.input_tokens),
-        "totalOutputTokens": _encode_tokens(metrics.output_tokens),
-        "totalTokens": _encode_tokens(metrics.total_tokens),
-        "totalLlmLatency": _encode_duration(metrics.llm_latency),
-        "totalToolExecutionTime": _encode_duration(metrics.tool_time),
-        "totalMemoryRetrievalTime": _encode_duration(metrics.memory_time),
-        "totalPromptBuildTime": _encode_duration(metrics.prompt_build_time),
-        "totalLlmCallCount": metrics.llm_call_count,
-        "totalToolCalls": metrics.tool_call_count,
-        "totalDelegations": metrics.delegation_count,
-        "memoryOperations": _memory_to_dict(spans),
-        "taskMetrics": {task.name: _task_metrics_to_dict(task) for task in started},
-        "totalCostEstimate": _cost_to_dict(metrics, spans),
-    }
-
-
-def _task_metrics_to_dict(task: TaskTrace) -> dict[str, Any]:
-    metrics, spans = task.metrics, [span for each in (task, *_iterate_workers(task)) for span in each.spans]
+def _metrics_to_dict(metrics: Metrics, spans: Iterable[Span]) -> dict[str, Any]:
     return {
         "inputTokens": _encode_tokens(metrics.input_tokens),
         "outputTokens": _encode_tokens(metrics.output_tokens),
@@ -247,6 +236,10 @@ def _task_metrics_to_dict(task: TaskTrace) -> dict[str, Any]:
         "memoryOperations": _memory_to_dict(spans),
         "costEstimate": _cost_to_dict(metrics, spans),
     }
+
+
+def _task_metrics_to_dict(task: TaskTrace) -> dict[str, Any]:
+    return _metrics_to_dict(task.metrics, [span for each in (task, *_iterate_workers(task)) for span in each.spans])
 
 
 def _iterate_workers(task: TaskTrace) -> Iterator[TaskTrace]:
@@ -281,15 +274,11 @@ def _cost_to_dict(metrics: Metrics, spans: Iterable[Span]) -> dict[str, str] | N
         return None
     leaves = [span for span in spans if span.usage_leaf]
     return {
-        "inputCost": _format_amount(sum((span.cost_input or Decimal(0) for span in leaves), Decimal(0))),
-        "outputCost": _format_amount(sum((span.cost_output or Decimal(0) for span in leaves), Decimal(0))),
-        "totalCost": _format_amount(metrics.cost),
+        "inputCost": f"{sum((span.cost_input or Decimal(0) for span in leaves), Decimal(0)):f}",
+        "outputCost": f"{sum((span.cost_output or Decimal(0) for span in leaves), Decimal(0)):f}",
+        "totalCost": f"{metrics.cost:f}",
         "currency": metrics.currency,
     }
-
-
-def _format_amount(value: Decimal) -> str:
-    return f"{value:f}"
 
 
 def _encode_instant(moment: datetime | None) -> str | None:

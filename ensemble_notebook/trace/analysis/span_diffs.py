@@ -21,12 +21,7 @@ from ensemble_notebook.trace.tables.table import Column, Dtype, Table, make_know
 RUN_PATH: Final = "/"
 
 # Others go by their own name: of the task, tool, role, guardrail. That of a model call is its model, which may change.
-_NAMES: Final = {
-    SpanKind.TURN: "turn",
-    SpanKind.LLM: "llm",
-    SpanKind.ATTEMPT: "attempt",
-    SpanKind.REVIEW: "review",
-}
+_NAMES: Final = {SpanKind.TURN: "turn", SpanKind.LLM: "llm", SpanKind.ATTEMPT: "attempt", SpanKind.REVIEW: "review"}
 
 
 def find_paths(spans: Iterable[Span]) -> dict[str, str]:

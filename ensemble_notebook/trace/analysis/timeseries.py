@@ -6,8 +6,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from numbers import Real
+from types import SimpleNamespace
 from typing import Final
 
 from ensemble_notebook.domain.planning.graph import HANDLER_ROLE
@@ -224,25 +225,6 @@ _LEAST_MS: Final = 1.0
 _MOST_BINS: Final = 1_000_000
 
 
-@dataclass(slots=True, kw_only=True)
-class TimeBin:
-    """A stretch of time; the attributes are the columns."""
-
-    start_ms: float
-    time: datetime
-    currency: str
-    tasks: float = 0.0
-    llm_requests: float = 0.0
-    tools: float = 0.0
-    reviews: float = 0.0
-    input_tokens: float = 0.0
-    cache_read_tokens: float = 0.0
-    output_tokens: float = 0.0
-    reasoning_tokens: float = 0.0
-    cost: float = 0.0
-    cumulative_cost: float = 0.0
-
-
 TIMESERIES: Final = Table(
     "bin of equal length. In flight is the average over the bin. Tokens and cost of a request are spread evenly over "
     "the time that it took, so that sums over all bins are those of the run",
@@ -272,8 +254,8 @@ _IN_FLIGHT: Final = {SpanKind.ATTEMPT: "llm_requests", SpanKind.TOOL: "tools", S
 _SPREAD: Final = ("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens", "cost")
 
 
-def compute_timeseries(fold: TraceFold, dt: float | timedelta | None = None) -> list[TimeBin]:
-    """The bins of a run, by now; empty where nothing has started.
+def compute_timeseries(fold: TraceFold, dt: float | timedelta | None = None) -> list[SimpleNamespace]:
+    """The bins of a run, by now, with the columns as attributes; empty where nothing has started.
 
     Args:
         fold: of the run.
@@ -288,10 +270,11 @@ def compute_timeseries(fold: TraceFold, dt: float | timedelta | None = None) -> 
     bin_ms = _to_bin_ms(dt, wall_ms)
     count = max(1, math.ceil(wall_ms / bin_ms))
     bins = [
-        TimeBin(
+        SimpleNamespace(
             start_ms=number * bin_ms,
             time=run.start_time + timedelta(milliseconds=number * bin_ms),
             currency=fold.currency,
+            **dict.fromkeys(("tasks", *_IN_FLIGHT.values(), *_SPREAD), 0.0),
         )
         for number in range(count)
     ]
@@ -319,7 +302,7 @@ def _to_bin_ms(dt: object, wall_ms: float) -> float:
 
 
 def _spread_over_bins(
-    bins: list[TimeBin], bin_ms: float, name: str, span: Span, times: Iterable[tuple[float, float]]
+    bins: list[SimpleNamespace], bin_ms: float, name: str, span: Span, times: Iterable[tuple[float, float]]
 ) -> None:
     amounts = {name: float(amount) for name in _SPREAD if span.usage_leaf and (amount := getattr(span, name))}
     for start_ms, end_ms in times:
