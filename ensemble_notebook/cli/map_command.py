@@ -28,8 +28,8 @@ from ensemble_notebook.evaluation.summary import UNPAIRED
 if TYPE_CHECKING:
     from ensemble_notebook.cell.cell_reader import Cell
     from ensemble_notebook.cell.reading.options import Options
-    from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
     from ensemble_notebook.evaluation.comparison import Comparison
     from ensemble_notebook.evaluation.summary import Gate
 

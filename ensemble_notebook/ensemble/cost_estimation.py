@@ -25,7 +25,7 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price, get_currency
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
 from ensemble_notebook.domain.definitions.templates import ITEM, PlacedText, get_prompt_places
-from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate
+from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate, combine
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.delegation import AgentResolver
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, list_known_items
@@ -239,10 +239,7 @@ class _Estimator:
             name=node.name,
             agent=node.role,
             model=", ".join(models) or None,
-            llm_calls=_from_nothing(found.llm_calls, is_sure),
-            input_tokens=_from_nothing(found.input_tokens, is_sure),
-            output_tokens=_from_nothing(found.output_tokens, is_sure),
-            cost=None if found.cost is None else _from_nothing(found.cost, is_sure),
+            **combine(lambda each: each if is_sure else Range(type(each.low)(0), each.high, each.likely), found),
             tasks=found.tasks,
             servers=found.servers,
         )
@@ -343,11 +340,6 @@ def _frame(texts: Sequence[PlacedText], output_format: str) -> str:
     if len(texts) == 1:
         return write_own_prompt(texts[0], PromptParts(output_format=output_format))
     return write_user_prompt(texts[0].text, texts[1].text, output_format=output_format)
-
-
-def _from_nothing(found: Range[Number], is_sure: bool) -> Range[Number]:
-    """A range that begins at nothing where it may not come to it."""
-    return found if is_sure else Range(type(found.low)(0), found.high, found.likely)
 
 
 def _estimate_reply(model: ModelIdentity) -> Range[int]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ErrorStrategy, ExitReason, SpanStatus
 from ensemble_notebook.domain.definitions.nested_ensemble import find_final_output
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
@@ -29,7 +29,6 @@ from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource
-from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.nested_events import CallingSpan, find_calling_span
 from ensemble_notebook.engine.function_caller import FunctionCaller
@@ -61,7 +60,6 @@ from ensemble_notebook.evaluation.scoring import (
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 _AT_ONCE: Final = 10
-_DONE: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS, RunStatus.EXITED_EARLY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,11 +238,8 @@ class _LaterScores:
         made = self._finish()
         useless = find_useless(record for each in self._scorings.values() for record in each.records)
         if useless is not None:
-            name, reason, count = useless
-            runs = "the only run" if count == 1 else f"each of {pluralize(count, 'run')}"
-            told = f"The scorer {name} failed for {runs}: {reason.removesuffix('.')}."
             faults = (fault for each in self._scorings.values() for fault in each.faults.values())
-            raise ScoringError(told, result=made) from (next(faults, None) if self._scored._shows_texts else None)
+            raise ScoringError(useless[1], result=made) from (next(faults, None) if self._scored._shows_texts else None)
         return made
 
     async def _score(self, run: RunToScore) -> None:
@@ -410,7 +405,7 @@ def make_subject(run: Any, inputs: Mapping[str, Any], expected: str | None) -> S
         expected: the column of what it should come to; None where there is none.
     """
     output = run.get_final_output()
-    if output is None or run.status not in _DONE or run.exit_reason is ExitReason.NOBODY_TO_ASK:
+    if output is None or run.status not in DONE or run.exit_reason is ExitReason.NOBODY_TO_ASK:
         return None
     return Subject(output=output, inputs=inputs, expected=None if expected is None else inputs.get(expected), run=run)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.definitions.enums import DONE, RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.errors import BudgetExceededError, Pickled, make_readable
@@ -22,6 +22,7 @@ from ensemble_notebook.evaluation.scored_runs import (
     ScoredRun,
     ask,
     make_side,
+    name_scores,
     shorten_names,
 )
 from ensemble_notebook.evaluation.summary import SideSummary, describe_side, summarize_side
@@ -30,8 +31,6 @@ from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 if TYPE_CHECKING:
     from ensemble_notebook.trace.analysis.row_table import RowFrame
     from ensemble_notebook.trace.loading import JoinedFrames
-
-_DONE: Final = frozenset({"completed", "completed_with_warnings", "exited_early"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,20 +114,20 @@ def make_score_history(
     Raises:
         ValidationError: no map has such a score, or it is of several kinds.
     """
-    records: dict[str, dict[str, ScoreRecord]] = defaultdict(dict)  # the last score of each name, by the run it is of
-    for each in _list_records(frames.scores):
-        if each["span_id"] is None:
-            record = ScoreRecord(
-                name=each["name"],
-                kind=ScoreKind(each["kind"]),
-                scored_at=each["scored_at"],
-                run_id=each["run_id"],
-                passed=None if each["passed"] is None else bool(each["passed"]),
-                value=each["value"],
-                label=each["label"],
-                scorer=each["scorer"],
-            )
-            records[record.run_id][record.current_name] = record
+    records = name_scores(
+        ScoreRecord(
+            name=each["name"],
+            kind=ScoreKind(each["kind"]),
+            scored_at=each["scored_at"],
+            run_id=each["run_id"],
+            span_id=each["span_id"],
+            passed=None if each["passed"] is None else bool(each["passed"]),
+            value=each["value"],
+            label=each["label"],
+            scorer=each["scorer"],
+        )
+        for each in _list_records(frames.scores)
+    )
     maps: dict[str, dict[str, list[ScoredRun]]] = defaultdict(lambda: defaultdict(list))
     for each in _list_records(frames.rows):
         is_unpaid = each["error_type"] == BudgetExceededError.__name__
@@ -137,7 +136,7 @@ def make_score_history(
             variant=each["variant"] or "",
             row=each["row"],
             repeat=int(each["repeat"] or 1),
-            ending=Ending.DONE if each["status"] in _DONE else Ending.FAILED if is_failed else Ending.INCOMPLETE,
+            ending=Ending.DONE if each["status"] in DONE else Ending.FAILED if is_failed else Ending.INCOMPLETE,
             scores=records.get(each["run_id"] or "", {}),
             cost=each["cost"],
             active_ms=each["active_ms"],

@@ -243,6 +243,20 @@ def ask(runs: Sequence[ScoredRun], score: str | None, is_: str | None = None, fa
     return Question(score=name, measure="passed", is_=is_, higher_is_better=None)
 
 
+def group_by_run(records: Iterable[ScoreRecord], *, is_stored: bool = False) -> dict[str, list[ScoreRecord]]:
+    """The scores of each run, by its id; of each that the store has, whose rows are no runs of their own there."""
+    found: dict[str, list[ScoreRecord]] = {}
+    for each in records:
+        found.setdefault(each.stored_run_id if is_stored else each.run_id, []).append(each)
+    return found
+
+
+def name_scores(records: Iterable[ScoreRecord]) -> dict[str, dict[str, ScoreRecord]]:
+    """The scores of each run as a whole, by its id and then by name: the last of each name."""
+    whole = group_by_run(each for each in records if each.span_id is None)
+    return {run_id: {each.current_name: each for each in scores} for run_id, scores in whole.items()}
+
+
 def list_scores(runs: Iterable[ScoredRun]) -> list[str]:
     """The names of all scores, in order."""
     return list(dict.fromkeys(name for each in runs for name in each.scores))

@@ -17,6 +17,7 @@ from ensemble_notebook.domain.outputs.score import Score, ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, add_origin, summarize_error
+from ensemble_notebook.evaluation.scored_runs import group_by_run
 from ensemble_notebook.evaluation.scorer import Judgement, JudgeReader, Scorer, Subject
 from ensemble_notebook.trace.store.run_store import RunStore
 
@@ -191,11 +192,8 @@ def keep_scores(records: Iterable[ScoreRecord]) -> bool:
     store = RunStore.find()
     if store is None:
         return False
-    by_run: dict[str, list[ScoreRecord]] = {}
-    for each in records:
-        by_run.setdefault(each.stored_run_id, []).append(each)
     try:
-        kept = [store.add_scores(run_id, scores) for run_id, scores in by_run.items()]
+        kept = [store.add_scores(*each) for each in group_by_run(records, is_stored=True).items()]
     except StoreError as error:
         _log.warning("The scores are not stored: %s", error)
         return False
@@ -223,14 +221,13 @@ def list_score_warnings(records: Iterable[ScoreRecord]) -> Iterator[str]:
             yield f"The scorer {name} found none of {outputs} equal as a whole: say which field is meant, {meant}."
 
 
-def find_useless(records: Iterable[ScoreRecord]) -> tuple[str, str, int] | None:
-    """A scorer that failed for every run: its name, what it first failed with, and for how many runs.
-
-    None where there is no such scorer.
-    """
+def find_useless(records: Iterable[ScoreRecord]) -> tuple[str, str] | None:
+    """A scorer that failed for every run: its name, and a sentence that says so; None where there is no such scorer."""
     for name, same in _group(records).items():
         if all(each.error is not None for each in same):
-            return name, str(same[0].error), len({each.run_id for each in same})
+            count = len({each.run_id for each in same})
+            runs = "the only run" if count == 1 else f"each of {pluralize(count, 'run')}"
+            return name, f"The scorer {name} failed for {runs}: {str(same[0].error).removesuffix('.')}."
     return None
 
 

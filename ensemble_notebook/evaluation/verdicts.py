@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,6 +25,7 @@ from ensemble_notebook.evaluation.scored_runs import (
     is_number,
     list_scores,
     make_side,
+    name_scores,
     shorten_names,
 )
 from ensemble_notebook.trace.analysis.run_diff import RunDiff
@@ -276,14 +278,11 @@ def _find_judged(name: str | None, runs: Sequence[ScoredRun]) -> list[ScoredRun]
     if store is None or name is None:
         return []
     own = {record.run_id for run in runs for record in run.scores.values()}
-    scores: dict[str, dict[str, ScoreRecord]] = {}
     stored: Mapping[str, Sequence[ScoreRecord]] = {}
     with suppress(StoreError):  # the comparison does not need them
         stored = store.load_scores_of(name)
-    for records in stored.values():
-        for record in list_current(records):
-            if record.span_id is None and record.run_id not in own:
-                scores.setdefault(record.run_id, {})[record.current_name] = record
+    given = chain.from_iterable(map(list_current, stored.values()))
+    scores = name_scores(each for each in given if each.run_id not in own)
     kinds = {ScoreKind.JUDGE, ScoreKind.HUMAN}
     both = (found for found in scores.values() if kinds <= {each.kind for each in found.values()})
     made = []
@@ -376,11 +375,7 @@ def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType
         result: of a map.
         rows: what stands for a row that is compared with one of another map, by its name; without it, the name does.
     """
-    scores: dict[str, dict[str, ScoreRecord]] = {}
-    for record in result.score_records:
-        if record.span_id is None:
-            scores.setdefault(record.run_id, {})[record.current_name] = record
-    made = []
+    scores, made = name_scores(result.score_records), []
     for row in result.rows:
         spending = result._get_spending(row)
         is_spent = not row.reused or row._spending is not None or bool(spending.cost)  # a map before this one has paid

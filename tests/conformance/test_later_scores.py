@@ -200,7 +200,7 @@ def test_v6_a_judge_that_comes_later_is_a_run_of_its_own(server: OpenAIServer, s
     runs = load_traces()
     assert runs.spans.query("kind == 'run' and run_id == @judge_run_id").name.tolist() == [f"fair of {result.run_id}"]
     assert set(runs.spans.query("kind == 'score'").run_id) == {judge_run_id}
-    assert find_violations(runs.load_trace(str(judge_run_id))) == []
+    assert find_violations(runs._load_trace(str(judge_run_id))) == []
     single = make(server).run(city="Paris").score(make_judge(server), name="kind")
     assert [(each.name, each.passed, each.reason) for each in single.score_records] == [("kind", True, "so it is")]
 

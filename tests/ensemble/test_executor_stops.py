@@ -22,8 +22,7 @@ from ensemble_notebook import Budget, Ensemble, MapResult, RunInterrupted, Task
 from ensemble_notebook.domain.definitions.limits import Spending
 from ensemble_notebook.domain.events import TaskCompleted
 from ensemble_notebook.engine.budget_reservation import open_account
-from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
-from ensemble_notebook.ensemble.many_runs.map_run import start_map
+from ensemble_notebook.ensemble.many_runs.map_run import MapHandle, start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import read_map
 from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.support.openai_server import Answer, OpenAIServer, Request

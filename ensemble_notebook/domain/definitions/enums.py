@@ -44,6 +44,10 @@ class RunStatus(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+DONE: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS, RunStatus.EXITED_EARLY})
+"""Of runs, and of rows, that have done what they were for, or as much as somebody wanted."""
+
+
 class ExitReason(StrEnum):
     """Why a run ended."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
@@ -75,13 +75,7 @@ class TaskEstimate(Record):
 
     def times(self, count: Range[int]) -> TaskEstimate:
         """What it takes as often as that."""
-        return replace(
-            self,
-            llm_calls=self.llm_calls.times(count),
-            input_tokens=self.input_tokens.times(count),
-            output_tokens=self.output_tokens.times(count),
-            cost=None if self.cost is None else self.cost.times(count),
-        )
+        return replace(self, **combine(lambda each: each.times(count), self))
 
     @property
     def unpriced(self) -> tuple[str, ...]:
@@ -203,6 +197,13 @@ class CostEstimate(Record):
         assumed = "" if self.assumed_reply is None else f"; a reply is assumed to have {self.assumed_reply} tokens"
         likely, most = format_money(capped.likely, self.currency), format_money(capped.high, self.currency)
         return f"about {likely} (at most {most}, {why}{drives}){assumed}"
+
+
+def combine(make: Callable[..., Any], *estimates: TaskEstimate | CostEstimate) -> dict[str, Any]:
+    """The figures that a function makes of those of estimates, by name; a cost that one of them lacks is None."""
+    names = ("llm_calls", "input_tokens", "output_tokens", "cost")
+    given = {name: [getattr(each, name) for each in estimates] for name in names}
+    return {name: None if None in each else make(*each) for name, each in given.items()}
 
 
 def _add_ranges(ranges: Iterable[Range[int]]) -> Range[int]:

@@ -106,8 +106,12 @@ class AgentRunner:
             user_prompt = request.write_user_prompt(instructions, NO_HISTORY)
             text = await loop.revise(user_prompt, task)
         value = None
-        if request.write_reminder is not None and loop.has_calls_left:
-            text = await self._remind(request.write_reminder(), text, loop, task)
+        reminder = request.write_reminder() if request.write_reminder is not None and loop.has_calls_left else None
+        if reminder is not None:  # where it can't be asked for, the answer is what is there
+            try:
+                text = await loop.go_on(reminder, task)
+            except AgentExecutionError as error:
+                task.emit(Warned, message=f"What was missing could not be asked for: {summarize_error(error)}")
         if output_format is not None:
             text, value = await self._correct(request, output_format, loop, text, task)
         return WorkResult(
@@ -144,19 +148,6 @@ class AgentRunner:
     def _make_llm(self, request: AgentRequest, port: ChatPort) -> LlmCaller:
         limits = self._limits.with_rate_limits(*request.rate_limits, request.agent.rate_limit)
         return LlmCaller(request, port, limits, self._services.draw, streams=self._services.spec.streams)
-
-    async def _remind(self, reminder: str | None, text: str, loop: AgentLoop, task: SpanEmitter) -> str:
-        """The final text once the agent was told what is missing; its first one where nothing is.
-
-        A model that fails now has answered before, so its answer stands, and whoever asked for more looks at it.
-        """
-        if reminder is None:
-            return text
-        try:
-            return await loop.go_on(reminder, task)
-        except AgentExecutionError as error:
-            task.emit(Warned, message=f"What was missing could not be asked for: {summarize_error(error)}")
-            return text
 
     async def _correct(
         self, request: AgentRequest, output_format: OutputFormat, loop: AgentLoop, text: str, task: SpanEmitter

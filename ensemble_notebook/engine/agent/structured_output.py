@@ -78,20 +78,16 @@ class OutputFormat:
                     attempts.append(faults[-1])
         if not fitting:
             raise ValueError(faults[0] if faults else "it holds no complete JSON value")
-        attempts += self._find_other_notation(text)
+        # It may be meant in another notation than JSON, beside a value that fits.
+        names = [found["name"] for found in _OTHER_NOTATION.finditer(text) if found["name"] in required]
+        if names and not any(True for _ in _decode(strip_fence(text), {})):
+            attempts.append(f"{names[0]}: it stands without double quotes")
         # An empty object in prose fits where all fields are optional, and is no opinion beside one that says something.
         answers = [answer for value, answer in fitting if value] or [answer for _, answer in fitting]
         if attempts or any(each != answers[0] for each in answers):
             why = f"one does not fit ({attempts[0]})" if attempts else "all of them fit"
             raise ValueError(f"it holds several JSON values that differ, and {why}; write only the one that you mean")
         return answers[0]
-
-    def _find_other_notation(self, text: str) -> list[str]:
-        """What is wrong with a value beside the one that fits, as Python or YAML write it: {'passed': False}."""
-        required = self.schema.get("required", ())
-        names = [found["name"] for found in _OTHER_NOTATION.finditer(text) if found["name"] in required]
-        is_whole = any(True for _ in _decode(strip_fence(text), {}))
-        return [f"{names[0]}: it stands without double quotes"] if names and not is_whole else []
 
     def read_whole(self, text: str) -> Any:
         """The value that a text is as a whole, in a fence or without: of one that was cut off, no part counts (E58).

@@ -332,28 +332,20 @@ class ItemPlaces:
     def __init__(self, act: Callable[..., None], advance: Callable[[SchedulerInput], None]) -> None:
         self.act = act
         self._advance = advance
-        self._at_work: dict[int, ItemTasks] = {}
+        self.at_work: dict[int, ItemTasks] = {}
 
     def advance(self, scheduler_input: SchedulerInput) -> None:
         """Tell the scheduler something, and end the run where that fails."""
         self.act(self._advance, scheduler_input)
 
-    def enter(self, task: int, items: ItemTasks) -> None:
-        """A task begins with its items."""
-        self._at_work[task] = items
-
-    def leave(self, task: int) -> None:
-        """A task is done with its items."""
-        self._at_work.pop(task, None)
-
     def grant(self, task: int) -> None:
         """The scheduler gives a place to an item of a task."""
-        if (items := self._at_work.get(task)) is not None:
+        if (items := self.at_work.get(task)) is not None:
             items.begin_in_place()
 
     def deny(self, task: int, reason: str) -> None:
         """The scheduler gives no more places to a task."""
-        if (items := self._at_work.get(task)) is not None:
+        if (items := self.at_work.get(task)) is not None:
             items.begin_no_more(reason)
 
 
@@ -398,7 +390,7 @@ class ItemTasks:
         """
         if not self._pending:
             return
-        self._places.enter(self._task, self)
+        self._places.at_work[self._task] = self
         try:
             self._begin()
             self._want_places()
@@ -411,7 +403,7 @@ class ItemTasks:
                 await asyncio.wait(self._working)
             raise
         finally:
-            self._places.leave(self._task)
+            self._places.at_work.pop(self._task, None)
 
     def begin_in_place(self) -> None:
         """One place more: the next item begins in it."""

@@ -30,6 +30,7 @@ from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, find_id_column, name_runs, to_kept_value
 from ensemble_notebook.ensemble.run_settings import RunSettings, resolve_capture_mode
 from ensemble_notebook.errors import StoreError
+from ensemble_notebook.evaluation.scored_runs import group_by_run
 from ensemble_notebook.trace.analysis.map_rows import get_design, list_map_rows
 from ensemble_notebook.trace.analysis.map_rows import list_known_rows as list_planned_rows
 from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT
@@ -89,15 +90,13 @@ def find_done(
     """
     partners = pair_here(resumed._list_known_rows(), known).partners
     done = {get_place(each): each for each in resumed if each.is_done}
-    scores: dict[str | None, list[ScoreRecord]] = {}
-    for score in resumed.score_records:
-        scores.setdefault(score.run_id, []).append(score)
+    scores = group_by_run(resumed.score_records)
     for run in runs:
         earlier = done.get((run.variant.name, partners.get(run.row.name), run.repeat or 1))
         inputs = run.variant.get_inputs(run.row)
         if earlier is None or not _reads_the_same(run.variant, inputs, earlier.inputs, NOT_READ | {expected or ""}):
             continue
-        judged = scores.get(earlier.run_id, [])
+        judged = scores.get(earlier.run_id or "", [])
         if not _is_same(inputs, earlier.inputs):
             judged = [each for each in judged if each.kind is not ScoreKind.JUDGE]
         kept = replace(

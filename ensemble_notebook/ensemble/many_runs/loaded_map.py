@@ -23,7 +23,7 @@ from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.score_history import ScoreHistory, make_score_history
-from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Failed
+from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Failed, group_by_run
 from ensemble_notebook.trace.analysis.map_rows import MapRow, get_design, list_known_rows, list_map_rows
 from ensemble_notebook.trace.analysis.row_table import make_index
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -91,9 +91,7 @@ class LoadedRuns(Scorable, JoinedFrames):
 
     def _with_scores(self, records: Iterable[ScoreRecord]) -> Self:
         """The same with more scores, of these runs and of rows of maps among them; these stay as they are."""
-        by_run: dict[str, list[ScoreRecord]] = {}
-        for each in records:
-            by_run.setdefault(each.stored_run_id, []).append(each)
+        by_run = group_by_run(records, is_stored=True)
         return type(self)({run_id: each.with_scores(by_run.get(run_id, ())) for run_id, each in self._parts.items()})
 
     def score_history(self, score: str, *, is_: str | None = None, failed: Failed = LEAVE_OUT) -> ScoreHistory:

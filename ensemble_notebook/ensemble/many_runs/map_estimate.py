@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.limits import get_currency
 from ensemble_notebook.domain.definitions.templates import find_first_texts
-from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate
+from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Number, Range, TaskEstimate, combine
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.planning.ensemble_texts import list_texts
 from ensemble_notebook.domain.planning.graph import Graph
@@ -23,7 +24,6 @@ from ensemble_notebook.evaluation.scorer import EXPECTED, OUTPUT, AnyScorers, fi
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
 _MOST_EXACT: Final = 50
-_COUNTS: Final = ("llm_calls", "input_tokens", "output_tokens")
 
 
 def estimate_runs(
@@ -137,10 +137,8 @@ def _add(rows: Sequence[TaskEstimate]) -> TaskEstimate:
     """The sum of one task over all rows, or variants."""
     total = rows[0]
     for each in rows[1:]:
-        cost = None if total.cost is None or each.cost is None else total.cost + each.cost
         tasks = tuple(map(_add, zip(total.tasks, each.tasks, strict=True)))
-        counts: dict[str, Any] = {name: getattr(total, name) + getattr(each, name) for name in _COUNTS}
-        total = replace(total, **counts, cost=cost, tasks=tasks)
+        total = replace(total, **combine(operator.add, total, each), tasks=tasks)
     return total
 
 
@@ -152,10 +150,8 @@ def _spread(low: TaskEstimate, high: TaskEstimate, count: int, share: Fraction) 
         likely = first.likely * count + type(way)(way * share.numerator / share.denominator)
         return Range(first.low * count, last.high * count, likely)
 
-    counts: dict[str, Any] = {name: spread(getattr(low, name), getattr(high, name)) for name in _COUNTS}
     return replace(
         high,
-        **counts,
-        cost=None if low.cost is None or high.cost is None else spread(low.cost, high.cost),
+        **combine(spread, low, high),
         tasks=tuple(_spread(*pair, count, share) for pair in zip(low.tasks, high.tasks, strict=True)),
     )

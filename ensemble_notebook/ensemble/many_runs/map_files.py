@@ -15,6 +15,7 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
 from ensemble_notebook.errors import MissingPackageError, ValidationError, summarize_error
+from ensemble_notebook.evaluation.scored_runs import group_by_run
 from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.row_files import Formulas, write_csv, write_jsonl
@@ -123,9 +124,7 @@ def _write_inspect_log(result: Any, path: Path, _: Formulas) -> Path:
 
     output = result._last_output
     assert output is not None
-    scores: dict[str, list[ScoreRecord]] = {}
-    for record in result.score_records:
-        scores.setdefault(record.run_id, []).append(record)
+    scores = group_by_run(result.score_records)
     samples = [_make_eval_row(result, row, scores.get(row.run_id or "", [])) for row in result]
     usage: dict[str, ModelUsage] = {}
     for sample in samples:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
+from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import Record, has_secret, mask
 from ensemble_notebook.domain.outputs.task_output import Metrics
@@ -29,6 +29,7 @@ from ensemble_notebook.errors import (
     find_http_status,
     summarize_error,
 )
+from ensemble_notebook.evaluation.scored_runs import group_by_run
 from ensemble_notebook.evaluation.scoring import list_score_warnings
 from ensemble_notebook.evaluation.verdicts import ScoredMap, find_variant
 from ensemble_notebook.trace.analysis.row_table import (
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 SKIPPED: Final = "skipped"
 _MADE_OF_SCORES: Final = frozenset({"frame", "_scored_output", "_scores_by_run"})
 _NOT_PICKLED: Final = _MADE_OF_SCORES | {"_score_fault", "_row_selection"}
-_DONE: Final = frozenset({"completed", "completed_with_warnings", "exited_early"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -89,7 +89,7 @@ class RowResult(Record):
     def is_done(self) -> bool:
         """Whether the row is completed, so that `resume` takes it over."""
         is_left = self.output is not None and self.output.exit_reason is ExitReason.NOBODY_TO_ASK
-        return self.status in _DONE and not is_left
+        return self.status in DONE and not is_left
 
     @property
     def reused(self) -> bool:
@@ -498,12 +498,7 @@ class MapResult(ScoredMap, Scorable, Pickled):
 
     @cached_property
     def _scores_by_run(self) -> Mapping[str, Sequence[ScoreRecord]]:
-        found: dict[str, list[ScoreRecord]] = {}
-        for each in self.score_records:
-            if each.span_id is not None:
-                continue
-            found.setdefault(each.run_id, []).append(each)
-        return found
+        return group_by_run(each for each in self.score_records if each.span_id is None)
 
     def _get_pickled_state(self) -> dict[str, Any]:
         """The state for pickling; without texts of the rows where no texts are kept."""

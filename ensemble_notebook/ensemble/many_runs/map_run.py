@@ -1,24 +1,26 @@
 """The run of a map: an ordinary run with a task for each row, in which the run of that row is nested (E52, E72).
 
 Thereby all rows share one budget account, one rate limit, one interrupt and one recording, and are together in trace,
-timeline and store. The ensemble is checked once, and all rows are checked before the first one starts.
+timeline and store. The ensemble is checked once, and all rows are checked before the first one starts. `MapHandle` is
+the map from the outside, with the methods of `RunHandle`.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, TaskNoun
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, RunStatus, TaskNoun
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE, ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
@@ -28,6 +30,7 @@ from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.event_stream import SystemClock
+from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.engine.review_queue import SharedReviewer
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
@@ -43,7 +46,6 @@ from ensemble_notebook.ensemble.many_runs.earlier_rows import (
     take_up,
 )
 from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows, Pool, find_pool, pack_scorers
-from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
 from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, RunRow, make_run_ids, run_row_here
@@ -62,9 +64,18 @@ from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, ask_person_here, make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.ensemble.scoring import CheckedScorers, KeptScores, RowCalls, RunToScore, score_apart
-from ensemble_notebook.errors import Problem, ValidationError
+from ensemble_notebook.errors import (
+    EnsembleError,
+    Problem,
+    RunInterrupted,
+    ScoringError,
+    TaskExecutionError,
+    ValidationError,
+    add_origin,
+    summarize_error,
+)
 from ensemble_notebook.evaluation.scorer import Scorer
-from ensemble_notebook.evaluation.scoring import Scoring, keep_scores, list_score_warnings
+from ensemble_notebook.evaluation.scoring import Scoring, find_useless, keep_scores, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
 _log = logging.getLogger("ensemble_notebook.run")
@@ -214,9 +225,7 @@ class _MapRun:
             _CheckedVariant(each, inputs, row_settings, self._source, reviewer, self._pool)
             for each in variants or [Variant(None, ensemble, {})]
         ]
-        self._gate_warnings = checked[0].prepared.gate_warnings
-        self._has_variants = bool(variants)
-        self._variant_names = [each.name for each in checked]
+        self._checked = checked
         self._capture_mode = checked[0].prepared.capture_mode
         self._hides_rows = self._capture_mode is CaptureMode.METADATA
         self._rows = rows if isinstance(rows, Rows) else read_rows(rows, hides_labels=self._hides_rows)
@@ -242,14 +251,12 @@ class _MapRun:
         self._score_fault: Exception | None = None
         if self._pool is not None and self._scorers.functions:
             self._pool.scorers = pack_scorers(self._scorers.functions, self._scorers.expected)
-        self._versions = [each.prepared.versions for each in checked]
-        self._row_plan = checked[0].prepared.bare_plan
         self._fields = fields if all(each.list_fields() == fields for each in checked) else {}
-        names = [each.name for each in checked]
+        self._variant_names = [each.name for each in checked]
         self._runs = {  # each row under each variant, in the order in which they run
             name: _RowRun(name, row, checked[place], repeat)
             for name, place, row, repeat in name_runs(
-                names, self._rows, map_settings.repeat, hides_labels=self._hides_rows
+                self._variant_names, self._rows, map_settings.repeat, hides_labels=self._hides_rows
             )
         }
         self._kept: dict[str, RowResult] = {}
@@ -282,7 +289,7 @@ class _MapRun:
         gone_on_with = earlier or (None if resumed is None else resumed.trace)
         outer = self._make_outer(to_run)
         noun = TaskNoun.RUN
-        if self._map_settings.repeat is None and not self._has_variants:
+        if self._map_settings.repeat is None and self._variant_names == [None]:
             noun = TaskNoun.ROW
         elif self._map_settings.repeat is None and [each.name for each in self._rows.rows] == [ONLY_ROW]:
             noun = TaskNoun.VARIANT
@@ -292,14 +299,14 @@ class _MapRun:
             self._before = list_rows_before(self._runs.values(), self._known_rows, gone_on_with, spec.currency)
             redo, can_ask = self._map_settings.redo, self._can_ask
             resumed = take_up(resumed, earlier, self._before, self._kept, redo=redo, can_ask=can_ask)
-        told: dict[str, Any] = {"design": self._make_design(), "row_plan": self._row_plan}
+        told: dict[str, Any] = {"design": self._make_design(), "row_plan": self._checked[0].prepared.bare_plan}
         spec = replace(
             spec,
             plan=replace(spec.plan, **told),
             bare_plan=None if spec.bare_plan is None else replace(spec.bare_plan, **told),
             is_reusing=self._settings.reuse or spec.is_reusing,
-            warnings=(*spec.warnings, *self._gate_warnings),
-            versions=join_versions(self._versions),
+            warnings=(*spec.warnings, *self._checked[0].prepared.gate_warnings),
+            versions=join_versions([each.prepared.versions for each in self._checked]),
             earlier=None if gone_on_with is None else gone_on_with.metrics.total,
         )
         self._run = RunHandle(outer, spec, self._source, SystemClock(), next(self._run_ids), self._settings, resumed)
@@ -476,3 +483,161 @@ class _MapRun:
         if (out := self._outcomes.get(run.name)) is None:
             return replace(made, reason=reasons.get(run.name, "the map ended before its turn"))
         return replace(made, output=out.output, error=out.error, status=out.status.value, run_id=out.run_id)
+
+
+MakeResult = Callable[[EnsembleOutput | None], MapResult]
+
+
+class MapHandle:
+    """A map that has been started. Thread-safe, and awaitable on any event loop.
+
+    Args:
+        run: the run of the map, with a task for each row; None if there are no rows to run.
+        make_result: makes the result from the output of that run.
+        name: of the ensemble; None if it has none.
+    """
+
+    def __init__(self, run: RunHandle | None, make_result: MakeResult, name: str | None) -> None:
+        self.run = run
+        self.name = name
+        self._make_result = make_result
+        self._result: MapResult | None = make_result(None) if run is None else None
+
+    @property
+    def run_id(self) -> str | None:
+        """The id of the map; None if there are no rows to run."""
+        return None if self.run is None else self.run.run_id
+
+    @property
+    def status(self) -> RunStatus:
+        """The current status of the map."""
+        return RunStatus.COMPLETED if self.run is None else self.run.status
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the map has ended, so that `result` does not wait."""
+        return self.run is None or self.run.is_done
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The events so far. Read only; grows while the map goes on."""
+        return () if self.run is None else self.run.events
+
+    @property
+    def output(self) -> MapResult | None:
+        """The result, once the map has ended, failed or been interrupted; None until then."""
+        if self._result is None and self.run is not None and self.run.output is not None:
+            self._result = self._make_result(self.run.output)
+        return self._result
+
+    def _begin(self) -> None:
+        """Start the map on the loop thread of the process."""
+        if self.run is not None:
+            self.run._begin()
+
+    def _run_to_end(self) -> MapResult:
+        """Begin, and wait for the end as `result` does. A `KeyboardInterrupt` of this thread stops the map.
+
+        Raises:
+            EnsembleError: this is the loop thread, which the map needs.
+        """
+        if loop_thread().is_current():
+            raise EnsembleError("This would block the loop that it needs; call it from a plain function.")
+        try:
+            self._begin()
+            return self.result()
+        except KeyboardInterrupt:
+            return self.interrupted()
+
+    def cancel(self) -> None:
+        """Stop the map; returns at once. Completed rows are kept. Does nothing after the end."""
+        if self.run is not None:
+            self.run.cancel()
+
+    def result(self, timeout: float | None = None, *, while_waiting: Callable[[], object] | None = None) -> MapResult:
+        """Wait for the end and return the result.
+
+        Args:
+            timeout: seconds to wait; the map goes on after that. None: no limit.
+            while_waiting: called several times a second on this thread.
+
+        Raises:
+            TimeoutError: the map has not ended yet.
+            TaskExecutionError: a row failed, under ``on_error="raise"``; has the partial result as ``output``.
+            DeadlineExceededError, RunInterrupted: the map was stopped; likewise.
+            ScoringError: the score function failed for each row.
+        """
+        if self.run is not None:
+            try:
+                self.run.result(timeout, while_waiting=while_waiting)
+            except (EnsembleError, RunInterrupted) as error:
+                raise self._explain(error) from error.__cause__
+        return self._get_result()
+
+    def interrupted(self) -> MapResult:
+        """Stop the map after a `KeyboardInterrupt`, as `RunHandle.interrupted` does.
+
+        Raises:
+            RunInterrupted: always, with the partial result as ``output``.
+        """
+        if self.run is None:
+            return self._get_result()
+        try:
+            self.run.interrupted()
+        except RunInterrupted as error:
+            raise self._explain(error) from None
+        raise AssertionError("unreachable")
+
+    def __await__(self) -> Generator[Any, None, MapResult]:
+        """Wait for the result, on any loop."""
+        if self.run is not None:
+            try:
+                yield from self.run.__await__()
+            except (EnsembleError, RunInterrupted) as error:
+                raise self._explain(error) from error.__cause__
+        return self._get_result()
+
+    def __repr__(self) -> str:
+        """Id and status."""
+        return f"<MapHandle {self.name or self.run_id}: {self.status.value}>"
+
+    def _get_result(self) -> MapResult:
+        """The result.
+
+        Raises:
+            ScoringError: the score function failed for each row.
+        """
+        result = self.output
+        assert result is not None
+        useless = find_useless(result.score_records)
+        if useless is None:
+            return result
+        name, told = useless
+        raise ScoringError(
+            f"{told} The runs are done and kept, in `result` of this error. Mend it, and score them without running "
+            f"them again: ERROR.result.score({name}, replace=True).",
+            result=result,
+        ) from (vars(result).get("_score_fault") if result._shows_texts else None)
+
+    def _explain(self, error: EnsembleError | RunInterrupted) -> EnsembleError | RunInterrupted:
+        """The error in terms of rows, with the result as its ``output``."""
+        result = self.output
+        if result is None:  # it has not begun
+            return error
+        done = sum(each.is_done for each in result)
+        made: EnsembleError | RunInterrupted = error
+        if isinstance(error, RunInterrupted) and self.is_done:
+            made = RunInterrupted(f"{done} of {len(result)} {'runs' if result.variants else 'rows'} are done and kept.")
+        elif isinstance(error, TaskExecutionError) and result.failures:
+            first = result.failures[0]
+            cause = first.error
+            assert cause is not None
+            made = TaskExecutionError(
+                f"Row {first.name!r} failed: {add_origin(summarize_error(cause), cause)}",
+                task_description=getattr(cause, "task_description", error.task_description),
+                agent_role=getattr(cause, "agent_role", error.agent_role),
+                completed_task_outputs=error.completed_task_outputs,
+            )
+            made.__cause__ = cause
+        made.output = result
+        return made

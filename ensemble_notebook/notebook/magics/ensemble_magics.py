@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ensemble_notebook.cell.binding.scorer_binder import CellScorers
     from ensemble_notebook.cell.cell_reader import Cell, CellFile
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-    from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
     from ensemble_notebook.ensemble.person import Person
     from ensemble_notebook.ensemble.run_handle import RunHandle
     from ensemble_notebook.notebook.live.run_display import RunDisplay
@@ -267,8 +267,8 @@ class EnsembleMagics(Magics):
             write_text(f"It would be refused: {refusal}\n")
         if out != DEFAULT_OUT:
             from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-            from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
             from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+            from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
             from ensemble_notebook.ensemble.run_handle import RunHandle
 
             # what a run left is not replaced: it may have cost money

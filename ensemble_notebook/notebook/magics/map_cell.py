@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
     from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
     from ensemble_notebook.ensemble.ensemble import Ensemble
-    from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
+    from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
     from ensemble_notebook.ensemble.run_settings import RunSettings
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
 

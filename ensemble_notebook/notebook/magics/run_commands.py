@@ -15,8 +15,8 @@ from ensemble_notebook.domain.wording import format_size
 from ensemble_notebook.ensemble.earlier_runs.resuming import check_resumable
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.many_runs.loaded_map import load_result
-from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.errors import (
     RunInterrupted,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, RunStatus, SpanStatus
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.map_design import (
     KnownRows,
@@ -45,7 +45,6 @@ from ensemble_notebook.trace.tables.table import Column, Table, make_known
 if TYPE_CHECKING:
     import pandas as pd
 
-_DONE: Final = frozenset({"completed", "completed_with_warnings", "exited_early"})
 _NO_TURN: Final = "the map ended before its turn"
 _TEXT: Final = ""
 """The name of an output that has no fields."""
@@ -80,7 +79,7 @@ class MapRow:
     @property
     def is_done(self) -> bool:
         """Whether it is completed."""
-        return self.status in _DONE and not self.is_left
+        return self.status in DONE and not self.is_left
 
     @property
     def final(self) -> TaskOutput | None:
