@@ -16,7 +16,6 @@ from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.binding.ensemble_builder import EnsembleBuilder
 from ensemble_notebook.cell.binding.inputs import (
     InputFinder,
-    collect_templates,
     find_continued,
 )
 from ensemble_notebook.cell.binding.name_resolver import NameResolver
@@ -153,8 +152,6 @@ class Cell:
 
 _OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "capture_mode", "budget", "name")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-_INPUT_READERS: Final = frozenset({"handler", "input_guardrails", "manager_prompt"})
-"""The keys whose code gets all inputs."""
 
 
 def read_cell(
@@ -215,15 +212,13 @@ def read_cell(
                     overrides = {**overrides, "llm": default_llm}
             _apply_overrides(top, overrides, source)
             inputs = InputFinder(
-                texts=collect_templates(top),
                 top=top,
                 options=overrides.get("inputs", {}),
-                namespace=namespace,
+                namespace={} if namespace is None else namespace,
                 report=report,
                 columns=columns,
                 is_strict=needs_inputs,
                 is_dry_run=is_dry_run,
-                is_read_whole=any(not _INPUT_READERS.isdisjoint(section.key_values) for section in top.walk()),
             ).find()
             resolver = NameResolver(namespace)
             assembly = EnsembleBuilder(top, resolver, inputs.values, report)

@@ -142,13 +142,9 @@ def _takes_variables(path: Path) -> bool:
 
 
 def _list_values(key: Key, path: Path, cell: Outline, names: Mapping[str, Any]) -> Iterator[Proposal]:
-    kind = key.kind
-    for word in key.word.choices or _FIXED.get(kind, ()):
-        yield Proposal(str(word), "keyword")
-    for name in _list_cell_names(key, path, cell):
-        yield Proposal(name, "field")
-    for name in list_names(names, kind):
-        yield Proposal(name, "variable")
+    yield from (Proposal(str(word), "keyword") for word in key.word.choices or _FIXED.get(key.kind, ()))
+    yield from (Proposal(name, "field") for name in _list_cell_names(key, path, cell))
+    yield from (Proposal(name, "variable") for name in list_names(names, key.kind))
 
 
 def _list_cell_names(key: Key, path: Path, cell: Outline) -> list[str]:
@@ -281,6 +277,7 @@ _WORDS: Final[Mapping[str, Sequence[str]]] = {
     "--replay-tools": ("live",),
     "--pace": ("recorded",),
 }
+_OPTION_KINDS: Final = {"--llm": ValueKind.MODEL, "--map": ValueKind.ITEM_SOURCE}
 _LAST_WORD: Final = re.compile(r"\S*$")
 
 
@@ -316,10 +313,8 @@ def list_given(line: str, names: Mapping[str, Any]) -> list[str]:
 
 def _list_option_values(option: str, line: str, body: str, names: Mapping[str, Any]) -> Iterator[Proposal]:
     yield from (Proposal(str(each), "keyword") for each in _WORDS.get(option, ()))
-    if option == "--llm":
-        yield from (Proposal(each, "variable") for each in list_names(names, ValueKind.MODEL))
-    elif option == "--map":
-        yield from (Proposal(each, "variable") for each in list_names(names, ValueKind.ITEM_SOURCE))
+    if option in _OPTION_KINDS:
+        yield from (Proposal(each, "variable") for each in list_names(names, _OPTION_KINDS[option]))
     elif option == "--only":
         yield from (Proposal(each, "field") for each in list_tasks(Outline(body.split("\n"))))
     elif option == "--score":

@@ -79,7 +79,11 @@ class ObjectNames:
         if name is None and self._namespace is None and _is_named(found) and _is_variable(own):
             name = own  # functions and classes have one by themselves
         if name is None:
-            kind = "a lambda" if getattr(found, "__name__", "") == "<lambda>" else _describe(found)
+            kind = f"an object of type {type(found).__name__}"
+            if own == "<lambda>":
+                kind = "a lambda"
+            elif _is_named(found) and isinstance(own, str):
+                kind = f"{'the class' if isinstance(found, type) else 'the function'} {own!r}"
             how = (
                 "Bind it to a variable, and give the namespace that has it: ensemble.to_yaml(namespace=globals())."
                 if self._namespace is None
@@ -155,13 +159,6 @@ class ObjectNames:
             return _follow_parts(self.get_value(first), rest)
         module = split_module(path)
         return None if module is None else _follow_parts(sys.modules[module], path[len(module) + 1 :])
-
-
-def _describe(found: Any) -> str:
-    name = getattr(found, "__name__", None)
-    if _is_named(found) and isinstance(name, str):
-        return f"{'the class' if isinstance(found, type) else 'the function'} {name!r}"
-    return f"an object of type {type(found).__name__}"
 
 
 def _is_named(found: Any) -> bool:

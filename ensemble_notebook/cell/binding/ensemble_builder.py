@@ -88,7 +88,7 @@ class EnsembleBuilder:
         self._agent_sections: list[Section] = top.values.get("agents", [])
         self._phase_sections: list[Section] = top.values.get("phases", [])
         self._agents: dict[int, Agent] = {}
-        self._agent_names, self._phase_names = AgentNames(self._agent_sections), PhaseNames(self._phase_sections)
+        self._agent_names = AgentNames(self._agent_sections)
         groups = [each for each in self._phase_sections if "tasks" in each.values]
         self._task_names = TaskNames(
             [
@@ -171,7 +171,7 @@ class EnsembleBuilder:
             fields["tasks"] = self._make_tasks(group.sections, order)
             if order.workflow != Workflow.HIERARCHICAL or "workflow" in section.values:
                 fields["workflow"] = order.workflow
-        fields["after"] = self._find_references(section, PHASE.keys["after"], self._phase_names.find)
+        fields["after"] = self._find_references(section, PHASE.keys["after"], self._find_phase)
         for name in ("until", "max_rounds"):
             is_written = name in section.key_values and getattr(section.key_values[name].value, "items", True)
             if is_written and fields.get(name) in (None, ()):  # what is wrong with it has been said
@@ -388,9 +388,9 @@ class EnsembleBuilder:
 
     def _find_agent(self, _: Section, __: Key, value: ScalarNode | Section) -> Agent:
         """Find an agent by its name, or make the one that is written where it is used."""
-        return (
-            self._make_agent(value) if isinstance(value, Section) else self._agents[id(self._agent_names.find(value))]
-        )
+        if isinstance(value, Section):
+            return self._make_agent(value)
+        return self._agents[id(self._agent_names.find(value))]
 
     def _find_role(self, node: ScalarNode) -> str:
         """Find the role of the agent of this key; any other word is taken for a role."""
@@ -414,6 +414,13 @@ class EnsembleBuilder:
             message = f"{quote(value.text)} is a task of this cell and a variable of the notebook."
             raise MisreadError(value.place, message, "Rename one of them, so that it is clear whose items are meant.")
         return self._task_names.find(value)
+
+    def _find_phase(self, node: ScalarNode) -> str:
+        names = dict.fromkeys(str(section.values["name"]) for section in self._phase_sections)
+        if node.text in names:
+            return node.text
+        message = f"there is no phase {quote(node.text)} in this cell.{suggest_name(node.text, names)}"
+        raise MisreadError(node.place, message, f"Phases here: {join_names(names)}.")
 
     def _find_references(self, section: Section, key: Key, find: Callable[[ScalarNode], str]) -> tuple[str, ...]:
         """Follow references inside the cell; report those that lead nowhere, and leave them out."""
@@ -666,28 +673,7 @@ class AgentNames:
         if found:
             lines = join_names(str(each.place.line) for each in found)
             raise MisreadError(node.place, f"there are {len(found)} agents {quote(word)}, in lines {lines}.", _KEY_IT)
-        hint = (
-            f"Agents here: {join_names(self._by_key)}."
-            if self._by_key
-            else "Add it under `agents:`, or remove this line."
-        )
+        known = f"Agents here: {join_names(self._by_key)}."
+        hint = known if self._by_key else "Add it under `agents:`, or remove this line."
         close = suggest_name(word, [*self._by_key, *self._by_role])
         raise MisreadError(node.place, f"there is no agent {quote(word)} in this cell.{close}", hint)
-
-
-class PhaseNames:
-    """The phases of a cell."""
-
-    def __init__(self, sections: Iterable[Section]) -> None:
-        self._names = dict.fromkeys(str(section.values["name"]) for section in sections)
-
-    def find(self, node: ScalarNode) -> str:
-        """Find the phase of this name.
-
-        Raises:
-            MisreadError: there is none.
-        """
-        if node.text in self._names:
-            return node.text
-        message = f"there is no phase {quote(node.text)} in this cell.{suggest_name(node.text, self._names)}"
-        raise MisreadError(node.place, message, f"Phases here: {join_names(self._names)}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ensemble_notebook.cell.binding.name_resolver import is_value
 from ensemble_notebook.cell.reading.mistakes import MistakeReport, find_nearest_name, join_names, quote, suggest_name
@@ -32,22 +32,8 @@ _FOR_HANDLERS: Final = "Handlers get inputs as they are; for texts, make a text 
 _FOR_EACH: Final = (
     "Add `for_each: ...` to the task: a task of the cell, a list or a DataFrame, and it runs for each item."
 )
+_INPUT_READERS: Final = frozenset({"handler", "input_guardrails", "manager_prompt"})
 _WITH_FIELD: Final = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z_][A-Za-z0-9_.]*)\}(?!\})", re.ASCII)
-
-
-@dataclass(slots=True)
-class Inputs:
-    """The values of one cell.
-
-    Attributes:
-        values: what the options and ``inputs:`` give, and of the notebook what the texts use.
-        variables: the template variables of the cell, in order of appearance, once each.
-        missing: those without a value.
-    """
-
-    values: dict[str, Any] = field(default_factory=dict)
-    variables: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,73 +91,74 @@ def _collect_texts(sections: Sequence[Section]) -> Iterator[TemplateText]:
                 yield TemplateText(text, section.key_values[name], places, named if CONTEXT in places else ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class InputFinder:
     """Finds a value for every variable of the texts of a cell.
 
     Attributes:
-        texts: that may hold variables.
         top: the section of the cell.
         options: what its first line gives.
-        namespace: the notebook's variables; None where they are not known.
+        namespace: the notebook's variables; empty where they are not known.
         report: is told, all together, which have none, and what is wrong.
         columns: variables that are called like one get their values from each row, before all else.
         is_strict: a variable without a value is a mistake.
         is_dry_run: it is told, and a mistake where another name was surely meant.
-        is_read_whole: code gets all inputs, so that one that no text uses is no sign of anything.
+        values: found, of what the options and ``inputs:`` give, and of the notebook what the texts use.
+        variables: the template variables of the cell, in order of appearance, once each.
+        missing: those without a value.
     """
 
-    texts: Sequence[TemplateText]
     top: Section
     options: Mapping[str, Any]
-    namespace: Mapping[str, Any] | None
+    namespace: Mapping[str, Any]
     report: MistakeReport
     columns: Collection[str]
     is_strict: bool
     is_dry_run: bool
-    is_read_whole: bool
+    values: dict[str, Any] = field(init=False)
+    variables: tuple[str, ...] = field(init=False)
+    missing: tuple[str, ...] = field(init=False)
 
-    def find(self) -> Inputs:
-        """The values, and the variables that have none."""
+    def find(self) -> Self:
+        """Find the values, and the variables that have none."""
         declared: dict[str, Any] = self.top.values.get("inputs", {})
-        names = {} if self.namespace is None else self.namespace
-        found = Inputs({**declared, **self.options})
-        for name in [name for name in found.values if not is_variable_name(name)]:
+        self.values = {**declared, **self.options}
+        for name in [name for name in self.values if not is_variable_name(name)]:
             place = self.top.find_place("inputs", name) if name in declared else OPTIONS
-            self.report.add_mistake(
-                place, f"the input {quote(name)} can't be a variable.", "Use ASCII letters, digits and _."
-            )
-            del found.values[name]
+            message = f"the input {quote(name)} can't be a variable."
+            self.report.add_mistake(place, message, "Use ASCII letters, digits and _.")
+            del self.values[name]
         first: dict[str, TemplateText] = {}
-        for template in self.texts:
+        texts = collect_templates(self.top)
+        for template in texts:
             for name in template.variables:
                 first.setdefault(name, template)
-        found.variables = tuple(first)
-        for name in found.variables:
-            if name not in {*found.values, *self.columns} and _is_value(names, name):
-                found.values[name] = names[name]
-        self._report_fields(found, names)
+        self.variables = tuple(first)
+        for name in self.variables:
+            if name not in {*self.values, *self.columns} and _is_value(self.namespace, name):
+                self.values[name] = self.namespace[name]
+        self._report_fields(texts)
         unreadable = self.top.find_key_places("inputs").keys() - declared.keys()
-        written = {name for template in self.texts if not template.is_source for name in template.variables}
-        for name in [name for name in found.variables if name in written]:
-            if (fault := find_text_fault(found.values.get(name))) is not None:
+        written = {name for template in texts if not template.is_source for name in template.variables}
+        for name in [name for name in self.variables if name in written]:
+            if (fault := find_text_fault(self.values.get(name))) is not None:
                 place = find_variable_place(first[name], name, self.report.source)
                 self.report.add_mistake(place, f"the value of {{{name}}} can't be written: {fault}", _FOR_HANDLERS)
-                found.values[name] = None
-        known = {*found.values, *unreadable, *self.columns}
-        found.missing = tuple(name for name in found.variables if name not in known)
-        self._report_unused(found)
+                self.values[name] = None
+        known = {*self.values, *unreadable, *self.columns}
+        self.missing = tuple(name for name in self.variables if name not in known)
+        self._report_unused()
         if (self.is_strict or self.is_dry_run) and ("inputs" in self.top.values or "inputs" not in self.top.key_values):
-            for name in found.missing:
-                self._report_missing(name, first[name], found)
-        return found
+            for name in self.missing:
+                self._report_missing(name, first[name])
+        return self
 
-    def _report_fields(self, found: Inputs, names: Mapping[str, Any]) -> None:
+    def _report_fields(self, texts: Sequence[TemplateText]) -> None:
         """Report ``{row.text}``: variables have no fields, and it would go to the model as it is written.
 
         A mistake where there is such a variable; else it may be a piece of code, and is only noticed.
         """
-        for template in self.texts:
+        for template in texts:
             node = template.key_value.value
             for match in _WITH_FIELD.finditer(self.report.source.text, node.start, node.end):
                 name, path = match[1], match[2]
@@ -182,20 +169,19 @@ class InputFinder:
                 message = f"{match[0]} stays as it is: variables have no fields."
                 given = f"`inputs: {{{flat}: ...}}` or -i {flat}=..."
                 hint = f"Give the value a name of its own, {given}, and write {{{flat}}}."
-                if name == ITEM and name not in found.values:
-                    self.report.add_mistake(
-                        place, f"{match[0]} is a field of an item, and this task has none.", _FOR_EACH
-                    )
-                elif name in found.values or _is_value(names, name):
+                if name == ITEM and name not in self.values:
+                    message = f"{match[0]} is a field of an item, and this task has none."
+                    self.report.add_mistake(place, message, _FOR_EACH)
+                elif name in self.values or _is_value(self.namespace, name):
                     self.report.add_mistake(place, message, hint)
                 else:
                     self.report.add_notice(place, f"{message} {hint}", is_warning=True)
 
-    def _report_missing(self, name: str, template: TemplateText, found: Inputs) -> None:
+    def _report_missing(self, name: str, template: TemplateText) -> None:
         """Report a variable without a value, which is a mistake in a run, or where another name was surely meant."""
         place = find_variable_place(template, name, self.report.source)
-        names = {} if self.namespace is None else self.namespace
-        meant = {each: each for each in (*self.columns, *template.places, *found.values) if each not in found.variables}
+        names = self.namespace
+        meant = {each: each for each in (*self.columns, *template.places, *self.values) if each not in self.variables}
         meant = {**{each: f"{CONTEXT}.{each}" for each in template.tasks}, **meant}
         near = find_nearest_name(name, meant)
         if near is not None:
@@ -204,7 +190,7 @@ class InputFinder:
             close = f" The notebook's {name!r} is a function, a class or a module."
         else:
             shown = (each for each in names if not each.startswith("_") and is_value(names[each]))
-            close = suggest_name(name, [*found.values, *shown])
+            close = suggest_name(name, [*self.values, *shown])
         if name == ITEM:
             self.report.add_mistake(place, "{item} stands for an item, and this task has none.", _FOR_EACH)
             return
@@ -218,11 +204,13 @@ class InputFinder:
         else:
             self.report.add_mistake(place, f"{{{name}}} has no value.{close}", hint)
 
-    def _report_unused(self, found: Inputs) -> None:
+    def _report_unused(self) -> None:
         """Report a value that no text uses: it may be for a handler, or is the misspelt one of a variable."""
-        used = set(found.variables)
+        # where code gets all inputs, one that no text uses is no sign of anything
+        is_read_whole = any(not _INPUT_READERS.isdisjoint(section.key_values) for section in self.top.walk())
+        used = set(self.variables)
         places = self.top.find_key_places("inputs")
-        for name in found.values:
+        for name in self.values:
             if name in used:
                 if name in self.options and name in self.columns:
                     self.report.add_notice(
@@ -230,10 +218,10 @@ class InputFinder:
                     )
                 continue
             place = OPTIONS if name in self.options else places.get(name, self.top.place)
-            if close := suggest_name(name, found.missing):
-                hint = f"The texts use: {join_names(found.variables)}."
+            if close := suggest_name(name, self.missing):
+                hint = f"The texts use: {join_names(self.variables)}."
                 self.report.add_mistake(place, f"no text uses the input {name!r}.{close}", hint)
-            elif not self.is_read_whole:
+            elif not is_read_whole:
                 self.report.add_notice(place, f"no text uses the input {name!r}.")
 
 

@@ -349,10 +349,6 @@ def _make_method_test(method: str) -> Callable[[Any], bool]:
     return lambda found: not isinstance(found, type) and callable(getattr(type(found), method, None))
 
 
-def _make_type_test(kind: type) -> Callable[[Any], bool]:
-    return lambda found: isinstance(found, kind)
-
-
 FUNCTIONS: Final = ObjectKind("a function", "Functions", _is_function, Unimported)
 ENSEMBLES: Final = ObjectKind(
     "an ensemble",
@@ -381,10 +377,14 @@ OBJECT_KINDS: Final[Mapping[ValueKind, ObjectKind]] = {
     ),
     ValueKind.DEPS: ObjectKind("an object", "Objects", is_value, UnimportedObject),
     ValueKind.RATE: ObjectKind(
-        "a RateLimit", "Rate limits", _make_type_test(RateLimit), Unimported, "Or write e.g. 60/min."
+        "a RateLimit", "Rate limits", lambda found: isinstance(found, RateLimit), Unimported, "Or write e.g. 60/min."
     ),
     ValueKind.BUDGET: ObjectKind(
-        "a Budget", "Budgets", _make_type_test(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."
+        "a Budget",
+        "Budgets",
+        lambda found: isinstance(found, Budget),
+        Unimported,
+        "Or write e.g. $0.50, 20k tokens or 50 calls.",
     ),
     ValueKind.ITEM_SOURCE: ObjectKind(
         "a list or DataFrame",

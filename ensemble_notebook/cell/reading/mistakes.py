@@ -208,14 +208,8 @@ def _make_frame(mistake: Mistake, source: SourceText) -> SourceFrame | None:
 
 
 def _wrap(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        _TEXT_WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    wrapper = textwrap.TextWrapper(_TEXT_WIDTH, indent, indent, break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(text)
 
 
 # --- A line of a cell with a caret under a place in it. Draws plain text, and knows no mistakes -----------------------

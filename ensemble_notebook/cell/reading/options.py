@@ -10,7 +10,7 @@ import argparse
 import functools
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from keyword import iskeyword
@@ -147,7 +147,14 @@ def parse_options(line: str) -> Options:
     Raises:
         ValidationError: unknown option (with the nearest one), missing or unfit value, unbalanced quote.
     """
-    found = _make_parser().parse_args(_split_line(line), argparse.Namespace(inputs={}, vary={}, score=()))
+    # like a shell, except that a backslash is an ordinary character: Windows' paths have them
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
+    try:
+        words = list(lexer)
+    except ValueError:
+        raise ValidationError(f"{MAGIC}: a quote is opened and not closed in: {line.strip()}") from None
+    found = _make_parser().parse_args(words, argparse.Namespace(inputs={}, vary={}, score=()))
     return check_together(Options(**vars(found)))
 
 
@@ -433,16 +440,6 @@ def _make_parser() -> _Parser:
     parser.add_argument("--no-timeline", action="store_false", dest="has_timeline", help="show only the answer")
     parser.add_argument("--help", action="store_true", dest="wants_help", help="show this")
     return parser
-
-
-def _split_line(line: str) -> Sequence[str]:
-    """Split like a shell, except that a backslash is an ordinary character: Windows' paths have them."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
-    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
-    try:
-        return list(lexer)
-    except ValueError:
-        raise ValidationError(f"{MAGIC}: a quote is opened and not closed in: {line.strip()}") from None
 
 
 def _read_variable(text: str) -> str:

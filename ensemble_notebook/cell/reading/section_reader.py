@@ -22,6 +22,7 @@ from ensemble_notebook.cell.reading.values import (
     expect_value,
     is_flag,
     is_name,
+    make_misfit,
     read_data,
     read_flag,
     read_names,
@@ -179,7 +180,7 @@ class SectionReader:
         expect_value(node, label)
         if isinstance(node, MappingNode):
             return node
-        raise MisreadError(node.place, f"{label} takes a mapping, and this is {describe_node(node)}.", hint)
+        raise make_misfit(node, label, "a mapping", hint)
 
     def _read_each(self, items: Iterable[T], read: Callable[[T], R]) -> list[R]:
         """Read every item; report those that can't be read, and leave them out."""
@@ -402,8 +403,7 @@ class SectionReader:
     def _read_stages(self, node: Node, label: str) -> list[list[ScalarNode]]:
         expect_value(node, label)
         if not isinstance(node, ListNode):
-            message = f"{label} takes {ValueKind.STAGES.value}, and this is {describe_node(node)}."
-            raise MisreadError(node.place, message, "Write [[Researcher, Analyst], [Writer]].")
+            raise make_misfit(node, label, ValueKind.STAGES.value, "Write [[Researcher, Analyst], [Writer]].")
         read = partial(self._read_one_or_more, label=f"a stage of {label}", wanted=ValueKind.ROLES.value)
         return self._read_each(node.items, read)
 
@@ -448,12 +448,8 @@ class SectionReader:
 
     def _read_agents(self, node: Node, label: str) -> list[Section]:
         hint = "Write `Name:` below it, and the keys of the agent below that."
-        members: Iterable[tuple[ScalarNode | None, Node]] = (
-            ((None, item) for item in node.items)
-            if isinstance(node, ListNode)
-            else self._expect_mapping(node, label, hint).pairs
-        )
-        return [self._read_agent(name, each, number) for number, (name, each) in enumerate(members, start=1)]
+        members = node if isinstance(node, ListNode) else self._expect_mapping(node, label, hint)
+        return self._read_members(members, self._read_agent)
 
     def _read_agent(self, key: ScalarNode | None, node: Node, number: int) -> Section:
         section = self._read_member(vocabulary.AGENT, key, node, number)
@@ -491,16 +487,10 @@ class SectionReader:
     def read_group(self, node: Node, label: str) -> TaskGroup:
         """Read tasks, which are a list or a mapping."""
         expect_value(node, label)
-        if isinstance(node, ListNode):
-            sections = [self._read_task(None, item, number) for number, item in enumerate(node.items, start=1)]
-            return TaskGroup(sections, is_list=True)
-        if not isinstance(node, MappingNode):
+        if not isinstance(node, ListNode | MappingNode):
             hint = "Write one task a line below it: `- Research {topic}` or `gather: Research {topic}`."
-            raise MisreadError(
-                node.place, f"{label} takes a list or a mapping of tasks, and this is {describe_node(node)}.", hint
-            )
-        sections = [self._read_task(name, each, number) for number, (name, each) in enumerate(node.pairs, start=1)]
-        return TaskGroup(sections, is_list=False)
+            raise make_misfit(node, label, "a list or a mapping of tasks", hint)
+        return TaskGroup(self._read_members(node, self._read_task), isinstance(node, ListNode))
 
     def _read_task(self, key: ScalarNode | None, node: Node, number: int) -> Section:
         section = self._read_member(vocabulary.TASK, key, node, number)
@@ -572,6 +562,13 @@ class SectionReader:
 
     # all members
 
+    def _read_members(
+        self, node: ListNode | MappingNode, read: Callable[[ScalarNode | None, Node, int], Section]
+    ) -> list[Section]:
+        """Read the members of a mapping, which have names, or of a list."""
+        pairs = node.pairs if isinstance(node, MappingNode) else [(None, item) for item in node.items]
+        return [read(name, each, number) for number, (name, each) in enumerate(pairs, start=1)]
+
     def _read_member(self, schema: SectionSchema, key: ScalarNode | None, node: Node, number: int) -> Section:
         if key is None:
             return Section(schema, f"{schema.name} {number}", _find_first_place(node))
@@ -586,9 +583,7 @@ class SectionReader:
         except MisreadError as misread:
             self.report.add_misread(MisreadError(key.place if key else misread.place, misread.message, hint))
         else:
-            self.report.add_mistake(
-                node.place, f"{section.label} takes {wanted}, and this is {describe_node(node)}.", hint
-            )
+            self.report.add_misread(make_misfit(node, section.label, wanted, hint))
 
     def notice_order(self, top: Section) -> None:
         """Say how a mapping runs, if the cell has another tool's words, where it is a chain."""

@@ -49,8 +49,12 @@ def expect_scalar(node: Node, label: str, wanted: str) -> ScalarNode:
     expect_value(node, label)
     if isinstance(node, ScalarNode):
         return node
-    hint = "Write one value, without brackets and on one level."
-    raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", hint)
+    raise make_misfit(node, label, wanted, "Write one value, without brackets and on one level.")
+
+
+def make_misfit(node: Node, label: str, wanted: str, hint: str) -> MisreadError:
+    """Make the mistake of a value that is of another kind than its key takes."""
+    return MisreadError(node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", hint)
 
 
 def read_text(node: Node, label: str, *, report: MistakeReport, wanted: str = "a text") -> str:
@@ -59,7 +63,7 @@ def read_text(node: Node, label: str, *, report: MistakeReport, wanted: str = "a
     value = to_plain_value(found)
     if not isinstance(value, str):
         hint = f'Put it in quotes if it is a text: "{found.text}".' if value is not None else "Write a text."
-        raise MisreadError(found.place, f"{label} takes {wanted}, and this is {describe_node(found)}.", hint)
+        raise make_misfit(found, label, wanted, hint)
     if found.is_plain:
         _refuse_hidden_items(found, report.source)
         match = _SWALLOWED.match(report.source.text, found.end)
@@ -98,7 +102,7 @@ def read_flag(node: Node, label: str) -> bool:
         return value
     meant = OLD_FLAGS.get(found.text.lower())
     hint = f"YAML 1.2 has no yes, no, on and off: write {meant}." if meant else "Write true or false, without quotes."
-    raise MisreadError(found.place, f"{label} takes true or false, and this is {describe_node(found)}.", hint)
+    raise make_misfit(found, label, "true or false", hint)
 
 
 def read_number(node: Node, label: str, *, wanted: str) -> int | float:
@@ -107,9 +111,7 @@ def read_number(node: Node, label: str, *, wanted: str) -> int | float:
     value = to_plain_value(found)
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return value
-    raise MisreadError(
-        found.place, f"{label} takes {wanted}, and this is {describe_node(found)}.", "Write digits, without quotes."
-    )
+    raise make_misfit(found, label, wanted, "Write digits, without quotes.")
 
 
 def read_names(node: Node, label: str, *, wanted: str, report: MistakeReport) -> list[ScalarNode]:
@@ -120,14 +122,12 @@ def read_names(node: Node, label: str, *, wanted: str, report: MistakeReport) ->
         value = to_plain_value(node)
         if value is None or isinstance(value, bool) or "," in node.text:
             hint = f"Write [{node.text if ',' in node.text and len(node.text) <= 40 else 'first, second'}]."
-            raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", hint)
+            raise make_misfit(node, label, wanted, hint)
         if isinstance(value, str):
             read_text(node, label, report=report)
         return [node]
     if not isinstance(node, ListNode):
-        raise MisreadError(
-            node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", "Write [first, second]."
-        )
+        raise make_misfit(node, label, wanted, "Write [first, second].")
     found: dict[str, ScalarNode] = {}
     for item in node.items:
         try:

@@ -140,11 +140,8 @@ class NodeComposer:
         if documents > 1:
             message, hint = "a second document starts here.", "A cell is one document: remove this line."
         elif getattr(event, "version", None) or getattr(event, "tags", None):
-            line, message, hint = (
-                1,
-                "a line that starts with '%' is a directive for YAML, and cells have none.",
-                "Remove it.",
-            )
+            message, hint = "a line that starts with '%' is a directive for YAML, and cells have none.", "Remove it."
+            line = 1
         else:
             return False
         self._note(self._source.locate_line(line), message, hint)
@@ -194,30 +191,21 @@ class NodeComposer:
         node.end = end
         if node.is_flow:
             node.place = self._source.locate(node.start, end)
-        is_brace = isinstance(node, MappingNode) and node.is_flow and self._is_brace(node)
-        if is_brace:
+        is_brace = False
+        if isinstance(node, MappingNode) and node.is_flow and len(node.pairs) == 1:
+            key, value = node.pairs[0]
+            is_lone = key.is_plain and isinstance(value, ScalarNode) and value.is_empty
+            is_brace = is_lone and ":" not in self._text[key.end : node.end]
+        if is_brace:  # `{name}`, which can only be meant as a template variable
             self._note(node.place, *describe_brace_pitfall(self._text[node.start : end]))
         self._add(BrokenNode(node.start, end, node.place) if is_brace or closed.is_tagged else node)
-
-    def _is_brace(self, node: MappingNode) -> bool:
-        """True for `{name}`, which can only be meant as a template variable."""
-        if len(node.pairs) != 1:
-            return False
-        key, value = node.pairs[0]
-        return (
-            key.is_plain
-            and isinstance(value, ScalarNode)
-            and value.is_empty
-            and ":" not in self._text[key.end : node.end]
-        )
 
     def _add(self, node: Node) -> None:
         """Put a finished node where it belongs."""
         self._count += 1
         if self._count > MOST_NODES:
-            raise MisreadError(
-                node.place, f"this cell has more than {MOST_NODES:,} values.", "Split it, or load data in Python."
-            )
+            message = f"this cell has more than {MOST_NODES:,} values."
+            raise MisreadError(node.place, message, "Split it, or load data in Python.")
         self.last = node
         if not self._open:
             self.root = node
@@ -241,9 +229,8 @@ class NodeComposer:
         if isinstance(node, ScalarNode):
             self._note(node.place, "there is no key before this ':'.", "Write `key: value`.")
         elif not isinstance(node, BrokenNode):
-            self._note(
-                node.place, "a key must be a text.", "Write `key: value`, and put a text with brackets in quotes."
-            )
+            hint = "Write `key: value`, and put a text with brackets in quotes."
+            self._note(node.place, "a key must be a text.", hint)
         return None
 
     def _add_pair(self, parent: _OpenCollection, mapping: MappingNode, key: ScalarNode, value: Node) -> None:

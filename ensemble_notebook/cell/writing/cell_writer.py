@@ -9,11 +9,12 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
+from dataclasses import fields as fields_of
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ensemble_notebook.cell import vocabulary
 from ensemble_notebook.cell.object_names import ObjectNames, find_names
@@ -134,7 +135,7 @@ class CellWriter:
             ValueKind.RATE: self._write_rate,
             ValueKind.BUDGET: self._write_budget,
             ValueKind.REVIEW: self._write_reviews,
-            ValueKind.MEMORIES: self._write_scopes,
+            ValueKind.MEMORIES: lambda value, spot: _write_names([_check_text(each, spot) for each in value], spot),
             ValueKind.STORE: self._write_store,
             ValueKind.EXPORTER: self._write_exporter,
             ValueKind.NAMES: lambda _, spot: _write_names(
@@ -466,9 +467,6 @@ class CellWriter:
         ]
         return short[0] if len(short) == 1 else short
 
-    def _write_scopes(self, value: Sequence[str], spot: Spot) -> Any:
-        return _write_names([_check_text(each, spot) for each in value], spot)
-
     # files
 
     def _write_store(self, value: Any, spot: Spot) -> Any:
@@ -681,19 +679,13 @@ _COLLECTIONS: Final = (tuple, dict, MappingProxyType)
 
 def list_written(definition: Definition, schema: SectionSchema) -> Iterator[tuple[Key, Any]]:
     """List the keys of a definition that have to be written, with their values, in the order of the definition."""
+    fields = {each.name: each for each in fields_of(cast("Any", definition))}
     for key in schema.keys.values():
         value = getattr(definition, key.name)
-        if not _is_default(definition, key, value):
+        default = fields[key.name].default if fields[key.name].default is not MISSING else key.default
+        if default is None or default == ():
+            is_default = type(value) in _COLLECTIONS and not value
+        else:
+            is_default = isinstance(default, _PLAIN) and isinstance(value, _PLAIN) and value == default
+        if not is_default and value is not default and not isinstance(value, TextOfPrompt):
             yield key, value
-
-
-def _is_default(definition: Definition, key: Key, value: Any) -> bool:
-    """Whether a value is what holds without its key."""
-    kind: Any = type(definition)
-    field = kind.__dataclass_fields__[key.name]
-    default = key.default if field.default is MISSING else field.default
-    if value is default or isinstance(value, TextOfPrompt):
-        return True
-    if default is None or default == ():
-        return type(value) in _COLLECTIONS and not value
-    return isinstance(default, _PLAIN) and isinstance(value, _PLAIN) and value == default

@@ -63,8 +63,9 @@ def write_crewai_cell(folder: Path, namespace: Mapping[str, Any]) -> tuple[str, 
     else:
         code = read_crewai_code(source)
         notes += [f"crew.py: {each} is left out: do what it does in a cell of Python." for each in code.others]
-    agents = _read_members(config / _FILES[0], AGENT, code.agents, namespace, notes)
-    tasks = _read_members(config / _FILES[1], TASK, code.tasks, namespace, notes)
+    converter = _Converter(namespace, notes)
+    agents = converter.read_members(config / _FILES[0], AGENT, code.agents)
+    tasks = converter.read_members(config / _FILES[1], TASK, code.tasks)
     fields, is_managed = dict(code.ensemble), code.ensemble.get("process") == "hierarchical"
     order = fields.pop("tasks", None) or list(code.tasks)
     if isinstance(order, str):
@@ -85,7 +86,7 @@ def write_crewai_cell(folder: Path, namespace: Mapping[str, Any]) -> tuple[str, 
         )
     top: dict[str, Any] = {}
     for key, value in fields.items():
-        _add_field(top, key, value, CELL, namespace, notes, f"crew.py: {key!r} of the crew")
+        converter.add_field(top, key, value, CELL, f"crew.py: {key!r} of the crew")
     if not is_managed:
         top.pop("workflow", None)
     body: dict[str, Any] = {}
@@ -119,73 +120,67 @@ def _find_config(folder: Path) -> Path:
     return found[0]
 
 
-def _read_members(
-    file: Path,
-    schema: SectionSchema,
-    code: Mapping[str, Fields],
-    namespace: Mapping[str, Any],
-    notes: list[str],
-) -> dict[str, Any]:
-    """The agents or tasks of a file, with what crew.py says of each; what that says comes first."""
-    report = MistakeReport(SourceText("", read_text_file(file), file.name))
-    with report:
-        root = read_tree(report, report.source.parts[1])
-        if not isinstance(root, MappingNode):
-            report.add_mistake(report.source.top, f"there are no {schema.name}s here.", "Write `name:` and its keys.")
-            return {}
-        members = read_data(root, file.name)
-    found = {}
-    for name in (*members, *(each for each in code if each not in members)):
-        fields = members.get(name, {})
-        if not isinstance(fields, dict):
-            raise ValidationError(f"{file.name}: {name!r} is no mapping of keys to values.")
-        made: dict[str, Any] = {}
-        said = code.get(name, {})
-        for key, value in {**fields, **said}.items():
-            where = "crew.py" if key in said else file.name
-            _add_field(made, key, value, schema, namespace, notes, f"{where}: {key!r} of {name!r}")
-        found[name] = made
-    return found
+@dataclass(frozen=True)
+class _Converter:
+    """Makes sections of what files and code say; `notes` gets what a person should know about it."""
 
+    namespace: Mapping[str, Any]
+    notes: list[str]
 
-def _add_field(
-    made: dict[str, Any],
-    word: str,
-    value: Any,
-    schema: SectionSchema,
-    namespace: Mapping[str, Any],
-    notes: list[str],
-    label: str,
-) -> None:
-    """Add one key in the words of a cell; what has none is noted, what names objects becomes a comment."""
-    spelling = read_spelling(schema, word)
-    key = schema.keys.get(spelling.name)
-    if value is None or value == [] or (value is False and key is None):
-        return  # it says what holds without it
-    if (meant := _read_meant(spelling, value)) is not None:
-        made |= meant
-    elif key is None:
-        notes.append(f"{label} is left out. {find_foreign_hint(word) or 'A cell has no such key.'}")
-    elif key.kind in _OBJECTS:
-        given = value if isinstance(value, list) else [value]
-        names = [str(name).removeprefix("self.") for name in given]  # methods of the crew become functions
-        if all(name in namespace for name in names):
-            made[key.name] = names if isinstance(value, list) else names[0]
+    def read_members(self, file: Path, schema: SectionSchema, code: Mapping[str, Fields]) -> dict[str, Any]:
+        """The agents or tasks of a file, with what crew.py says of each; what that says comes first."""
+        report = MistakeReport(SourceText("", read_text_file(file), file.name))
+        with report:
+            root = read_tree(report, report.source.parts[1])
+            if not isinstance(root, MappingNode):
+                report.add_mistake(
+                    report.source.top, f"there are no {schema.name}s here.", "Write `name:` and its keys."
+                )
+                return {}
+            members = read_data(root, file.name)
+        found = {}
+        for name in (*members, *(each for each in code if each not in members)):
+            fields = members.get(name, {})
+            if not isinstance(fields, dict):
+                raise ValidationError(f"{file.name}: {name!r} is no mapping of keys to values.")
+            made: dict[str, Any] = {}
+            said = code.get(name, {})
+            for key, value in {**fields, **said}.items():
+                where = "crew.py" if key in said else file.name
+                self.add_field(made, key, value, schema, f"{where}: {key!r} of {name!r}")
+            found[name] = made
+        return found
+
+    def add_field(self, made: dict[str, Any], word: str, value: Any, schema: SectionSchema, label: str) -> None:
+        """Add one key in the words of a cell; what has none is noted, what names objects becomes a comment."""
+        spelling = read_spelling(schema, word)
+        key = schema.keys.get(spelling.name)
+        if value is None or value == [] or (value is False and key is None):
+            return  # it says what holds without it
+        if (meant := _read_meant(spelling, value)) is not None:
+            made |= meant
+        elif key is None:
+            self.notes.append(f"{label} is left out. {find_foreign_hint(word) or 'A cell has no such key.'}")
+        elif key.kind in _OBJECTS:
+            given = value if isinstance(value, list) else [value]
+            names = [str(name).removeprefix("self.") for name in given]  # methods of the crew become functions
+            if all(name in self.namespace for name in names):
+                made[key.name] = names if isinstance(value, list) else names[0]
+            else:
+                shown = f"[{', '.join(names)}]" if isinstance(value, list) else names[0]
+                made[f"# {key.name}"] = Comment(f"{key.name}: {shown}  (define it in a cell above)")
+                if key.word.label == GUARDRAIL:
+                    self.notes.append(f"{label}: {_GUARDRAIL}")
+        elif key.kind is ValueKind.MODEL:
+            model = _read_model(value, self.namespace)
+            if model is None:
+                shown = mask(str(value))
+                made[f"# {key.name}"] = Comment(f"{key.name}: {shown}  (name a model of this notebook)")
+                self.notes.append(f"{label} names no model here: '{shown}'.")
+            else:
+                made[key.name] = model
         else:
-            shown = f"[{', '.join(names)}]" if isinstance(value, list) else names[0]
-            made[f"# {key.name}"] = Comment(f"{key.name}: {shown}  (define it in a cell above)")
-            if key.word.label == GUARDRAIL:
-                notes.append(f"{label}: {_GUARDRAIL}")
-    elif key.kind is ValueKind.MODEL:
-        model = _read_model(value, namespace)
-        if model is None:
-            shown = mask(str(value))
-            made[f"# {key.name}"] = Comment(f"{key.name}: {shown}  (name a model of this notebook)")
-            notes.append(f"{label} names no model here: '{shown}'.")
-        else:
-            made[key.name] = model
-    else:
-        made[key.name] = value.strip() if isinstance(value, str) else value
+            made[key.name] = value.strip() if isinstance(value, str) else value
 
 
 def _read_meant(spelling: Spelling, value: Any) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from ensemble_notebook.cell.reading.inline_types import (
     VALUE_KEYWORDS,
 )
 from ensemble_notebook.cell.spellings import ASYNC_EXECUTION
-from ensemble_notebook.cell.vocabulary import Key, KeyGroup, SectionSchema, ValueKind
+from ensemble_notebook.cell.vocabulary import Key, SectionSchema, ValueKind
 from ensemble_notebook.domain.definitions.output_type import NULL_WORDS, TYPE_WORDS
 from ensemble_notebook.models.model_kinds import list_examples
 
@@ -96,8 +96,10 @@ FAMILIAR_FORMS: Final[dict[str, Form]] = {"max_rpm": _NUMBER, "human_input": _FL
 
 def make_editor_schema() -> dict[str, Any]:
     """Make the schema of a whole cell, draft 2020-12, of plain values."""
-    groups = {_get_group_name(group): group.schema for group in vocabulary.CELL.key_groups.values()}
+    groups = {f"cell_{word}": group.schema for word, group in vocabulary.CELL.key_groups.items()}
     grouped = [id(schema) for schema in groups.values()]
+    review_keys = [{"required": [name]} for name in vocabulary.PHASE_REVIEW.keys]
+    review = {"type": "object", "if": {"anyOf": review_keys}, "then": _refer("phase_review"), "else": _refer("task")}
     test = _any_of(_TEXT, _refer("condition"))
     own = {schema.name.replace(" ", "_"): schema for schema in vocabulary.SCHEMAS if id(schema) not in grouped}
     return {
@@ -118,7 +120,7 @@ def make_editor_schema() -> dict[str, Any]:
                 "additionalProperties": _any_of(*test["anyOf"], {"type": "array", "minItems": 1, "items": test}),
             },
             "gate": _any_of({"const": True}, _make_value_form(vocabulary.REVIEW.keys["timing"]), _refer("review")),
-            "phase_review_or_reviewer": _make_phase_review_form(),
+            "phase_review_or_reviewer": _any_of(_TEXT, review),
             **make_type_forms(),
         },
     }
@@ -127,10 +129,6 @@ def make_editor_schema() -> dict[str, Any]:
 def write_editor_schema() -> str:
     """Write it as the text of its file."""
     return json.dumps(make_editor_schema(), indent=2) + "\n"
-
-
-def _get_group_name(group: KeyGroup) -> str:
-    return f"cell_{group.schema.name}"
 
 
 # sections
@@ -147,7 +145,7 @@ def _make_section_form(schema: SectionSchema, name: str) -> Form:
     for word, group in schema.key_groups.items():
         value = _make_value_form(group.schema.keys[group.lead])
         lead = [form for form in value["anyOf"] if "$ref" not in form]  # a mapping has the keys of the group
-        properties[word] = {"description": group.meaning, **_any_of(*lead, _refer(_get_group_name(group)))}
+        properties[word] = {"description": group.meaning, **_any_of(*lead, _refer(f"cell_{word}"))}
     form: Form = {"type": "object", "properties": properties, "additionalProperties": False}
     if spellings := _make_spelling_forms(schema, place):
         form["patternProperties"] = spellings
@@ -268,12 +266,6 @@ def _make_phase_form() -> Form:
             "else": _refer("graph"),
         },
     )
-
-
-def _make_phase_review_form() -> Form:
-    keys = [{"required": [name]} for name in vocabulary.PHASE_REVIEW.keys]
-    mapping = {"type": "object", "if": {"anyOf": keys}, "then": _refer("phase_review"), "else": _refer("task")}
-    return _any_of(_TEXT, mapping)
 
 
 # Says of the data of a cell what `inline_types` says of its nodes.

@@ -104,7 +104,10 @@ class _PythonWriter:
         for group in (standard, self.modules - standard):
             if group:
                 head += [*(f"import {each}" for each in sorted(group)), ""]
-        head.append(write_import(_PACKAGE, sorted(self._classes)))
+        classes = sorted(self._classes)
+        line = f"from {_PACKAGE} import {', '.join(classes)}"
+        long = [f"from {_PACKAGE} import (", *(f"{_INDENT}{each}," for each in classes), ")"]
+        head += [line] if len(line) <= WIDTH else long
         return "\n".join([*head, "", *self._statements]) + "\n"
 
     # members, each in a variable
@@ -306,14 +309,6 @@ def write_statement(name: str, value: Any) -> str:
         value: `Code`, `Call`, or data: texts, numbers, flags, None, lists and mappings, of such values.
     """
     return "\n".join(_lay_out(f"{name} = ", value, "", ""))
-
-
-def write_import(module: str, names: Sequence[str]) -> str:
-    """Write the import of some names of a module."""
-    line = f"from {module} import {', '.join(names)}"
-    if len(line) <= WIDTH:
-        return line
-    return "\n".join([f"from {module} import (", *(f"{_INDENT}{name}," for name in names), ")"])
 
 
 def _lay_out(start: str, value: Any, end: str, indent: str) -> Iterator[str]:

@@ -85,7 +85,12 @@ def _write_entry(start: str, value: Any, indent: str) -> Iterator[str]:
     """Write a value behind its key or dash, on the same line or below it."""
     if isinstance(value, str) and (form := _choose_text_form(value, start)):
         yield f"{start} {form}"
-        yield from _write_text_lines(value, form, f"{indent}{_INDENT}")
+        inner = f"{indent}{_INDENT}"
+        if form == "|-":
+            yield from (f"{inner}{line}" if line else "" for line in value.split("\n"))
+        else:
+            wrapper = textwrap.TextWrapper(WIDTH, inner, inner, break_long_words=False, break_on_hyphens=False)
+            yield from wrapper.wrap(value)
     elif not isinstance(value, Mapping | list | tuple) or not value or _fits(value, f"{start} "):
         yield f"{start} {write_flow(value, is_inside=False)}"
     else:
@@ -167,21 +172,6 @@ def _choose_text_form(text: str, start: str) -> str:
     if text != text.strip() or not all(line.isprintable() for line in lines):
         return ""
     if len(lines) > 1:
-        is_clear = all(line.strip() or not line for line in lines)
-        return "|-" if is_clear else ""
+        return "|-" if all(line.strip() or not line for line in lines) else ""
     is_long = len(start) + 1 + len(_write_text(text, is_inside=False)) > WIDTH
     return ">-" if is_long and _WORDS.fullmatch(text) and " " in text else ""
-
-
-def _write_text_lines(text: str, form: str, indent: str) -> Iterator[str]:
-    if form == "|-":
-        yield from (f"{indent}{line}" if line else "" for line in text.split("\n"))
-        return
-    yield from textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
