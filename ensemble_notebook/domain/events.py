@@ -44,6 +44,9 @@ class RunStarted(Event):
         agents: all who take part.
         replayed_from: name of the recording that answers in place of models; None if models are asked.
         resumed_from: id of the run that this one resumes; None if there is none.
+        forked_from_run: id of the run that this one forks; None if there is none.
+        forked_from_span: id of the span at which it does.
+        changed: what it changes there: the names of its arguments.
         earlier: what that run and those before it took, or of a map those whose rows it took over; None if unknown.
         task_noun: what views call its tasks.
         definition_version: the same definition, the same version. None in files of earlier versions of this package.
@@ -62,6 +65,9 @@ class RunStarted(Event):
     agents: tuple[PlannedAgent, ...] = ()
     replayed_from: str | None = None
     resumed_from: str | None = None
+    forked_from_run: str | None = None
+    forked_from_span: str | None = None
+    changed: tuple[str, ...] = ()
     task_noun: TaskNoun = TaskNoun.TASK
     definition_version: str | None = None
     prompts_version: str | None = None
@@ -428,6 +434,7 @@ class LlmCallStarted(Event):
         max_attempts: the most requests that are made.
         is_scripted: whether the model follows a script.
         rates: the own rates that its requests are priced by; None: the public price list.
+        changed: all that the model is told now, where a fork has changed it; None: what the conversation has.
     """
 
     agent: str
@@ -436,6 +443,7 @@ class LlmCallStarted(Event):
     max_attempts: int
     is_scripted: bool
     rates: CostConfiguration | None = None
+    changed: tuple[ChatMessage, ...] | None = None
 
 
 @event

@@ -6,7 +6,7 @@ import contextvars
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
@@ -25,6 +25,14 @@ from ensemble_notebook.domain.planning.graph import Graph, TaskNode
 from ensemble_notebook.domain.planning.only_selection import GraphPart
 from ensemble_notebook.domain.planning.versions import Versions
 from ensemble_notebook.domain.text_filter import TextFilter
+
+
+class ForkPlace(NamedTuple):
+    """Where a run forks another one, and the names of what it changes there."""
+
+    run_id: str
+    span_id: str
+    changed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +59,7 @@ class RunSpec:
         continued_from: the run that they are of; None where none is gone on with.
         path: what it and the runs around it are called, the outermost first.
         resumed_from: the run that this one goes on with; None where it begins afresh.
+        forked_from: the run that this one forks, where, and what it changes; None where it forks none.
         earlier: what that one and those before it took; None where nothing is known of it.
         constraints: of the manager of a hierarchical run; None where it has none.
         keeps_tasks: whether what tasks leave behind is kept for later runs, those inside included.
@@ -90,6 +99,7 @@ class RunSpec:
     is_reusing: bool = False
     only: GraphPart | None = None
     resumed_from: str | None = None
+    forked_from: ForkPlace | None = None
     earlier: Sums | None = None
     items: KnownItems = field(default_factory=dict)
     path: tuple[str, ...] = ()

@@ -25,11 +25,13 @@ from ensemble_notebook.domain.planning.execution_plan import (
     list_tools,
     make_plan,
 )
-from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.planning.graph import Graph, build_graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import loop_thread
+from ensemble_notebook.engine.run_spec import ForkPlace
+from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkArguments, read_fork
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.ensemble_tool import make_tool
 from ensemble_notebook.ensemble.many_runs.map_settings import read_map, read_repeated
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
+    from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.many_runs.variants import Variants
     from ensemble_notebook.evaluation.scorer import AnyScorers
@@ -270,6 +273,64 @@ class Ensemble(RunnableEnsemble):
         async with self.stream(inputs, **given) as run:
             async for event in run:
                 yield event
+
+    @takes(read_fork)
+    def fork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput:  # noqa: D417 - as of `run`
+        """Run again from a span of an earlier run on, with a change there, and return the output.
+
+        What ended before the span, or does not depend on it, is kept and costs nothing; what depends on it is done
+        anew, even where it comes out equal. No tool that ran before the span runs again. Without a change, the span is
+        asked, called or done again.
+
+        Args:
+            run: an output, or the id of a remembered run, a beginning of it, its name, or -1 for the last one.
+            span: a model call, a tool call or a task of it, or the id of one.
+            reply: what the model says there in place of its reply: a text, `Reply`, or a message of LangChain.
+            tool_result: what the tool gives in place of its result.
+            system_prompt: the agent's, from this call on, in this task alone.
+            user_prompt: in place of the task's own prompt of this call; history and results around it stay.
+            messages: all that the model is told at this call.
+            llm: who is asked from this call on, in this task alone.
+            parameters: of that model, such as ``{"temperature": 0}``.
+            output: of the task, in place of its own; of its output type, where it has one.
+            until: a task or its name: what it does not need is skipped.
+            inputs: those of the run that could not be kept.
+            timeout: as in `run`.
+            history: as in `run`.
+            deps: as in `run`; those of a run of this process are used unless others are given.
+            listeners: as in `run`.
+            review_handler: as in `run`.
+
+        Raises:
+            ValidationError, StoreError: there is no such run or span, or the change does not fit it; nothing was asked.
+            TaskExecutionError, DeadlineExceededError, RunInterrupted: as of `run`.
+        """
+        if loop_thread().is_current():
+            raise EnsembleError("fork() would block the loop it needs; use `await ensemble.afork()` in async tools.")
+        handle = _prepare_fork(self, read_fork(run, span, **given))
+        try:
+            handle._begin()
+            return handle.result()
+        except KeyboardInterrupt:
+            return handle.interrupted()
+
+    @takes(read_fork)
+    async def afork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput:
+        """Fork on the caller's event loop; arguments and errors as of `fork`."""
+        handle = _prepare_fork(self, read_fork(run, span, **given))
+        try:
+            await handle._run_here()
+        except asyncio.CancelledError as stopped:
+            stopped.output = handle.output  # type: ignore[attr-defined]
+            raise
+        return await handle
+
+    @takes(read_fork)
+    def start_fork(self, run: Any, span: Any, **given: Any) -> RunHandle:
+        """Start a fork in the background and return its handle at once; arguments as of `fork`."""
+        handle = _prepare_fork(self, read_fork(run, span, **given))
+        handle._begin()
+        return handle
 
     @takes(read_map)
     def map(self, rows: Any, **given: Any) -> MapResult:  # noqa: D417 - as of `run`
@@ -499,19 +560,35 @@ def start_run(ensemble: Ensemble, given: RunArguments) -> RunHandle:
     return handle
 
 
-def _prepare_run(ensemble: Ensemble, given: RunArguments, *, streams: bool = False) -> RunHandle:
+def _prepare_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
+    """Prepare a fork of a run. Errors as of `_prepare_run`."""
+    from ensemble_notebook.ensemble.earlier_runs.forking import find_origin, fork_run
+
+    of_run, origin = given.of_run, find_origin(given.run)
+    forked = fork_run(origin, given.span, given.change, build_graph(ensemble))
+    deps = forked.choose_deps(of_run.settings.deps, ensemble.deps)
+    settings = replace(of_run.settings, continue_from=origin.continued, deps=deps)
+    inputs = forked.merge_inputs(of_run.inputs, of_run.variables)
+    return _prepare_run(ensemble, RunArguments(inputs, of_run.variables, settings), forked=forked)
+
+
+def _prepare_run(
+    ensemble: Ensemble, given: RunArguments, *, streams: bool = False, forked: ForkedRun | None = None
+) -> RunHandle:
     """Prepare a run; `RunHandle._begin` begins it. Everything that can be refused is refused here.
 
     Args:
         ensemble: what runs.
         given: what its door was called with.
         streams: whether replies are streamed in any case.
+        forked: the run that it forks; None where it forks none.
 
     Raises:
         ValidationError, PromptTemplateError: there is a mistake; nothing was called.
     """
     inputs, settings = given.inputs, replace(ask_person_here(given.settings), streams=streams)
     source, resumed, resumed_from = make_source(settings), None, None
+    forked_from = None if forked is None else ForkPlace(forked.origin.run_id, forked.span.span_id, forked.change.names)
     if settings.resume is not None:
         from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
 
@@ -526,11 +603,11 @@ def _prepare_run(ensemble: Ensemble, given: RunArguments, *, streams: bool = Fal
         settings = replace(settings, continue_from=find_continued(settings.continue_from))
     values = merge_inputs(ensemble, inputs, given.variables)
     protect_named(values)
-    prepared = PreparedEnsemble(ensemble, settings, source, resumed_from)
+    prepared = PreparedEnsemble(ensemble, settings, source, resumed_from, forked_from=forked_from)
     check_variables(prepared.variables, values, list_places(ensemble), SETTING_NAMES)
     if unused := find_unused(ensemble, given.variables, prepared.variables):
         raise ValidationError(unused)
     spec = prepared.make_spec(values)
     if resumed is not None:
         spec = replace(spec, earlier=resumed.trace.metrics.total)
-    return RunHandle(ensemble, spec, source, SystemClock(), uuid.uuid4().hex[:12], settings, resumed)
+    return RunHandle(ensemble, spec, source, SystemClock(), uuid.uuid4().hex[:12], settings, forked or resumed)

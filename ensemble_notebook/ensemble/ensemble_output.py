@@ -36,6 +36,8 @@ from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.text_filter import DefinitionFilter, mask_event
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.engine.run.run_result import RunResult
+from ensemble_notebook.ensemble.earlier_runs.fork_change import read_fork
+from ensemble_notebook.ensemble.earlier_runs.run_journal import RunJournal
 from ensemble_notebook.ensemble.run_settings import Inputs, PathLike, read_run, takes
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.errors import (
@@ -86,6 +88,21 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
     @takes(read_run)
     def run(self, /, inputs: Inputs = None, **given: Any) -> EnsembleOutput:
         """Run to the end."""
+
+    @abstractmethod
+    @takes(read_fork)
+    def fork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput:
+        """Run again from a span of an earlier run on."""
+
+    @abstractmethod
+    @takes(read_fork)
+    async def afork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput:
+        """The same on the caller's event loop."""
+
+    @abstractmethod
+    @takes(read_fork)
+    def start_fork(self, run: Any, span: Any, **given: Any) -> Any:
+        """The same in the background."""
 
     def _with_rows(self, tasks: Sequence[Task], *, error_strategy: ErrorStrategy, concurrency: int) -> Self:
         """The ensemble whose tasks are rows: its budget, listeners and the like are those of this one."""
@@ -162,6 +179,7 @@ class EnsembleOutput(Scorable, Pickled):
         delegated: Sequence[TaskOutput] = (),
         only: int | None = None,
         earlier: Mapping[str, Messages] = MappingProxyType({}),
+        journal: RunJournal | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.plan = plan
@@ -179,6 +197,7 @@ class EnsembleOutput(Scorable, Pickled):
         self._late_warnings: list[str] = []  # came after the last event, and so are in no view of the events
         self._only = only
         self._earlier: Mapping[str, Messages] = dict(earlier)
+        self._journal = journal
         self._scores: tuple[ScoreRecord, ...] = ()
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -320,6 +339,26 @@ class EnsembleOutput(Scorable, Pickled):
             ValidationError: the run has not ended, or has no task, kind or wait of that name; suggests the nearest.
         """
         return self.trace.what_if(max_concurrency=max_concurrency, speedup=speedup, drop_waits=drop_waits)
+
+    def fork(self, span: Any, **change: Any) -> EnsembleOutput:
+        """Run again from a span on, with a change there, and return the output of that run.
+
+        Args:
+            span: a model call, a tool call or a task of this run, or its id.
+            **change: what is different there, `until` which task it goes, and settings: see `Ensemble.fork`.
+
+        Raises:
+            ValidationError, TaskExecutionError, DeadlineExceededError, RunInterrupted: as of `Ensemble.fork`.
+        """
+        return self.ensemble.fork(self, span, **change)
+
+    async def afork(self, span: Any, **change: Any) -> EnsembleOutput:
+        """Fork on the caller's event loop; arguments and errors as of `fork`."""
+        return await self.ensemble.afork(self, span, **change)
+
+    def start_fork(self, span: Any, **change: Any) -> Any:
+        """Start a fork in the background and return its `RunHandle` at once; arguments as of `fork`."""
+        return self.ensemble.start_fork(self, span, **change)
 
     @cached_property
     def task_outputs(self) -> tuple[TaskOutput, ...]:

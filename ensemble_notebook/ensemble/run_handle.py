@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, wait
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.config import config
@@ -30,13 +30,16 @@ from ensemble_notebook.engine.loop_thread import LoopThread, loop_thread, replac
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run_services import find_parent_run, make_context_of_nobody
 from ensemble_notebook.engine.run_spec import RunSpec
+from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun, ForkedTasks
 from ensemble_notebook.ensemble.earlier_runs.remembering import (
     begin_remembering,
     finish_remembering,
     keep_exchanges,
     tell_at_once,
 )
+from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
 from ensemble_notebook.ensemble.earlier_runs.reuse import NestedTasks, RememberedTasks, ResumedTasks
+from ensemble_notebook.ensemble.earlier_runs.run_journal import JournalledTasks, RunJournal
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, make_run_error
 from ensemble_notebook.ensemble.person import find_waiting_person
 from ensemble_notebook.ensemble.run_settings import RunSettings
@@ -52,10 +55,6 @@ from ensemble_notebook.models.openai.connections import masked_logs
 from ensemble_notebook.trace.folding.prices import TaskSpending
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_writer import RunWriter
-
-if TYPE_CHECKING:
-    from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
-
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +97,7 @@ class RunHandle(SuggestsNames):
         clock: Clock,
         run_id: str,
         setting: RunSettings,
-        resumed: ResumedRun | None = None,
+        resumed: ResumedRun | ForkedRun | None = None,
     ) -> None:
         self.run_id = run_id
         self.name: str | None = ensemble.name
@@ -112,7 +111,7 @@ class RunHandle(SuggestsNames):
         self._clock = clock
         self._setting = setting
         self._resumed = resumed
-        if resumed is not None:
+        if isinstance(resumed, ResumedRun):
             resumed.prepare(spec, setting.redo, anyway=setting.anyway)
         self._person = find_waiting_person(setting.review_handler)
         self._parent = find_parent_run()
@@ -124,6 +123,7 @@ class RunHandle(SuggestsNames):
         self._is_cancelled = False
         self._thread: LoopThread | None = None
         self._store_writer: RunWriter | None = None
+        self._journal: RunJournal | None = None
         self._is_claimed = False  # somebody ends the run, or has ended it
         self._is_over = False
         self._over: Future[None] | None = None
@@ -281,10 +281,12 @@ class RunHandle(SuggestsNames):
         outer_sinks = () if nested is None else (nested.put,)
         deliver: list[Sink] = [] if remembered is None else [remembered.on_event]
         deliver += [] if delivery is None else [delivery.put]
-        kept_tasks = self._find_kept_tasks(remembered)
+        self._journal = self._make_journal()
+        remembered_tasks = self._find_kept_tasks(remembered)
+        kept_tasks = self._keep_in_journal(remembered_tasks)
         source = self._source
-        if remembered is not None:
-            source = keep_exchanges(source, remembered, self._resumed, self._spec.graph, deliver)
+        if self._text_filter is None and (remembered is not None or self._journal is not None):
+            source = keep_exchanges(source, self._journal, remembered, self._resumed, self._spec.graph, deliver)
         stream = self._stream = EventStream(
             self.run_id, self._clock, [*deliver, *sinks, *outer_sinks], self._text_filter, log.put
         )
@@ -311,8 +313,8 @@ class RunHandle(SuggestsNames):
         finally:
             if timer is not None:
                 timer.cancel()
-            if isinstance(kept_tasks, RememberedTasks | ResumedTasks):
-                kept_tasks.close()
+            if isinstance(remembered_tasks, RememberedTasks | ResumedTasks):
+                remembered_tasks.close()
             is_stopped = self._is_claimed or driver.result.exit_reason is ExitReason.INTERRUPTED
             if not self._is_claimed:
                 self._make_output(driver)
@@ -335,15 +337,28 @@ class RunHandle(SuggestsNames):
             if self.output is not None:
                 self.output._add_warning(message)
 
+    def _make_journal(self) -> RunJournal | None:
+        """What the run holds of itself, so that it can be forked; one inside another is a part of that one."""
+        spec = self._spec
+        is_whole = (self._parent is None or self._setting.is_row) and not spec.task_noun.is_run
+        if not is_whole or self._text_filter is not None:
+            return None
+        return RunJournal(inputs=spec.inputs, deps=spec.deps, continued=self._setting.continue_from)
+
+    def _keep_in_journal(self, remembered: KeptTasks | None) -> KeptTasks | None:
+        """What the tasks of the run are given of earlier ones, and keep."""
+        if self._journal is None:
+            return remembered
+        kept_tasks = JournalledTasks(self._journal, remembered)
+        return ForkedTasks(self._resumed, kept_tasks) if isinstance(self._resumed, ForkedRun) else kept_tasks
+
     def _find_kept_tasks(self, remembered: RunWriter | None) -> KeptTasks | None:
         """What earlier runs have left, and where this one leaves its own."""
-        if not self._spec.keeps_tasks:
-            return None
         if self._parent is not None:
             task = "" if self._calling_span is None else self._calling_span.span.task or ""
             around = self._parent.kept_tasks
             return None if around is None else NestedTasks(around, f"{task}/{self.name or 'run'}/")
-        if remembered is None:
+        if remembered is None or not self._spec.keeps_tasks:
             return None
         currency = self._spec.currency
         spending = TaskSpending(currency)
@@ -352,7 +367,7 @@ class RunHandle(SuggestsNames):
         paths = [make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks]
         is_map, results = self._spec.task_noun.is_run, RunStore.open().open_results()
         kept_tasks = RememberedTasks(results, remembered, spending, currency, paths, is_map=is_map)
-        if self._resumed is None:
+        if not isinstance(self._resumed, ResumedRun):
             return kept_tasks
         return ResumedTasks(
             self._resumed.results, kept_tasks, is_reusing=self._setting.reuse or self._spec.only is not None
@@ -474,6 +489,7 @@ class RunHandle(SuggestsNames):
             skipped=result.skipped,
             only=None if spec.only is None else spec.only.task,
             earlier=spec.conversations,
+            journal=self._journal,
         )
         strategy = self._ensemble.error_strategy
         self._error = make_run_error(result, spec.graph, strategy, spec.inputs, self._setting.timeout)

@@ -198,6 +198,22 @@ def read_messages(given: Sequence[Any]) -> Messages:
     return made
 
 
+def read_prompted(given: Sequence[Any]) -> Messages:
+    """Read all that a model is told before its next reply, the system prompt first where there is one.
+
+    Raises:
+        ValueError: it is none that a model could answer; says which message is wrong, and how.
+    """
+    messages = [_read_message(number, each) for number, each in enumerate(given, 1)]
+    spoken = strip_system(messages)
+    if not spoken or spoken[0].role != "user":
+        raise ValueError("after a system prompt, where there is one, there must be a message of role 'user' first.")
+    made = tuple(_pair_results(spoken))
+    if made[-1].role == "assistant":
+        raise ValueError("it ends with a message of role 'assistant', and the reply comes after it. Leave that out.")
+    return (*(each for each in messages[:1] if each.role == "system"), *made)
+
+
 def _pair_results(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
     """Check that each result of a tool follows the reply that asks for it, and name its tool."""
     asked: dict[str | None, str] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.conversation import ChatMessage, ToolCall
 from ensemble_notebook.domain.outputs.secrets import Record, mask
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.value_text import mend_text, mend_value
@@ -154,6 +154,21 @@ class Fault(Record):
     advice: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRequest:
+    """That a fork has changed what is asked from here on, in a conversation that has it already.
+
+    Attributes:
+        port: of the model that is asked.
+        has_other_model: whether that is another one than the agent's.
+        messages: all that the model is told now, its system prompt first where it has one.
+    """
+
+    port: ChatPort
+    has_other_model: bool
+    messages: tuple[ChatMessage, ...]
+
+
 class Conversation(Protocol):
     """The messages of one task with one model, kept in the model's own form, so nothing is lost between turns."""
 
@@ -166,8 +181,12 @@ class Conversation(Protocol):
     def add_reply(self, reply: ModelReply) -> None:
         """Append a reply that the model gave in an earlier run."""
 
-    def take_kept_reply(self) -> ModelReply | None:
-        """Take the reply that an earlier run had to the same request, and append it; None: the model is to be asked."""
+    def take_kept_reply(self) -> ModelReply | ChangedRequest | None:
+        """Take the reply that an earlier run had to the same request, and append it.
+
+        Returns:
+            None, or what a fork has changed, where the model is to be asked.
+        """
 
     async def run_tool(self, call: ToolCall, run: RunTool) -> ToolAnswer:
         """Get the answer to a tool call of the last reply.

@@ -61,6 +61,10 @@ class TaskKey:
         return whole if self.obstacle is None else replace(whole, obstacle=self.obstacle)
 
 
+NO_KEY: Final = TaskKey(key="", parts={}, obstacle="no run is remembered")
+"""Of the tasks of a run that nobody compares."""
+
+
 class PendingKey:
     """A `TaskKey` that is made when it is first wanted, on whatever thread: all that it is made of stays as it is.
 
@@ -115,6 +119,7 @@ class KeptTask:
             where this run goes on with the one that did it: its phase may still be sent back.
         reads: what its code has read of the inputs.
         approvals: the gates that let it pass, in that run or, where that one had reused it, in those before.
+        is_given: whether somebody gives the output in its place, and guardrails and reviews are still to judge it.
     """
 
     run_id: str
@@ -129,6 +134,7 @@ class KeptTask:
     feedback: tuple[str, ...] = ()
     reads: Reads = frozenset()
     approvals: tuple[Approval, ...] = ()
+    is_given: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,15 +163,21 @@ class DoneTask:
 class KeptTasks(Protocol):
     """The tasks of earlier runs, as one run sees them, and where its own are kept. Neither method ever raises."""
 
-    def find(self, path: str, key: TaskKey, *, is_asked_for: bool = False) -> tuple[KeptTask | None, str]:
+    def find(
+        self, path: str, key: TaskKey, *, attempt: int = 1, is_asked_for: bool = False
+    ) -> tuple[KeptTask | None, str]:
         """The kept task that serves in place of this one, or None; and why it does or does not, in words.
 
         Args:
             path: of the task that is about to start, as of a `KeptTask`.
             key: of it.
+            attempt: with which it starts, from 1.
             is_asked_for: whether somebody wants this very task to run (``only``): then it serves only where this run
                 goes on with the one that did it.
         """
+
+    def is_given(self, path: str) -> bool:
+        """Whether somebody gives the output of the task at this path, and no part of it is to run."""
 
     def keep(self, done: DoneTask) -> None:
         """A task is done."""

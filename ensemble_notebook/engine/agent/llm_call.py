@@ -16,6 +16,7 @@ from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.reasoning import describe_place, split_reasoning
 from ensemble_notebook.domain.seams.chat_port import (
     REFUSED,
+    ChangedRequest,
     ChatPort,
     Conversation,
     Fault,
@@ -57,6 +58,7 @@ class LlmCaller:
     def __init__(
         self, request: AgentRequest, port: ChatPort, limits: RequestLimits, draw: Callable[[], float], *, streams: bool
     ) -> None:
+        self._rates = request.rates
         self._request = request
         self._agent = request.agent
         self._max_retries = request.agent.max_retries if request.max_retries is None else request.max_retries
@@ -82,6 +84,11 @@ class LlmCaller:
         """
         span = turn.child()
         set_asking_span(span.span_id)
+        kept, changed = conversation.take_kept_reply(), None
+        if isinstance(kept, ChangedRequest):
+            changed, self._port = kept.messages, kept.port
+            self._rates = None if kept.has_other_model else self._rates
+            kept = None
         span.emit(
             events.LlmCallStarted,
             agent=self._agent.role,
@@ -89,10 +96,11 @@ class LlmCaller:
             provider=self._port.provider,
             max_attempts=self._max_retries + 1,
             is_scripted=self._port.is_scripted,
-            rates=self._request.rates,
+            rates=self._rates,
+            changed=changed,
         )
         self._limits.check_sending()
-        if (kept := conversation.take_kept_reply()) is not None:
+        if kept is not None:
             kept = self._set_reasoning_apart(kept, turn)
             self._emit_completed(kept, span, reused=True)
             return self._check_answer(kept)
@@ -164,7 +172,7 @@ class LlmCaller:
         for attempt in count(1):
             # Before the attempt: a refusal of a limit is no fault of the model, and not tried again.
             self._wait = "a place under the limits for "
-            admission = await self._limits.admit(self._port, conversation, span, self._request.rates)
+            admission = await self._limits.admit(self._port, conversation, span, self._rates)
             self._wait = ""
             self.output_limit = admission.max_tokens
             try:

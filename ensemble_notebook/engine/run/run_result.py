@@ -133,6 +133,15 @@ class RunSpans:
             agents=spec.agents,
             replayed_from=spec.replayed_from,
             resumed_from=spec.resumed_from,
+            **(
+                {}
+                if spec.forked_from is None
+                else {
+                    "forked_from_run": spec.forked_from.run_id,
+                    "forked_from_span": spec.forked_from.span_id,
+                    "changed": spec.forked_from.changed,
+                }
+            ),
             earlier=spec.earlier,
             task_noun=spec.task_noun,
             definition_version=None if spec.versions is None else spec.versions.definition,
@@ -151,6 +160,9 @@ class RunSpans:
             self.run.emit(Noted, message=f"Replaying {spec.replayed_from}: no model is asked.")
         if spec.resumed_from is not None:
             self.run.emit(Noted, message=f"Resuming {spec.resumed_from}: what it has done is not done again.")
+        if (place := spec.forked_from) is not None:
+            message = f"Forking {place.run_id} at {place.span_id}: what does not depend on that is kept."
+            self.run.emit(Noted, message=message)
         if spec.continued_from is not None:
             self.run.emit(Noted, message=f"Continuing {spec.continued_from}: its tasks go on with their conversations.")
         for message in spec.warnings:

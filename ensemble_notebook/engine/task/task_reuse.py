@@ -15,12 +15,20 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import ReviewTiming
 from ensemble_notebook.domain.definitions.review import A_PERSON, ReviewAnswer, ReviewHandler, Verdict, name_reviewer
 from ensemble_notebook.domain.events import TaskNotReused
-from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys, TaskStart
+from ensemble_notebook.domain.fingerprints.task_keys import TaskStart
 from ensemble_notebook.domain.outputs.task_output import Saving, TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import find_typed_task, has_gates_inside, is_never_reused
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.seams.chat_port import make_task_path
-from ensemble_notebook.domain.seams.kept_tasks import Approval, DoneTask, InputRead, KeptTask, KeptTasks, PendingKey
+from ensemble_notebook.domain.seams.kept_tasks import (
+    NO_KEY,
+    Approval,
+    DoneTask,
+    InputRead,
+    KeptTask,
+    KeptTasks,
+    PendingKey,
+)
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, MemoryEntries
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
@@ -52,6 +60,7 @@ class TaskReuse:
         self._made_for_first: dict[TaskNode, PendingKey] = {}
         self._reads: dict[TaskNode, set[InputRead]] = defaultdict(set)
         self._delegated: dict[TaskNode, tuple[TaskOutput, ...]] = {}
+        self._given: set[TaskNode] = set()
         self._remembered_at: dict[TaskNode, datetime] = {}
         self._approvals: dict[TaskNode, tuple[Approval, ...]] = {}
 
@@ -61,11 +70,11 @@ class TaskReuse:
         Says why it runs, where somebody has asked for reuse. What counts is what it is given now: what people and
         guardrails do to it from here on is part of the work.
         """
-        if self._keys is None or self._kept_tasks is None:
+        if self._kept_tasks is None:
             return None
         node = resolved.node
         self._approvals.pop(node, None)  # those of an attempt before are of another output
-        key = self._made[node] = self._make_key(self._keys, resolved, memory)
+        key = self._made[node] = self._make_key(resolved, memory)
         if not self._spec.is_reusing:
             return None
         kept, output, reason = self._look_up(self._kept_tasks, resolved, key)
@@ -75,6 +84,8 @@ class TaskReuse:
         self._delegated[node] = kept.delegated
         self._reads[node].update(kept.reads)
         self._approvals[node] = kept.approvals
+        if kept.is_given:
+            self._given.add(node)
         if kept.attempt > resolved.revision.attempt:
             self._revisions[node] = Revision(attempt=kept.attempt, feedback=kept.feedback, previous=output.raw)
         return output
@@ -86,7 +97,8 @@ class TaskReuse:
         node = resolved.node
         only = self._spec.only
         is_asked_for = only is not None and node.index == only.task
-        kept, reason = kept_tasks.find(self._make_path(node), key.get(), is_asked_for=is_asked_for)
+        attempt = resolved.revision.attempt
+        kept, reason = kept_tasks.find(self._make_path(node), key.get(), attempt=attempt, is_asked_for=is_asked_for)
         if kept is None:
             return None, None, reason
         try:
@@ -94,14 +106,24 @@ class TaskReuse:
         except OutputParsingError as error:
             return None, None, f"what is kept of it is not of its output type: {summarize_error(error)}"
 
+    def take_given(self, node: TaskNode) -> bool:
+        """Whether somebody gives the output that was found, so that it is still to be judged; is asked once."""
+        is_given = node in self._given
+        self._given.discard(node)
+        return is_given
+
+    def is_given(self, node: TaskNode) -> bool:
+        """Whether the output of a task for each item is given as a whole."""
+        return self._kept_tasks is not None and self._kept_tasks.is_given(self._make_path(node))
+
     def find_passed(self, item: ResolvedTask) -> tuple[Approval, ...]:
         """By whom the gate before a task for each item was passed in the run that this item would be reused from.
 
         Empty where the item would run, or may: what its memories find is known only when it starts.
         """
-        if not self._spec.is_reusing or self._keys is None or self._kept_tasks is None or item.node.task.memory:
+        if not self._spec.is_reusing or self._kept_tasks is None or item.node.task.memory:
             return ()
-        kept, _, _ = self._look_up(self._kept_tasks, item, self._make_key(self._keys, item, NO_MEMORY))
+        kept, _, _ = self._look_up(self._kept_tasks, item, self._make_key(item, NO_MEMORY))
         return () if kept is None else _select(kept.approvals, ReviewTiming.BEFORE)
 
     def take_over_passed(self, whole: TaskNode, approvals: tuple[Approval, ...]) -> None:
@@ -246,9 +268,11 @@ class TaskReuse:
     def _make_path(self, node: TaskNode) -> str:
         return make_task_path(node.name, self._spec.graph.get_phase_name(node))
 
-    def _make_key(self, keys: TaskKeys, resolved: ResolvedTask, memory: MemoryEntries) -> PendingKey:
+    def _make_key(self, resolved: ResolvedTask, memory: MemoryEntries) -> PendingKey:
         """The key of a start; of one that is not the first, also what the first would have with the same input."""
-        node, revision = resolved.node, resolved.revision
+        if self._keys is None:  # nothing is remembered: what is kept is for those who fork this very run
+            return PendingKey(lambda: NO_KEY)
+        node, revision, keys = resolved.node, resolved.revision, self._keys
         start = TaskStart(
             node=node,
             description=resolved.description,

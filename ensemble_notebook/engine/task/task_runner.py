@@ -147,7 +147,7 @@ class TaskRunner:
         if self._spec.task_noun.is_run:
             self._note_asking(resolved.node, span)
             return run_row(resolved, span)
-        if resolved.node.task.for_each is None:
+        if resolved.node.task.for_each is None or self.reuse.is_given(resolved.node):
             return self._run_once(resolved, span)
         if self._for_each is None:
             self._for_each = ForEachRunner(
@@ -190,7 +190,7 @@ class TaskRunner:
         task, memory = resolved.node.task, NO_MEMORY
         if task.memory:
             memory = await self._memory.read(task.memory, resolved.description, span, task.timeout)
-        reused, feedback = self.reuse.find(resolved, memory, span), None
+        reused, feedback, by = self.reuse.find(resolved, memory, span), None, "review"
         # Not before: what is read of the inputs counts from now on.
         set_context(partial(self.make_context, resolved.node, span))
         if reused is None or not self.reuse.has_passed(resolved.node, ReviewTiming.BEFORE):
@@ -202,16 +202,17 @@ class TaskRunner:
         if reused is not None:
             messages = self._get_agents().make_messages(resolved, memory, reused.raw)
             reused = dataclasses.replace(reused, messages=messages)
-            output, feedback = await self._ask_about_reused(resolved, reused, span)
+            output, feedback, by = await self._judge_reused(resolved, reused, span)
             if feedback is None:
                 return await self._take_over(output, resolved.node, span)
-            self.reuse.give_up(resolved.node, span, "its review sent it back")
+            self.reuse.give_up(resolved.node, span, f"its {by} sent it back")
         work = await self._begin(resolved, memory, span)
         if reused is None:
             output, feedback = await self._attempt(work)
         while feedback is not None:
-            work.send_back("review", feedback, output.raw)
+            work.send_back(by, feedback, output.raw)
             work.deadline.renew()
+            by = "review"
             try:
                 output, feedback = await self._attempt(work)
             except (TaskAbandoned, BudgetExceededError) as stop:
@@ -222,16 +223,24 @@ class TaskRunner:
             self.reuse.note_remembered(resolved.node, output)
         return output
 
-    async def _ask_about_reused(
+    async def _judge_reused(
         self, resolved: ResolvedTask, output: TaskOutput, span: SpanEmitter
-    ) -> tuple[TaskOutput, str | None]:
-        """What the gate behind a task leaves of an output that is reused, unless it has approved it before."""
+    ) -> tuple[TaskOutput, str | None, str]:
+        """What the gate behind a task leaves of an output that is reused, unless it has approved it before.
+
+        One that somebody gives is judged by guardrails first. Gives what it is sent back with, or None, and by whom.
+        """
+        if self.reuse.take_given(resolved.node):
+            try:
+                await self._run_guardrails(TaskWork(resolved, NO_MEMORY, span, self.revisions), "output", output)
+            except GuardrailViolationError as objection:
+                return output, objection.message, "guardrail"
         if not self._gates.has_gate(resolved, ReviewTiming.AFTER):
-            return output, None
+            return output, None, "review"
         approved = self.reuse.find_approved(resolved.node, output, self._gates.reviewer)
         if approved is not None:
-            return approved, None
-        return await self._ask_after(TaskWork(resolved, NO_MEMORY, span, self.revisions), output)
+            return approved, None, "review"
+        return *await self._ask_after(TaskWork(resolved, NO_MEMORY, span, self.revisions), output), "review"
 
     async def _take_over(self, output: TaskOutput, node: TaskNode, span: SpanEmitter) -> TaskOutput:
         """The output of an earlier run as this one's; later tasks remember it as if it had been made now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -21,6 +21,8 @@ from ensemble_notebook.engine.loop_thread import call_on_loop
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run_spec import RunSpec
 from ensemble_notebook.engine.task_lifecycle import list_causes
+from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
+from ensemble_notebook.ensemble.earlier_runs.run_journal import MakeDocument, RunJournal
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.spans.clean_text import clean_text
@@ -61,6 +63,9 @@ def begin_remembering(run_id: str, spec: RunSpec, setting: RunSettings, clock: C
         inputs=inputs,
         lost_inputs=() if is_textless else tuple(name for name in spec.inputs if name not in inputs),
         resumed_from=spec.resumed_from,
+        forked_from_run=spec.forked_from.run_id if spec.forked_from is not None else None,
+        forked_from_span=spec.forked_from.span_id if spec.forked_from is not None else None,
+        changed=spec.forked_from.changed if spec.forked_from is not None else (),
         continued_from=spec.continued_from,
         deps=None if spec.deps is None else type(spec.deps).__name__,
         conversations=spec.conversations if has_conversations else None,
@@ -78,26 +83,40 @@ def _is_kept_whole(name: str, value: Any) -> bool:
 
 
 def keep_exchanges(
-    source: ChatSource, writer: RunWriter, resumed: ResumedRun | None, graph: Graph, sinks: list[Sink]
+    source: ChatSource,
+    journal: RunJournal | None,
+    writer: RunWriter | None,
+    resumed: ResumedRun | ForkedRun | None,
+    graph: Graph,
+    sinks: list[Sink],
 ) -> ChatSource:
-    """The source of a remembered run: what goes through it is kept, and what the resumed run has is not asked again.
+    """The source of a run: what goes through it is kept, and what an earlier run has is not asked again.
 
     Args:
         source: of the models.
-        writer: of this run.
-        resumed: the run that it goes on with.
+        journal: of this run; None where it holds nothing of itself.
+        writer: of this run; None where it is not remembered.
+        resumed: the run that it goes on with, or forks.
         graph: of this run.
         sinks: of its events; what is to hear them joins these.
     """
-    if not writer.facts.keeps_texts:
-        return source
     from ensemble_notebook.models.recording.recorder import ExchangeJournal, ExchangeLog, RecordingSource
 
-    journal = ExchangeJournal(writer.add_exchange)
+    def put(make_document: MakeDocument) -> None:
+        if journal is not None:
+            journal.documents.append(make_document)
+        if writer is not None:
+            writer.add_exchange(make_document)
+
     if resumed is None:
-        log = ExchangeLog(journal)
+        log = ExchangeLog(ExchangeJournal(put))
     else:
-        log = ExchangeLog(journal, last_number=resumed.answers.last_number, models=resumed.answers.models)
+        if isinstance(resumed, ForkedRun):  # the file has those of a resumed run by now
+            for each in resumed.documents:
+                put(each)
+        elif journal is not None:
+            journal.documents += (partial(_give, each) for each in resumed.documents)
+        log = ExchangeLog(ExchangeJournal(put), last_number=resumed.answers.last_number, models=resumed.answers.models)
     sinks.append(FailedTasks(graph, log.leave_out_reply).on_event)
     recording = RecordingSource(source, log)
     if resumed is None:
@@ -105,6 +124,10 @@ def keep_exchanges(
     from ensemble_notebook.models.recording.resumer import ResumingSource
 
     return ResumingSource(recording, resumed.answers)
+
+
+def _give(document: Mapping[str, Any], _is_masking: bool) -> Mapping[str, Any]:
+    return document
 
 
 def tell_at_once(writer: RunWriter, driver: Driver) -> None:

@@ -62,6 +62,7 @@ class ResumedRun:
     Attributes:
         run: as it is remembered.
         answers: what models, tools and reviewers have answered.
+        documents: of these, as the store has them.
         results: of its finished tasks, in the order in which they were done.
         trace: of it, from which is told what it took.
         rows: of a map; None for another run.
@@ -69,6 +70,7 @@ class ResumedRun:
 
     run: RememberedRun
     answers: KeptAnswers
+    documents: Sequence[Mapping[str, Any]]
     results: Sequence[StoredResult]
     trace: ExecutionTrace
     rows: ResumedRows | None = None
@@ -193,7 +195,7 @@ def find_continued(given: Continuable) -> ContinuedOutput | None:
     if not isinstance(given, str | int):
         return cast("ContinuedOutput | None", given)
     store = RunStore.open()
-    run = _find_run(store, str(given))
+    run = find_run(store, str(given))
     if not run.facts.keeps_texts:
         raise ValidationError(
             f"Run {run.run_id} can't be continued: capture_mode {CaptureMode.METADATA.value} keeps nothing of what was "
@@ -216,18 +218,19 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
     from ensemble_notebook.models.recording.resumer import KeptAnswers
 
     store = RunStore.open()
-    run = _find_run(store, resume if isinstance(resume, str) else resume.run_id)
+    run = find_run(store, resume if isinstance(resume, str) else resume.run_id)
     if run.status is RunStatus.RUNNING:
         raise ValidationError(f"Run {run.run_id} is still going on: wait for its end, or stop it, to resume it.")
     check_resumable(run)
-    answers = KeptAnswers(store.load_exchanges(run.run_id), run.run_id)
+    documents = store.load_exchanges(run.run_id)
+    answers = KeptAnswers(documents, run.run_id)
     results, trace = store.load_results(run.run_id), store.load_trace(run)
     # One that was killed before an event of it was stored tells nothing of what was taken by then; the one before does.
     known = run
     while trace.plan is None and known.facts.resumed_from is not None:
         known = store.find_run(known.facts.resumed_from)
         trace = store.load_trace(known)
-    return ResumedRun(run=run, answers=answers, results=results, trace=trace)
+    return ResumedRun(run=run, answers=answers, documents=documents, results=results, trace=trace)
 
 
 def check_resumable(run: RememberedRun) -> None:
@@ -243,7 +246,12 @@ def check_resumable(run: RememberedRun) -> None:
         )
 
 
-def _find_run(store: RunStore, word: str) -> RememberedRun:
+def find_run(store: RunStore, word: str) -> RememberedRun:
+    """The run of this id, a beginning of it, its name or its place.
+
+    Raises:
+        StoreError: there is none; names the latest.
+    """
     try:
         return store.find_run(word)
     except StoreError as error:

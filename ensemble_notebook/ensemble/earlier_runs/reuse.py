@@ -50,7 +50,14 @@ class RememberedTasks:
         self._runs_alike: Sequence[str] | None = None
         self._taken: dict[tuple[str, str], str] = {}
 
-    def find(self, path: str, key: TaskKey, *, is_asked_for: bool = False) -> tuple[KeptTask | None, str]:
+    def find(
+        self,
+        path: str,
+        key: TaskKey,
+        *,
+        attempt: int = 1,  # noqa: ARG002 - its key tells it
+        is_asked_for: bool = False,
+    ) -> tuple[KeptTask | None, str]:
         """The newest result with this key, preferring the task at this path; and why it can be reused or not."""
         if is_asked_for:
             return None, ASKED_FOR
@@ -103,6 +110,10 @@ class RememberedTasks:
             if first[0] is None:
                 first = found, reads
         return first
+
+    def is_given(self, path: str) -> bool:  # noqa: ARG002 - only a fork gives outputs
+        """Whether somebody gives the output of a task: nobody does."""
+        return False
 
     def keep(self, done: DoneTask) -> None:
         """Store a result. One that can't be compared gets a key that no other task has."""
@@ -174,9 +185,15 @@ class NestedTasks:
         self._around = around
         self._prefix = prefix
 
-    def find(self, path: str, key: TaskKey, *, is_asked_for: bool = False) -> tuple[KeptTask | None, str]:
+    def find(
+        self, path: str, key: TaskKey, *, attempt: int = 1, is_asked_for: bool = False
+    ) -> tuple[KeptTask | None, str]:
         """As the run around it finds it."""
-        return self._around.find(self._prefix + path, key, is_asked_for=is_asked_for)
+        return self._around.find(self._prefix + path, key, attempt=attempt, is_asked_for=is_asked_for)
+
+    def is_given(self, path: str) -> bool:
+        """As the run around it has it."""
+        return self._around.is_given(self._prefix + path)
 
     def keep(self, done: DoneTask) -> None:
         """As the run around it keeps it."""
@@ -265,7 +282,9 @@ class ResumedTasks:
         self._is_reusing = is_reusing
         self._found: dict[tuple[str, str], str] = {}
 
-    def find(self, path: str, key: TaskKey, *, is_asked_for: bool = False) -> tuple[KeptTask | None, str]:
+    def find(
+        self, path: str, key: TaskKey, *, attempt: int = 1, is_asked_for: bool = False
+    ) -> tuple[KeptTask | None, str]:
         """The task at this path, if it was done with the same input; and why it can be taken over or not.
 
         Of several results the first is taken, since the resumed run went on with it. If a review sent it back then, the
@@ -289,12 +308,16 @@ class ResumedTasks:
                 )
                 return task, f"done in run {kept.run_id}"
         if self._is_reusing:
-            return self._kept_tasks.find(path, key, is_asked_for=is_asked_for)
+            return self._kept_tasks.find(path, key, attempt=attempt, is_asked_for=is_asked_for)
         if same:
             return None, f"it was done, but {same[0][0].obstacle}"
         if results:
             return None, explain_difference(results[-1].parts, now[-1].parts)
         return None, "it was not done when the run stopped"
+
+    def is_given(self, path: str) -> bool:  # noqa: ARG002 - only a fork gives outputs
+        """Whether somebody gives the output of a task: nobody does."""
+        return False
 
     def keep(self, done: DoneTask) -> None:
         """Store a result, unless it came from the resumed run, and no gate has let it pass since."""

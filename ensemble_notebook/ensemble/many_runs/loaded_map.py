@@ -283,6 +283,8 @@ class LoadedEnsemble(RunnableEnsemble):
         """
         raise ValidationError(f"This ensemble can't run. {_NO_CODE}")
 
+    fork = afork = start_fork = run
+
     def _prepare_rows(self, *_: Any) -> NoReturn:
         self.run()
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.seams.chat_port import (
+    ChangedRequest,
     ChatPort,
     ChatSource,
     Conversation,
@@ -444,11 +445,11 @@ class RecordingConversation:
             self._log.note_reply(exchange)
         self._note_reply(exchange)
 
-    def take_kept_reply(self) -> ModelReply | None:
+    def take_kept_reply(self) -> ModelReply | ChangedRequest | None:
         """Take the reply that the conversation which is recorded has already; it is written down, too."""
         self._log.note_request()
         reply = self._conversation.take_kept_reply()
-        if reply is not None:
+        if isinstance(reply, ModelReply):
             self._note_reply(self._log.add_exchange(self._request, reply, (), 0.0))
         return reply
 

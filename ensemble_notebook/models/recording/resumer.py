@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest, Verdict
-from ensemble_notebook.domain.outputs.conversation import ToolCall
-from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, RunTool, ToolAnswer, ToolSpec, find_asking_task
+from ensemble_notebook.domain.outputs.conversation import ChatMessage, Messages, ToolCall
+from ensemble_notebook.domain.seams.chat_port import (
+    ChangedRequest,
+    Fault,
+    ModelReply,
+    RunTool,
+    ToolAnswer,
+    ToolSpec,
+    find_asking_task,
+)
+from ensemble_notebook.errors import ReplayError
 from ensemble_notebook.models.recording.documents import BROKEN_DOCUMENT, ExchangeReader, to_question
 from ensemble_notebook.models.recording.exchange import (
     ModelRequest,
@@ -25,13 +34,48 @@ from ensemble_notebook.models.recording.exchange import (
     to_result_part,
     to_user_part,
 )
-from ensemble_notebook.models.recording.recorder import RecordingConversation, RecordingPort, RecordingSource
+from ensemble_notebook.models.recording.recorder import RecordingPort, RecordingSource
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The answers that an earlier run has had, for a run that goes on from there: found where they are, missed in silence.
 #
 # What failed, was stopped or had a secret in it that was masked is no answer, nor is the reply that a task failed for.
 # Knows nothing of stores and runs.
+
+
+@dataclass(slots=True, kw_only=True)
+class ForkPoint:
+    """Where a run that goes on with another one is to be different, and how (F2).
+
+    Attributes:
+        exchange: the number of the exchange of the model call; None where that was never sent.
+        call_id: of the call of a tool that the reply of this exchange asks for, where the point is there; else None.
+        task: the path of the task of the plan that it is in, secrets masked.
+        reply: what the model says in place of its reply.
+        answer: what the tool gives in place of its answer.
+        llm: who is asked from here on in place of the agent's model.
+        system, user: what the agent is told in place of its system prompt, and of the prompt of this conversation.
+        messages: all that it is told before the next reply, its system prompt left out.
+        is_reached: whether the run has come there.
+        asked_system: the system prompt that the agent had there.
+    """
+
+    exchange: int | None
+    task: str | None
+    call_id: str | None = None
+    reply: ModelReply | None = None
+    answer: ToolAnswer | None = None
+    llm: Any = None
+    system: str | None = None
+    user: str | None = None
+    messages: Messages | None = None
+    is_reached: bool = False
+    asked_system: str = ""
+
+    @property
+    def changes_request(self) -> bool:
+        """Whether the model is told something else, or another one is asked."""
+        return any(each is not None for each in (self.llm, self.system, self.user, self.messages))
 
 
 class KeptAnswers:
@@ -42,15 +86,20 @@ class KeptAnswers:
     Args:
         documents: as the journal has handed them on, in order.
         run_id: of the earlier run.
+        point: where this run is to be different; None for one that only goes on.
 
     Attributes:
+        point: as given.
         last_number: of the exchanges.
         models: the names of those that were asked.
         has_reviews: whether reviewers were asked.
         redone: the names of the tools whose calls are made again, although it is not known how they ended.
     """
 
-    def __init__(self, documents: Iterable[Mapping[str, Any]], run_id: str = "") -> None:
+    def __init__(
+        self, documents: Iterable[Mapping[str, Any]], run_id: str = "", point: ForkPoint | None = None
+    ) -> None:
+        self.point = point
         reader = ExchangeReader()
         numbers = [0]
         for each in documents:
@@ -68,10 +117,12 @@ class KeptAnswers:
         self._begun = reader.begun
         self._tasks = {number: each.task for number, each in reader.exchanges.items()}
         self._reviews = reader.reviews
+        self._spans = reader.spans
         self._by_request: dict[ModelRequest, list[RecordedExchange]] = defaultdict(list)
         for exchange in reader.exchanges.values():
             is_answer = isinstance(exchange.outcome, ModelReply) and not exchange.is_masked
-            if is_answer and exchange.number not in reader.left_out:
+            is_point = point is not None and point.exchange == exchange.number and point.call_id is None
+            if is_point or (is_answer and exchange.number not in reader.left_out):
                 self._by_request[exchange.request].append(exchange)
         self._finished: frozenset[str] = frozenset()
         self._lock = threading.Lock()  # a nested run may be on another loop (E52)
@@ -93,12 +144,30 @@ class KeptAnswers:
             found = min(fitting, key=lambda each: each.task != task, default=None)
             if found is not None:
                 equal.remove(found)
+            elif self.point is not None and not self.point.is_reached and task == self.point.task:
+                self._check_on_way(self.point)
             return found
+
+    def _check_on_way(self, point: ForkPoint) -> None:
+        """Look whether a request of the task with the point may be a new one: it is where that was never sent.
+
+        Raises:
+            ReplayError: the task asks something else than it did, although the point is still to come.
+        """
+        left = any(each.task == point.task for exchanges in self._by_request.values() for each in exchanges)
+        if point.exchange is not None or left:
+            raise ReplayError(
+                f"Task {point.task!r} asks something else than in run {self._run_id} before the fork: it, or what it "
+                f"is given, has changed since. Run the cell as it was then, or fork at the task's first call."
+            )
 
     def take_tool(self, exchange: int, call: ToolCall) -> ToolAnswer | None:
         """Take what a tool answered to a call that the reply of an exchange asked for, if it did."""
-        part = to_call_part(call)
+        part, point = to_call_part(call), self.point
         with self._lock:
+            if point is not None and not point.is_reached and (exchange, call.id) == (point.exchange, point.call_id):
+                point.is_reached = True
+                return point.answer
             calls = self._tools.get((exchange, call.id), [])
             for tool in calls:
                 if tool.answer is not None and not tool.is_masked and tool.part == part:
@@ -180,15 +249,21 @@ class ResumingSource:
 
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ResumingPort:
         """Make a port of the source's, which is asked only what is not known."""
-        port = await self._source.prepare(llm, notice)
-        return ResumingPort(**PortInfo.from_port(port).to_attributes(), port=port, answers=self._answers)
+        port, point = await self._source.prepare(llm, notice), self._answers.point
+        other = None if point is None or point.llm is None else await self._source.prepare(point.llm, notice)
+        return ResumingPort(**PortInfo.from_port(port).to_attributes(), port=port, other=other, answers=self._answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResumingPort(PortInfo):
-    """A `ChatPort` whose conversations begin with what is known of them."""
+    """A `ChatPort` whose conversations begin with what is known of them.
+
+    Attributes:
+        other: of the model that is asked in its place once the point of a fork is reached; None where that is the same.
+    """
 
     port: RecordingPort
+    other: RecordingPort | None
     answers: KeptAnswers
 
     def open(
@@ -196,30 +271,61 @@ class ResumingPort(PortInfo):
     ) -> ResumingConversation:
         """Begin a conversation."""
         request = make_request(self.port.llm, system, user, tools, schema)
-        return ResumingConversation(self.port.open(system, user, tools, schema), request, self.answers)
+        return ResumingConversation(self, Opening(system, user, tuple(tools), schema), request)
 
     def classify(self, error: Exception) -> Fault:
         """Classify as the port does that was asked."""
         return self.port.classify(error)
 
 
-class ResumingConversation:
-    """A `Conversation` that has its replies from an earlier run as long as that had any."""
+class Opening(NamedTuple):
+    """What a conversation begins with."""
 
-    def __init__(self, conversation: RecordingConversation, request: ModelRequest, answers: KeptAnswers) -> None:
-        self._conversation = conversation
+    system: str
+    user: str
+    tools: tuple[ToolSpec, ...]
+    schema: Mapping[str, Any] | None
+
+
+Step = ModelReply | tuple[ToolCall, str] | str
+"""What was added to a conversation: a reply, the result of a tool call, or what was said to the model."""
+
+
+class ResumingConversation:
+    """A `Conversation` that has its replies from an earlier run as long as that had any.
+
+    From the point of a fork on it is one with another beginning, or with another model: what was said by then is said
+    to that one, too.
+    """
+
+    def __init__(self, port: ResumingPort, opening: Opening, request: ModelRequest) -> None:
+        self._port = port
+        self._opening = opening
+        self._conversation = port.port.open(*opening)
         self._request = request
-        self._answers = answers
+        self._answers = port.answers
         self._kept_exchange: int | None = None
+        self._steps: list[Step] = []
+        self._changed: ChangedRequest | None = None
+        point = self._answers.point
+        # What holds for the agent from the point on holds for its later conversations in the same task, too.
+        if point is not None and point.is_reached and point.changes_request and self._is_of(point):
+            self._change(replace(point, user=None, messages=None))
+
+    def _is_of(self, point: ForkPoint) -> bool:
+        """Whether this is a conversation of the agent at the point, in the same task."""
+        return find_asking_task() == point.task and self._opening.system == point.asked_system
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
         self._conversation.add_tool_result(call, text)
+        self._steps.append((call, text))
         self._request = (*self._request, to_result_part(call.id, call.name, text))
 
     def add_user_message(self, text: str) -> None:
         """Append what is said to the model after its last reply."""
         self._conversation.add_user_message(text)
+        self._steps.append(text)
         self._request = (*self._request, to_user_part(text))
 
     def add_reply(self, reply: ModelReply) -> None:
@@ -227,19 +333,70 @@ class ResumingConversation:
         self._conversation.add_reply(reply)
         self._note_reply(reply, None)
 
-    def take_kept_reply(self) -> ModelReply | None:
-        """Take the reply that the earlier run has had to the same request."""
+    def take_kept_reply(self) -> ModelReply | ChangedRequest | None:
+        """Take the reply that the earlier run has had to the same request, or learn that a fork has changed that."""
+        point = self._answers.point
         exchange = self._answers.take(self._request, find_asking_task())
+        if point is not None and not point.is_reached and self._is_at(point, exchange):
+            point.is_reached, point.asked_system = True, self._opening.system
+            if point.reply is not None:
+                self.add_reply(point.reply)
+                return point.reply
+            if point.changes_request:
+                self._change(point)
+            exchange = None
         if exchange is None or not isinstance(exchange.outcome, ModelReply):
-            reply = self._conversation.take_kept_reply()
-            if reply is not None:
+            reply, changed = self._conversation.take_kept_reply(), self._changed
+            if isinstance(reply, ModelReply):
                 self._note_reply(reply, None)
-            return reply
+                return reply
+            self._changed = None
+            return changed
         self._conversation.add_reply(exchange.outcome, exchange=exchange.number)
         self._note_reply(exchange.outcome, exchange.number)
         return exchange.outcome
 
+    def _is_at(self, point: ForkPoint, exchange: RecordedExchange | None) -> bool:
+        """Whether the next reply is the one at the point; `exchange` is what the earlier run has of it."""
+        if point.call_id is not None:
+            return False
+        if point.exchange is None:  # it was never sent: the first request that is not known
+            return exchange is None and find_asking_task() == point.task
+        return exchange is not None and exchange.number == point.exchange
+
+    def _change(self, point: ForkPoint) -> None:
+        """Begin again as the fork wants it, and say what was said by now."""
+        opening = self._opening._replace(system=self._opening.system if point.system is None else point.system)
+        steps = self._steps
+        if point.messages is not None:
+            first, *others = point.messages
+            opening, steps = opening._replace(user=first.text), [*list_steps(others)]
+        elif point.user is not None:
+            opening = opening._replace(user=point.user)
+        port = self._port.other or self._port.port
+        self._conversation = conversation = port.open(*opening)
+        self._request = make_request(port.llm, *opening)
+        self._opening, self._steps = opening, []
+        said = [*((ChatMessage(role="system", text=opening.system),) if opening.system else ())]
+        said.append(ChatMessage(role="user", text=opening.user))
+        for step in steps:
+            match step:
+                case ModelReply():
+                    self.add_reply(step)
+                    said.append(ChatMessage(role="assistant", text=step.text, tool_calls=step.tool_calls))
+                case str():
+                    self.add_user_message(step)
+                    said.append(ChatMessage(role="user", text=step))
+                case (call, text):
+                    self.add_tool_result(call, text)
+                    said.append(ChatMessage(role="tool", text=text, tool_call_id=call.id, name=call.name))
+        assert conversation is self._conversation
+        self._changed = ChangedRequest(
+            port=self._port.other or self._port, has_other_model=self._port.other is not None, messages=tuple(said)
+        )
+
     def _note_reply(self, reply: ModelReply, kept_exchange: int | None) -> None:
+        self._steps.append(reply)
         self._request = (*self._request, *to_reply_parts(reply))
         self._kept_exchange = kept_exchange
 
@@ -268,3 +425,16 @@ class ResumingConversation:
         reply = await self._conversation.reply(on_token, max_tokens=max_tokens, check_sending=check_sending)
         self._note_reply(reply, None)
         return reply
+
+
+def list_steps(messages: Iterable[ChatMessage]) -> Iterator[Step]:
+    """What messages after the first add to a conversation."""
+    calls: dict[str | None, ToolCall] = {}
+    for each in messages:
+        if each.role == "assistant":
+            calls = {call.id: call for call in each.tool_calls}
+            yield ModelReply(text=each.text, tool_calls=each.tool_calls)
+        elif each.role == "tool":
+            yield calls[each.tool_call_id], each.text
+        else:
+            yield each.text

@@ -13,7 +13,7 @@ from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.domain.outputs.conversation import ToolCall, write_arguments
+from ensemble_notebook.domain.outputs.conversation import ChatMessage, ToolCall, write_arguments
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.errors import ToolExecutionError
 from ensemble_notebook.trace.folding.event_handlers import EventFold, on, on_open
@@ -63,6 +63,14 @@ class ConversationLog:
         self._count += 1
         self.messages.setdefault(span.task_id or span.span_id, []).append(message)
         return safe
+
+    def add_earlier(self, event: Event, span: Span, message: ChatMessage, *, is_left_out: bool = False) -> None:
+        """Note a message that the model is told of what was said before."""
+        known: tuple[Role, ...] = ("system", "assistant", "tool")
+        role: Role = message.role if message.role in known else "user"  # a file may say anything (E71)
+        calls = tuple(map(to_requested_call, message.tool_calls))
+        answered: dict[str, Any] = {"earlier_tool": message.name, "earlier_call_id": message.tool_call_id}
+        self.add(event, span, role, message.text, calls, is_earlier=True, is_left_out=is_left_out, **answered)
 
     def clean(self, text: str) -> str:
         """The text as it may be shown. The output of a task mostly is its last message, which is not masked again."""
@@ -164,6 +172,8 @@ class CallFold(EventFold):
         self.is_scripted = self.is_scripted or event.is_scripted
         if event.rates is not None:
             self._rates[span.span_id] = event.rates
+        for each in event.changed or ():
+            self._log.add_earlier(event, span, each)
 
     @on(ev.LlmAttemptStarted)
     def _on_attempt_started(self, event: ev.LlmAttemptStarted) -> None:

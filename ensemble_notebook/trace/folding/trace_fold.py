@@ -23,17 +23,16 @@ from ensemble_notebook.domain.definitions.enums import (
     TaskNoun,
 )
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price, RateLimit, get_currency
-from ensemble_notebook.domain.outputs.conversation import ChatMessage
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.outputs.task_output import Metrics, Sums
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, PlannedTask
 from ensemble_notebook.domain.planning.managed_work import cut_words, find_title, find_told, title_written
-from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog, to_requested_call
+from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog
 from ensemble_notebook.trace.folding.event_handlers import EventFold, on, on_open
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
-from ensemble_notebook.trace.spans.span import ActiveInterval, Message, Role, ShownScore, Span
+from ensemble_notebook.trace.spans.span import ActiveInterval, Message, ShownScore, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
 from ensemble_notebook.trace.spans.timeline_wording import DONE_AGAIN, describe_return
@@ -397,9 +396,9 @@ class TraceFold(EventFold):
         if event.system_prompt:
             self.log.add(event, span, "system", event.system_prompt)
         for each in event.left_out:
-            self._add_earlier(event, span, each, is_left_out=True)
+            self.log.add_earlier(event, span, each, is_left_out=True)
         for each in event.earlier:
-            self._add_earlier(event, span, each, is_left_out=False)
+            self.log.add_earlier(event, span, each)
         self.log.add(event, span, "user", event.user_prompt)
         since_ms, covered_ms = self._prompts.pop(event.span_id, (None, 0.0))
         if since_ms is not None:
@@ -407,12 +406,6 @@ class TraceFold(EventFold):
             built_ms = elapsed_ms if event.build_s is None else to_ms(event.build_s)
             for totals in self.tree.touch_totals_around(span):
                 totals.prompt_ms += built_ms
-
-    def _add_earlier(self, event: ev.TaskInputPrepared, span: Span, message: ChatMessage, *, is_left_out: bool) -> None:
-        role: Role = message.role if message.role in ("assistant", "tool") else "user"  # a file may say anything (E71)
-        calls = tuple(map(to_requested_call, message.tool_calls))
-        answered: dict[str, Any] = {"earlier_tool": message.name, "earlier_call_id": message.tool_call_id}
-        self.log.add(event, span, role, message.text, calls, is_earlier=True, is_left_out=is_left_out, **answered)
 
     @on_open(ev.PhaseRetried, ev.TaskRetried)
     def _on_sent_back(self, event: ev.TaskRetried | ev.PhaseRetried, span: Span) -> None:

@@ -52,6 +52,8 @@ class RunFacts:
         inputs: values of the template variables, as far as JSON has them and no secret is in them.
         lost_inputs: the names of the others.
         resumed_from: the run that it goes on with; it begins with all exchanges and results of that one.
+        forked_from_run, forked_from_span: the run that it forks, and where.
+        changed: what that fork changes: the names of its arguments.
         continued_from: the run whose conversations its tasks go on with.
         deps: what the object is called that functions of its tasks were given; None where they were given none.
         conversations: these, by the names of the tasks; None where there are none, or a secret is in them.
@@ -66,6 +68,9 @@ class RunFacts:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     lost_inputs: tuple[str, ...] = ()
     resumed_from: str | None = None
+    forked_from_run: str | None = None
+    forked_from_span: str | None = None
+    changed: tuple[str, ...] = ()
     continued_from: str | None = None
     conversations: Mapping[str, Messages] | None = None
     deps: str | None = None

@@ -1,0 +1,450 @@
+"""A run that is the same as an earlier one up to a span, is different there, and goes on from there (F2).
+
+It goes on with that run as a resumed one does: what was asked and done is taken over. What depends on the span is not
+among it, and at the span itself stands what somebody wants instead.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
+from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.ensemble_texts import find_typed_task
+from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.seams.chat_port import make_task_path
+from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, KeptTasks, TaskKey
+from ensemble_notebook.engine.agent.langchain_tools import to_text
+from ensemble_notebook.engine.agent.structured_output import get_output_format
+from ensemble_notebook.ensemble.earlier_runs.dependence import Dependence, find_path, list_around
+from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange
+from ensemble_notebook.ensemble.earlier_runs.reuse import find_reads, make_kept_task
+from ensemble_notebook.ensemble.earlier_runs.run_journal import MakeDocument, RunJournal
+from ensemble_notebook.ensemble.run_settings import Continuable, KeptConversations
+from ensemble_notebook.errors import OutputParsingError, ValidationError, summarize_error
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.store.run_facts import StoredResult
+from ensemble_notebook.trace.store.run_store import RunStore
+
+if TYPE_CHECKING:
+    from ensemble_notebook.models.recording.documents import ExchangeReader
+    from ensemble_notebook.models.recording.resumer import ForkPoint, KeptAnswers
+
+GIVEN: Final = "given by the fork"
+
+
+class LiveOutput(Protocol):
+    """The output of a run of this process."""
+
+    _journal: RunJournal | None
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def trace(self) -> ExecutionTrace: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """A run that can be forked, from this process or from the store.
+
+    Attributes:
+        inputs, lost_inputs: values of its template variables, and the names of those that could not be kept.
+        deps: of a live run, the object; of a stored one, what it is called.
+        continued: whose conversations its tasks went on with.
+        documents: make the documents of its exchanges.
+        results: of its tasks, in the order in which they were done.
+    """
+
+    run_id: str
+    trace: ExecutionTrace
+    inputs: Mapping[str, Any]
+    lost_inputs: Sequence[str] = ()
+    deps: Any = None
+    is_live: bool = False
+    continued: Continuable = None
+    documents: Sequence[MakeDocument]
+    results: Sequence[StoredResult]
+
+
+def find_origin(run: Any) -> Origin:
+    """The run to fork: a live output, or one of the store.
+
+    Raises:
+        StoreError: it is not in the store, or the store can't be read.
+        ValidationError: it kept no text, or has not ended.
+    """
+    from ensemble_notebook.ensemble.earlier_runs.resuming import check_resumable, find_run
+
+    journal = getattr(run, "_journal", None)
+    if journal is not None:
+        results = [_to_result(run.run_id, each) for each in journal.done]
+        return Origin(
+            run_id=run.run_id,
+            trace=run.trace,
+            inputs=journal.inputs,
+            deps=journal.deps,
+            is_live=True,
+            continued=journal.continued,
+            documents=tuple(journal.documents),
+            results=results,
+        )
+    if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
+        raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
+    store = RunStore.open()
+    found = find_run(store, str(run) if isinstance(run, str | int) else run.run_id)
+    if found.status is RunStatus.RUNNING:
+        raise ValidationError(f"Run {found.run_id} is still going on: wait for its end, or stop it, to fork it.")
+    check_resumable(found)
+    facts = found.facts
+    continued: Continuable = None
+    if facts.continued_from is not None and facts.conversations is not None:
+        continued = KeptConversations(
+            run_id=facts.continued_from, capture_mode=facts.capture_mode, conversations=facts.conversations
+        )
+    documents = [lambda _, each=each: each for each in store.load_exchanges(found.run_id)]
+    return Origin(
+        run_id=found.run_id,
+        trace=store.load_trace(found),
+        inputs=facts.inputs,
+        lost_inputs=facts.lost_inputs,
+        deps=facts.deps,
+        continued=continued,
+        documents=documents,
+        results=store.load_results(found.run_id),
+    )
+
+
+def _to_result(run_id: str, done: DoneTask) -> StoredResult:
+    key = done.key.get()
+    facts = {"attempt": done.attempt, "feedback": list(done.feedback)}
+    facts["approvals"] = [[each.gate, each.by, each.reviewer, each.run_id or run_id] for each in done.approvals]
+    return StoredResult(
+        run_id=run_id,
+        path=done.path,
+        key=key.key,
+        parts=key.parts,
+        obstacle=None,
+        output=replace(done.output, saving=None),
+        delegated=done.delegated,
+        facts=facts,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkedRun:
+    """The run that another one forks, without what depends on the span at which it does.
+
+    Attributes:
+        origin: the run.
+        span: where.
+        change: what is different there.
+        answers: what models, tools and reviewers have answered; the point is in them.
+        documents: make the documents of these.
+        results: of its tasks, by their paths, each with the reason why it is kept.
+        given: the path of the task whose output is given, and that output.
+    """
+
+    origin: Origin
+    span: Span
+    change: ForkChange
+    dependence: Dependence
+    answers: KeptAnswers
+    documents: Sequence[MakeDocument]
+    results: Mapping[str, Sequence[tuple[StoredResult, str]]]
+    given: tuple[str, TaskOutput] | None = None
+
+    def merge_inputs(self, given: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs of the origin, and those that could not be kept of it.
+
+        Raises:
+            ValidationError: one of them could not be kept, and is not given.
+        """
+        merged = {**self.origin.inputs, **(given or {})}
+        if lost := [name for name in self.origin.lost_inputs if name not in merged and name not in variables]:
+            names = ", ".join(map(repr, lost))
+            raise ValidationError(
+                f"Run {self.origin.run_id} had inputs that are not kept, since they are no plain values, or secret: "
+                f"{names}. Give them again: fork(..., inputs={{...}})."
+            )
+        return merged
+
+    def choose_deps(self, given: object, own: object) -> object:
+        """What functions that take a `RunContext` are given: that of a live origin, unless another is given now.
+
+        Raises:
+            ValidationError: a stored run had some, which are not kept, and none are given.
+        """
+        if given is not None or self.origin.deps is None:
+            return given
+        if self.origin.is_live:
+            return self.origin.deps
+        if own is None:
+            raise ValidationError(
+                f"Run {self.origin.run_id} had deps, a {self.origin.deps}, and live objects are not kept: give them "
+                f"again, fork(..., deps=...)."
+            )
+        return None
+
+
+def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> ForkedRun:
+    """What a fork takes over of a run.
+
+    Args:
+        origin: the run.
+        span: where: a span or its id.
+        change: what is to be different there.
+        graph: of the ensemble, as it is now.
+
+    Raises:
+        ValidationError: there is no such span, nothing can be forked there, or what is given does not fit.
+    """
+    from ensemble_notebook.models.recording.documents import BROKEN_DOCUMENT, ExchangeReader
+    from ensemble_notebook.models.recording.resumer import KeptAnswers
+
+    fold = origin.trace._fold
+    point_span = _find_span(origin, span, change)
+    dependence = Dependence(fold, origin.trace._events, graph, point_span)
+    made, reader = [(make, make(False)) for make in origin.documents], ExchangeReader()
+    for _, document in made:
+        try:
+            reader.add(document)
+        except BROKEN_DOCUMENT:
+            continue
+    point = _make_point(origin, point_span, change, reader, dependence, graph)
+    keeper = _DocumentKeeper(fold.spans, reader, dependence, point)
+    kept = [(make, document) for make, document in made if keeper.keeps(document)]
+    results: dict[str, list[tuple[StoredResult, str]]] = defaultdict(list)
+    counts: dict[str, int] = defaultdict(int)
+    for result in origin.results:
+        why = dependence.explain_result(result.path, counts[result.path])
+        counts[result.path] += 1
+        if why is not None and result.output is not None:
+            results[result.path].append((result, why))
+    return ForkedRun(
+        origin=origin,
+        span=point_span,
+        change=change,
+        dependence=dependence,
+        answers=KeptAnswers([document for _, document in kept], origin.run_id, point),
+        documents=[make for make, _ in kept],
+        results=results,
+        given=_make_given(origin, point_span, change, graph),
+    )
+
+
+def _find_span(origin: Origin, given: Any, change: ForkChange) -> Span:
+    """The span of the model call, tool call or task that a fork is at.
+
+    Raises:
+        ValidationError: there is none, or it can't be forked there.
+    """
+    span_id = given if isinstance(given, str) else getattr(given, "span_id", None)
+    span = None if span_id is None else origin.trace._fold.spans.get(span_id)
+    if span is None:
+        told = span_id or repr(given)
+        raise ValidationError(
+            f"Run {origin.run_id} has no span {told}. output.frames.spans lists them: model calls, tool calls, tasks."
+        )
+    wanted = (SpanKind.TOOL,) if change.answer is not None else ()
+    wanted = (SpanKind.TASK,) if change.has_output else wanted
+    wanted = (SpanKind.LLM,) if change.is_of_call else wanted
+    if span.kind is SpanKind.ATTEMPT and SpanKind.LLM in (wanted or (SpanKind.LLM,)):
+        span = span.parent or span
+    if SpanKind.LLM in wanted and span.kind in (SpanKind.TURN, SpanKind.TASK):
+        inside = (each for each in origin.trace._fold.spans.values() if each.kind is SpanKind.LLM)
+        span = next((each for each in inside if span in list_around(each)), span)
+    if span.kind not in (wanted or (SpanKind.LLM, SpanKind.TOOL, SpanKind.TASK)):
+        kinds = " or ".join(kind.traits.title.lower() for kind in wanted) or "model call, tool call or task"
+        raise ValidationError(
+            f"Span {span.span_id} of run {origin.run_id} is a {span.kind.traits.title.lower()}: {change.describe()} is "
+            f"for a {kinds}."
+        )
+    if span.end_seq is None:
+        raise ValidationError(f"Span {span.span_id} is still running, and has nothing yet that could be changed.")
+    return span
+
+
+def _make_point(
+    origin: Origin, span: Span, change: ForkChange, reader: ExchangeReader, dependence: Dependence, graph: Graph
+) -> ForkPoint | None:
+    """The point for the answers; None where the fork is at a task."""
+    if span.kind is SpanKind.TASK:
+        return None
+    call = span
+    if span.kind is SpanKind.TOOL:
+        turn = span.parent
+        calls = (each for each in origin.trace._fold.spans.values() if each.kind is SpanKind.LLM and each.parent is turn)
+        call = next(calls, span)
+    exchange = reader.spans.get(call.span_id)
+    if exchange is None and (call.reused or call.is_call):
+        raise ValidationError(
+            f"What was said in span {span.span_id} of run {origin.run_id} is not kept with its place: the run was made "
+            f"by an earlier version, or its store was cleared. Run it again, and fork that run."
+        )
+    if span.kind is SpanKind.TOOL and (exchange is None or span.tool_call_id is None):
+        raise ValidationError(f"Span {span.span_id} of run {origin.run_id} is a tool call that no reply asked for.")
+    return change.make_point(
+        exchange=exchange,
+        call_id=span.tool_call_id if span.kind is SpanKind.TOOL else None,
+        task=mask(find_path(dependence.task) or ""),
+        llm=_find_llm(graph, span),
+    )
+
+
+def _find_llm(graph: Graph, span: Span) -> Any:
+    """The model of the agent that a span is of; None where it is not in the graph."""
+    members = ((each.agent.role, each.llm) for each in graph.team)
+    nodes = ((each.agent.role, each.llm) for each in graph.all_tasks if each.agent is not None)
+    own = (each.llm for each in graph.all_tasks if each.name == span.task and each.role == span.agent)
+    return next(own, None) or dict([*members, *nodes]).get(span.agent or "")
+
+
+def _make_given(origin: Origin, span: Span, change: ForkChange, graph: Graph) -> tuple[str, TaskOutput] | None:
+    """The task whose output is given, and that output.
+
+    Raises:
+        ValidationError: it is not of the output type of the task.
+    """
+    if not change.has_output:
+        return None
+    path = find_path(span)
+    node = next((each for each in graph.tasks if make_task_path(each.name, graph.get_phase_name(each)) == path), None)
+    if path is None or node is None:
+        raise ValidationError(
+            f"Task {span.name!r} of run {origin.run_id} is no task of the plan: give its last model call a reply=."
+        )
+    value = change.output
+    text = value if isinstance(value, str) else to_text(value)
+    if (output_type := find_typed_task(node).output_type) is not None:
+        try:
+            get_output_format(output_type).read_or_fail(text, None if isinstance(value, str) else value)
+        except OutputParsingError as error:
+            raise ValidationError(f"output= does not fit task {span.name!r}: {summarize_error(error)}") from None
+    ended = span.end_time or span.start_time
+    assert ended is not None
+    return path, TaskOutput(
+        name=node.name,
+        raw=text,
+        task_description=span.description or "",
+        agent_role=node.role,
+        completed_at=ended,
+        duration=span.duration or (ended - ended),
+        tool_call_count=0,
+        parsed_output=None if isinstance(value, str) else value,
+    )
+
+
+class _DocumentKeeper:
+    """Tells which documents of a run a fork keeps.
+
+    Args:
+        spans: of the run.
+        reader: has read them.
+        dependence: of its spans.
+        point: of the fork.
+    """
+
+    def __init__(
+        self, spans: Mapping[str, Span], reader: ExchangeReader, dependence: Dependence, point: ForkPoint | None
+    ) -> None:
+        self._dependence = dependence
+        self._point = point
+        self._spans = spans
+        self._calls = {number: spans[span_id] for span_id, number in reader.spans.items() if span_id in spans}
+        self._tools: dict[tuple[str, str], Span] = {}
+        for each in spans.values():
+            if each.kind is SpanKind.TOOL and each.parent is not None and each.tool_call_id is not None:
+                self._tools[each.parent.span_id, each.tool_call_id] = each
+
+    def keeps(self, document: Mapping[str, Any]) -> bool:
+        """Whether a document is kept."""
+        point = self._point
+        if "tool" in document:
+            call = self._calls.get(document["asked_in"])
+            turn = None if call is None or call.parent is None else call.parent.span_id
+            span = None if turn is None else self._tools.get((turn, document["call"]))
+        elif "review" in document:
+            span = self._spans.get(document.get("span", ""))
+        elif "exchange" in document:
+            number = document["exchange"]
+            if point is not None and point.exchange == number:
+                return True  # the fork knows by it where it is
+            span = self._calls.get(number)
+            if span is None and "span" in document:  # an attempt before the last one of its call
+                span = self._spans.get(document["span"])
+        else:
+            return True
+        return span is not None and self._dependence.explain(span) is not None
+
+
+class ForkedTasks:
+    """The `KeptTasks` of a fork.
+
+    Args:
+        forked: the run that it forks.
+        kept_tasks: where its own are kept.
+    """
+
+    def __init__(self, forked: ForkedRun, kept_tasks: KeptTasks) -> None:
+        self._forked = forked
+        self._kept_tasks = kept_tasks
+        self._is_given = False
+
+    def find(
+        self,
+        path: str,
+        key: TaskKey,
+        *,
+        attempt: int = 1,
+        is_asked_for: bool = False,  # noqa: ARG002 - what `until` names is done anew only where it depends on the fork
+    ) -> tuple[KeptTask | None, str]:
+        """What the origin had done at this path, where that does not depend on the fork."""
+        forked = self._forked
+        if forked.given is not None and self.is_given(path):
+            self._is_given = True
+            return KeptTask(run_id=forked.origin.run_id, path=path, output=forked.given[1], is_given=True), GIVEN
+        for found, why in forked.results.get(path, ()):
+            kept = None if found.output is None else make_kept_task(found, found.output, find_reads(found, key))
+            done_as = found.facts.get("attempt")
+            done_at = done_as if isinstance(done_as, int) else 1
+            if kept is None or done_at < attempt:
+                continue
+            if key.parts and found.parts:
+                whole = key.with_reads(kept.reads)
+                if found.key != whole.key and not is_same(found.parts, whole.parts):
+                    why = f"{why}; it has changed since: {explain_difference(found.parts, whole.parts)}"
+            feedback = found.facts.get("feedback")
+            said = tuple(map(str, feedback)) if isinstance(feedback, list) else ()
+            return self._price(replace(kept, attempt=done_at, feedback=said)), why
+        return None, "it depends on the fork"
+
+    def _price(self, kept: KeptTask) -> KeptTask:
+        """With what it took, which the results of a live run do not tell."""
+        span = self._forked.dependence.find_task(kept.path)
+        if span is None or span.totals is None or not self._forked.origin.is_live:
+            return kept
+        totals = span.totals
+        return replace(
+            kept,
+            tokens=totals.total_tokens,
+            cost=totals.cost,
+            currency=span.currency,
+            duration_ms=span.duration_ms or 0.0,
+        )
+
+    def is_given(self, path: str) -> bool:
+        """Whether the fork gives the output of this task."""
+        return not self._is_given and self._forked.given is not None and self._forked.given[0] == path
+
+    def keep(self, done: DoneTask) -> None:
+        """A task is done."""
+        self._kept_tasks.keep(done)

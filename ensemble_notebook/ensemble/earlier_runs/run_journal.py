@@ -1,0 +1,65 @@
+"""What a live run holds of itself beside its events, so that another one can begin in the middle of it (F2).
+
+The texts are as they were said: what a store keeps of them has its secrets masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, KeptTasks, TaskKey
+from ensemble_notebook.ensemble.run_settings import Continuable
+
+MakeDocument = Callable[[bool], Mapping[str, Any]]
+
+
+@dataclass(slots=True, kw_only=True)
+class RunJournal:
+    """What was said and done in a run.
+
+    Attributes:
+        inputs: values of its template variables.
+        deps: for functions that take a `RunContext`.
+        continued: whose conversations its tasks went on with.
+        documents: make the documents of its exchanges, in order.
+        done: what was done, in order; a task that was done several times is there for each.
+    """
+
+    inputs: Mapping[str, Any]
+    deps: object = None
+    continued: Continuable = None
+    documents: list[MakeDocument] = field(default_factory=list)
+    done: list[DoneTask] = field(default_factory=list)
+
+
+class JournalledTasks:
+    """The `KeptTasks` of a run that writes what is done into its journal, too.
+
+    Args:
+        journal: of the run.
+        kept_tasks: of earlier runs; None where none is remembered.
+    """
+
+    def __init__(self, journal: RunJournal, kept_tasks: KeptTasks | None) -> None:
+        self._journal = journal
+        self._kept_tasks = kept_tasks
+
+    def find(
+        self, path: str, key: TaskKey, *, attempt: int = 1, is_asked_for: bool = False
+    ) -> tuple[KeptTask | None, str]:
+        """As those of earlier runs."""
+        if self._kept_tasks is None:
+            return None, "no run is remembered"
+        return self._kept_tasks.find(path, key, attempt=attempt, is_asked_for=is_asked_for)
+
+    def is_given(self, path: str) -> bool:
+        """As those of earlier runs."""
+        return self._kept_tasks is not None and self._kept_tasks.is_given(path)
+
+    def keep(self, done: DoneTask) -> None:
+        """A task is done."""
+        self._journal.done.append(done)
+        if self._kept_tasks is not None:
+            self._kept_tasks.keep(done)
