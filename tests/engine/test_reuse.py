@@ -26,10 +26,15 @@ class Kept:
         self.by_key: dict[str, KeptTask] = {}
         self.obstacles: dict[str, str | None] = {}
 
-    def find(self, path: str, key: TaskKey, *, is_asked_for: bool = False) -> tuple[KeptTask | None, str]:
+    def find(
+        self, path: str, key: TaskKey, *, attempt: int = 1, is_asked_for: bool = False
+    ) -> tuple[KeptTask | None, str]:
         whole = key.with_reads(frozenset())
         found = None if key.obstacle or is_asked_for else self.by_key.get(whole.key)
         return found, key.obstacle or ("unchanged" if found else "changed")
+
+    def is_given(self, path: str) -> bool:
+        return False
 
     def keep(self, done: DoneTask) -> None:
         made = done.key.get()
