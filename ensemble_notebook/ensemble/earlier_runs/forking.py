@@ -282,7 +282,9 @@ def _make_point(
     call = span
     if span.kind is SpanKind.TOOL:
         turn = span.parent
-        calls = (each for each in origin.trace._fold.spans.values() if each.kind is SpanKind.LLM and each.parent is turn)
+        calls = (
+            each for each in origin.trace._fold.spans.values() if each.kind is SpanKind.LLM and each.parent is turn
+        )
         call = next(calls, span)
     exchange = reader.spans.get(call.span_id)
     if exchange is None and (call.reused or call.is_call):
