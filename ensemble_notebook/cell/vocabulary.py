@@ -86,6 +86,17 @@ class ValueKind(Enum):
     ITEM_SOURCE = 'a task of the cell, a list or DataFrame of this notebook, "{input}", or a list'
 
 
+# Kinds of which values have one form: reader, binder, writer and schema go by these groups.
+MONEY: Final = (ValueKind.PRICE, ValueKind.AMOUNT)
+SINGLE_NAMES: Final = (
+    *(ValueKind.AGENT, ValueKind.OBJECT, ValueKind.ENSEMBLE),
+    *(ValueKind.PROMPT, ValueKind.DEPS, ValueKind.EXPORTER),
+)
+NAMES_OR_ONE: Final = (ValueKind.MEMORIES, ValueKind.FUNCTIONS)
+LISTS_OF_NAMES: Final = (ValueKind.NAMES, ValueKind.OBJECTS, ValueKind.TOOLS, ValueKind.ROLES)
+PARTS: Final = (ValueKind.COST, ValueKind.PROMPT_TEXTS, ValueKind.CONSTRAINTS)
+LIMITS: Final = (ValueKind.RATE, ValueKind.BUDGET)
+
 GUARDRAIL: Final = "a guardrail"
 
 _NEED_A_LABEL: Final = (ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.TOOLS, ValueKind.FUNCTIONS)

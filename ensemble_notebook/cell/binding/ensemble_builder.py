@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from dataclasses import fields as fields_of
 from typing import Any, Final, TypeVar
 
@@ -29,7 +29,7 @@ from ensemble_notebook.cell.reading.sections import Section, TaskGroup
 from ensemble_notebook.cell.reading.source_text import Place
 from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode
 from ensemble_notebook.cell.spellings import ASYNC_EXECUTION
-from ensemble_notebook.cell.vocabulary import PHASE, TASK, Key, ValueKind
+from ensemble_notebook.cell.vocabulary import LIMITS, PARTS, PHASE, TASK, Key, ValueKind
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.amounts import CURRENCY, DOLLARS, AmountError, check_currency
 from ensemble_notebook.domain.definitions.condition import Condition
@@ -60,14 +60,6 @@ D = TypeVar("D", bound=Definition)
 E = TypeVar("E", bound=EnsembleDefinition)
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskOrder:
-    """How the tasks of a group follow each other; in a chain they read the ones before them."""
-
-    workflow: Any
-    is_chain: bool
-
-
 class EnsembleBuilder:
     """Builds the ensemble of one cell.
 
@@ -84,7 +76,9 @@ class EnsembleBuilder:
     def __init__(self, top: Section, resolver: NameResolver, values: Mapping[str, Any], report: MistakeReport) -> None:
         self._top, self._resolver, self._inputs, self._report = top, resolver, values, report
         self.warnings: tuple[str, ...] = ()
-        self._definitions = DefinitionBuilder(top, report)
+        self._sections: dict[int, tuple[Any, Section]] = {}  # by the id of what was made from it, which is kept alive
+        # where the items of a field stand, by their index or key in the definition
+        self._places: dict[tuple[int, str], Mapping[int | str, Place]] = {}
         self._agent_sections: list[Section] = top.values.get("agents", [])
         self._phase_sections: list[Section] = top.values.get("phases", [])
         self._agents: dict[int, Agent] = {}
@@ -102,15 +96,15 @@ class EnsembleBuilder:
         self._binders: Mapping[ValueKind, Binder | None] = {
             **dict.fromkeys((ValueKind.AGENTS, ValueKind.TASKS, ValueKind.PHASES, ValueKind.NAMES)),
             **dict.fromkeys((ValueKind.AGENT, ValueKind.WORKER), self._find_agent),
-            **dict.fromkeys((ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.DEPS), self._bind_object),
-            ValueKind.OUTPUT_TYPE: self._bind_object,
+            **dict.fromkeys(
+                (ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.DEPS, ValueKind.OUTPUT_TYPE), self._bind_object
+            ),
             **dict.fromkeys((ValueKind.OBJECTS, ValueKind.FUNCTIONS), self._bind_functions),
             ValueKind.TOOLS: self._bind_tools,
             ValueKind.MODEL: self._bind_model,
             ValueKind.ENSEMBLE: self._bind_ensemble,
-            **dict.fromkeys((ValueKind.COST, ValueKind.PROMPT_TEXTS, ValueKind.CONSTRAINTS), self._make_part),
-            ValueKind.PHASE_REVIEW: self._make_part,
-            **dict.fromkeys((ValueKind.RATE, ValueKind.BUDGET), self._bind_limit),
+            **dict.fromkeys((*PARTS, ValueKind.PHASE_REVIEW), self._make_part),
+            **dict.fromkeys(LIMITS, self._bind_limit),
             ValueKind.REVIEW: lambda section, key, value: self._make_each(
                 section, key, value, lambda part: self._make_part(section, key, part)
             ),
@@ -147,45 +141,87 @@ class EnsembleBuilder:
             self._report.add_mistake(top.key_values["budget"].value.place, str(error), error.hint)
         group = top.values.get("tasks")
         if isinstance(group, TaskGroup):
-            order = self._find_order(group, top)
-            fields |= {"tasks": self._make_tasks(group.sections, order), "workflow": order.workflow}
+            workflow, is_chain = self._find_order(group, top)
+            fields |= {"tasks": self._make_tasks(group.sections, is_chain=is_chain), "workflow": workflow}
         if self._phase_sections:
             fields["phases"] = tuple(self._make_phase(section) for section in self._phase_sections)
         is_unclear = top.has_unknown or bool(top.key_values.keys() & {"tasks", "phases"})
         if is_unclear and "tasks" not in fields and "phases" not in fields:
             fields["tasks"] = (_make_placeholder_task(),)
         fields["inputs"] = dict(self._inputs)
-        ensemble = self._definitions.make(cls, top, fields)
+        ensemble = self._make_definition(cls, top, fields)
         return ensemble, self._check_rules(ensemble)
+
+    # definitions, and the section that each was made from
+
+    def _make_definition(self, cls: type[D], section: Section, fields: dict[str, Any]) -> D:
+        """Make the definition; report every field that it refuses, and replace the field until it is made.
+
+        Raises:
+            MisreadError: it can't be made even so; everything has been reported.
+        """
+        kind: Any = cls
+        for name in _find_required_fields(kind):
+            if name not in fields:
+                fields[name] = _make_placeholder(cls, name)
+        replaced: set[str | None] = set()
+        while True:
+            try:
+                made = cls(**fields)
+            except ValidationError as error:
+                for problem in error.problems:
+                    self._report_in(section, problem)
+                    if problem.field not in fields or problem.field in replaced:
+                        raise MisreadError(section.place) from error
+                    replaced.add(problem.field)
+                    _replace(cls, fields, problem.field)
+            else:
+                self._sections[id(made)] = (made, section)
+                return made
+
+    def _report_problem(self, problem: Problem) -> None:
+        """Report what a rule between definitions found, where its subject is written."""
+        self._report_in(self._find_section(problem.subject) or self._top, problem)
+
+    def _find_section(self, made: object) -> Section | None:
+        """Find the section that a definition was made from; None if it was not written in the cell."""
+        return self._sections.get(id(made), (None, None))[1]
+
+    def _report_in(self, section: Section, problem: Problem) -> None:
+        key = section.schema.keys.get(problem.field or "")
+        hint = f"{key.name}: {key.meaning}." if key is not None else ""
+        item, places = problem.item, self._places.get((id(section), problem.field or ""), {})
+        place = places[item] if item is not None and item in places else section.find_place(problem.field, item)
+        self._report.add_mistake(place, to_cell_words(problem.message), hint)
 
     # members
 
     def _make_agent(self, section: Section) -> Agent:
-        return self._definitions.make(Agent, section, self._bind_fields(section))
+        return self._make_definition(Agent, section, self._bind_fields(section))
 
     def _make_phase(self, section: Section) -> Phase:
         fields = self._bind_fields(section)
         if "tasks" in section.values:
             group: TaskGroup = section.values["tasks"]
-            order = self._find_order(group, section)
-            fields["tasks"] = self._make_tasks(group.sections, order)
-            if order.workflow != Workflow.HIERARCHICAL or "workflow" in section.values:
-                fields["workflow"] = order.workflow
+            workflow, is_chain = self._find_order(group, section)
+            fields["tasks"] = self._make_tasks(group.sections, is_chain=is_chain)
+            if workflow != Workflow.HIERARCHICAL or "workflow" in section.values:
+                fields["workflow"] = workflow
         fields["after"] = self._find_references(section, PHASE.keys["after"], self._find_phase)
         for name in ("until", "max_rounds"):
             is_written = name in section.key_values and getattr(section.key_values[name].value, "items", True)
             if is_written and fields.get(name) in (None, ()):  # what is wrong with it has been said
                 _complete_rounds(fields, name)
-        return self._definitions.make(Phase, section, fields)
+        return self._make_definition(Phase, section, fields)
 
-    def _make_tasks(self, sections: list[Section], order: _TaskOrder) -> tuple[Task, ...]:
+    def _make_tasks(self, sections: list[Section], *, is_chain: bool) -> tuple[Task, ...]:
         """Make the tasks of a group. In a chain, each reads the one before it unless it says otherwise."""
         made: list[Task] = []
         before: list[Task] = []
         beside: list[Task] = []
         for section in sections:
-            is_beside = order.is_chain and _is_async(section)
-            context = tuple(before if is_beside or not beside else beside) if order.is_chain else ()
+            is_beside = is_chain and _is_async(section)
+            context = tuple(before if is_beside or not beside else beside) if is_chain else ()
             made.append(self._make_task(section, context))
             if is_beside:
                 beside.append(made[-1])
@@ -207,21 +243,21 @@ class EnsembleBuilder:
             fields.setdefault("description", f"Run the ensemble {ensemble.text}")
         if "context" in section.key_values:
             fields["context"] = self._find_references(section, TASK.keys["context"], self._task_names.find)
-        return self._definitions.make(Task, section, fields)
+        return self._make_definition(Task, section, fields)
 
-    def _find_order(self, group: TaskGroup, owner: Section) -> _TaskOrder:
-        """Take the workflow of this section or of the cell; without one, the form of the tasks says it."""
+    def _find_order(self, group: TaskGroup, owner: Section) -> tuple[Any, bool]:
+        """Find the workflow, of this section or of the cell, or by the form of the tasks; and if they are a chain."""
         given = next((each for each in (owner, self._top) if "workflow" in each.values), None)
         workflow = None if given is None else given.values["workflow"]
         for section in group.sections:
             if ASYNC_EXECUTION in section.key_values:
                 self._explain_async(section, group, workflow)
         if workflow is not None:
-            return _TaskOrder(workflow, group.is_list and str(workflow).lower() == Workflow.SEQUENTIAL)
+            return workflow, group.is_list and str(workflow).lower() == Workflow.SEQUENTIAL
         if not group.is_list:
-            return _TaskOrder(Workflow.PARALLEL, is_chain=False)
+            return Workflow.PARALLEL, False
         is_beside = any(map(_is_async, group.sections))
-        return _TaskOrder(Workflow.PARALLEL if is_beside else Workflow.SEQUENTIAL, is_chain=True)
+        return Workflow.PARALLEL if is_beside else Workflow.SEQUENTIAL, True
 
     def _explain_async(self, section: Section, group: TaskGroup, workflow: Any) -> None:
         """Say what `async_execution` is read as: here, what the graph allows runs at once."""
@@ -259,7 +295,7 @@ class EnsembleBuilder:
         """Make a part of a section into its definition."""
         cls = value.schema.definition
         assert cls is not None, key.name
-        return self._definitions.make(cls, value, self._bind_fields(value))
+        return self._make_definition(cls, value, self._bind_fields(value))
 
     def _make_each(
         self, section: Section, key: Key, values: Iterable[Any], make: Callable[[Any], Any]
@@ -272,7 +308,7 @@ class EnsembleBuilder:
                 places.append(value.place)
             except MisreadError as misread:
                 self._report.add_misread(misread)
-        self._definitions.note_item_places(section, key.name, dict(enumerate(places)))
+        self._places[id(section), key.name] = dict(enumerate(places))
         return tuple(found)
 
     def _bind_object(self, _: Section, key: Key, value: Any) -> Any:
@@ -316,7 +352,7 @@ class EnsembleBuilder:
     def _bind_tools(self, section: Section, key: Key, value: Iterable[ScalarNode]) -> tuple[Any, ...]:
         """Find tools; a variable may hold a list of them, and a retriever is called as its variable."""
         found = [(tool, node) for node in value for tool in self._find_tools(node, key)]
-        self._definitions.note_item_places(section, key.name, dict(enumerate(node.place for _, node in found)))
+        self._places[id(section), key.name] = dict(enumerate(node.place for _, node in found))
         return tuple(tool for tool, _ in found)
 
     def _find_tools(self, node: ScalarNode, key: Key) -> list[Any]:
@@ -354,22 +390,20 @@ class EnsembleBuilder:
     def _bind_roles(self, section: Section, key: Key, value: list[ScalarNode]) -> tuple[str, ...]:
         """Bind a list of names as a list of roles."""
         found = list(self._drop_repeated(key.name, value))
-        self._definitions.note_item_places(section, key.name, dict(enumerate(node.place for _, node in found)))
+        self._places[id(section), key.name] = dict(enumerate(node.place for _, node in found))
         return tuple(role for role, _ in found)
 
     def _bind_caps(self, section: Section, key: Key, value: list[tuple[ScalarNode, Any]]) -> dict[str, Any]:
         """Bind a mapping of names to numbers as one of roles to numbers."""
         numbers = {id(node): number for node, number in value}
         found = list(self._drop_repeated(key.name, [node for node, _ in value]))
-        self._definitions.note_item_places(section, key.name, {role: node.place for role, node in found})
+        self._places[id(section), key.name] = {role: node.place for role, node in found}
         return {role: numbers[id(node)] for role, node in found}
 
     def _bind_stages(self, section: Section, key: Key, value: list[list[ScalarNode]]) -> tuple[tuple[str, ...], ...]:
         """Bind a list of lists of names as stages of roles."""
         found = [list(self._drop_repeated(key.name, stage)) for stage in value]
-        self._definitions.note_item_places(
-            section, key.name, {role: node.place for stage in found for role, node in stage}
-        )
+        self._places[id(section), key.name] = {role: node.place for stage in found for role, node in stage}
         return tuple(tuple(role for role, _ in stage) for stage in found)
 
     def _drop_repeated(self, name: str, nodes: Iterable[ScalarNode]) -> Iterator[tuple[str, ScalarNode]]:
@@ -402,7 +436,7 @@ class EnsembleBuilder:
         source = self._task_names.find(section.values["source"])
         if not fields.keys() - {"field"}:  # what is wrong with its test has been said
             raise MisreadError(section.place)
-        return self._definitions.make(Condition, section, fields | {"source": source})
+        return self._make_definition(Condition, section, fields | {"source": source})
 
     def _find_item_source(self, _: Section, __: Key, value: ScalarNode | list[Any]) -> Any:
         """Find whose items a task runs for: those of a task of the cell, or of a variable of the notebook."""
@@ -436,11 +470,11 @@ class EnsembleBuilder:
                 raise ValidationError(problems)
         except ValidationError as error:
             for problem in error.problems:
-                self._definitions.report_problem(problem)
+                self._report_problem(problem)
             return None
         # what does a task and lacks values for its variables; only the task can give them
         for task, lacking in find_lacking_inside(ensemble):
-            section = self._definitions.find_section(task) or self._top
+            section = self._find_section(task) or self._top
             name = "inputs" if "inputs" in section.key_values else "ensemble"
             names = ", ".join(f"{{{each}}}" for each in lacking)
             example = ", ".join(f"{each}: ..." for each in lacking)
@@ -459,11 +493,11 @@ class EnsembleBuilder:
             self._report.add_notice(self._top.find_place("workflow"), message, is_warning=True)
         agents = [*self._agents.values(), *(node.agent for node in graph.all_tasks if node.agent is not None)]
         for problem in find_resolved_role_problems(list(dict.fromkeys(agents)), graph, self._inputs):
-            self._definitions.report_problem(problem)
+            self._report_problem(problem)
         return graph
 
     def _warn_owner(self, owner: Task | Agent | None, llm: str) -> None:
-        section = self._definitions.find_section(owner)
+        section = self._find_section(owner)
         if owner is None or section is None:
             return
         if owner.tools:
@@ -472,59 +506,6 @@ class EnsembleBuilder:
         if isinstance(owner, Agent) and owner.allow_delegation:
             message = f"{section.label} may delegate, but its model {llm!r} does not call tools."
             self._report.add_notice(section.key_values["allow_delegation"].key, message, is_warning=True)
-
-
-class DefinitionBuilder:
-    """Makes definitions, and remembers which section each was made from."""
-
-    def __init__(self, top: Section, report: MistakeReport) -> None:
-        self._top, self._report = top, report
-        self._made: dict[int, tuple[Any, Section]] = {}
-        self._places: dict[tuple[int, str], Mapping[int | str, Place]] = {}
-
-    def make(self, cls: type[D], section: Section, fields: dict[str, Any]) -> D:
-        """Make the definition; report every field that it refuses, and replace the field until it is made.
-
-        Raises:
-            MisreadError: it can't be made even so; everything has been reported.
-        """
-        kind: Any = cls
-        for name in _find_required_fields(kind):
-            if name not in fields:
-                fields[name] = _make_placeholder(cls, name)
-        replaced: set[str | None] = set()
-        while True:
-            try:
-                made = cls(**fields)
-            except ValidationError as error:
-                for problem in error.problems:
-                    self._report_in(section, problem)
-                    if problem.field not in fields or problem.field in replaced:
-                        raise MisreadError(section.place) from error
-                    replaced.add(problem.field)
-                    _replace(cls, fields, problem.field)
-            else:
-                self._made[id(made)] = (made, section)
-                return made
-
-    def note_item_places(self, section: Section, name: str, places: Mapping[int | str, Place]) -> None:
-        """Remember where the items of a field stand, by their index or key in the definition."""
-        self._places[id(section), name] = places
-
-    def report_problem(self, problem: Problem) -> None:
-        """Report what a rule between definitions found, where its subject is written."""
-        self._report_in(self.find_section(problem.subject) or self._top, problem)
-
-    def find_section(self, made: object) -> Section | None:
-        """Find the section that a definition was made from; None if it was not written in the cell."""
-        return self._made.get(id(made), (None, None))[1]
-
-    def _report_in(self, section: Section, problem: Problem) -> None:
-        key = section.schema.keys.get(problem.field or "")
-        hint = f"{key.name}: {key.meaning}." if key is not None else ""
-        item, places = problem.item, self._places.get((id(section), problem.field or ""), {})
-        place = places[item] if item is not None and item in places else section.find_place(problem.field, item)
-        self._report.add_mistake(place, to_cell_words(problem.message), hint)
 
 
 def _replace(cls: type, fields: dict[str, Any], name: str) -> None:

@@ -213,9 +213,8 @@ class InputFinder:
         for name in self.values:
             if name in used:
                 if name in self.options and name in self.columns:
-                    self.report.add_notice(
-                        OPTIONS, f"rows or variants provide {quote(name)}, and come before this input."
-                    )
+                    message = f"rows or variants provide {quote(name)}, and come before this input."
+                    self.report.add_notice(OPTIONS, message)
                 continue
             place = OPTIONS if name in self.options else places.get(name, self.top.place)
             if close := suggest_name(name, self.missing):

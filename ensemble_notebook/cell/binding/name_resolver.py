@@ -133,7 +133,13 @@ class NameResolver:
         first, _, method = name.partition(".")
         if first == "self" and method and first not in self._namespace:
             message = f"{quote(name)} is a method of a class of another tool, and a cell names what the notebook has."
-            raise MisreadError(node.place, message, _explain_method(method, what))
+            hint = f"Define {what} of the name {method!r} in a cell above, and write `{method}` here."
+            if what == GUARDRAIL:  # which crewAI's decorated classes have as methods
+                hint = (
+                    f"Define `def {method}(output): ...` in a cell above, which gives True to let the output pass and "
+                    f"a text to object, and write `{method}` here."
+                )
+            raise MisreadError(node.place, message, hint)
         if _DOTTED.fullmatch(name):
             return self._import_name(node) if self._imports else kind.make_placeholder(name)
         if not name.isidentifier():
@@ -295,16 +301,6 @@ class NameResolver:
             raise MisreadError(node.place, f"{quote(node.text)} can't be imported ({reason}).", hint) from error
         remember_import(node.text)
         return found
-
-
-def _explain_method(method: str, what: str) -> str:
-    """What to write in place of ``self.check``, which crewAI's decorated classes have."""
-    if what == GUARDRAIL:
-        return (
-            f"Define `def {method}(output): ...` in a cell above, which gives True to let the output pass and a text "
-            f"to object, and write `{method}` here."
-        )
-    return f"Define {what} of the name {method!r} in a cell above, and write `{method}` here."
 
 
 def _open_path(kind: Callable[[str], Any], path: ScalarNode) -> Any:

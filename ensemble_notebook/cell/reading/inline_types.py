@@ -18,7 +18,11 @@ from ensemble_notebook.domain.definitions.output_type import Path, Verbatim, is_
 
 def read_inline_type(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
     """Read a JSON schema, or fields as one; report what is wrong in it, and leave it out."""
-    if is_json_schema({key.text: _outline(each) for key, each in node.pairs}):
+    # as much of each value as tells a schema from fields
+    kinds: dict[str, Any] = {
+        key.text: {} if isinstance(each, MappingNode) else getattr(each, "text", None) for key, each in node.pairs
+    }
+    if is_json_schema(kinds):
         found: dict[str, Any] = read_data(node, label)
         is_wrong = not check_schema(node, label, report)
         for fault in () if is_wrong else find_schema_faults({"type": "object", **found}):

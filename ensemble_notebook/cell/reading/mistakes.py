@@ -250,10 +250,8 @@ class SourceFrame:
     def draw(self, indent: str) -> list[str]:
         """The line, and the line with the carets."""
         text = f"{self.gutter}{self.before}{self.marked}{self.after}".rstrip()
-        lines = (
-            [text, f"{self.caret_gutter}{' ' * _measure_width(self.before)}{self.carets}"] if self.carets else [text]
-        )
-        return [f"{indent}{each}" for each in lines]
+        below = f"{self.caret_gutter}{' ' * _measure_width(self.before)}{self.carets}"
+        return [f"{indent}{each}" for each in ([text, below] if self.carets else [text])]
 
 
 def make_frame(source: SourceText, place: Place) -> SourceFrame:

@@ -7,12 +7,12 @@ and the command line share it.
 from __future__ import annotations
 
 import argparse
-import functools
 import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import partial
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, TypeVar
@@ -219,12 +219,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="fill {NAME}; may be repeated; NAME=@FILE is the text of a file, NAME=@@x the text @x",
     )
-    once = functools.partial(parser.add_argument, action=_Once)
+    once = partial(parser.add_argument, action=_Once)
     once("--llm", metavar="SPEC", help=f"the ensemble's model: {list_forms()}")
-    once("--workflow", type=_make_choice_reader(Workflow), metavar="NAME", help="sequential, parallel or hierarchical")
+    once(
+        "--workflow", type=partial(_read_choice, Workflow), metavar="NAME", help="sequential, parallel or hierarchical"
+    )
     once(
         "--capture",
-        type=_make_choice_reader(CaptureMode),
+        type=partial(_read_choice, CaptureMode),
         metavar="MODE",
         help="how much is kept, from the least on: " + "; ".join(f"{each}: {each.meaning}" for each in CaptureMode),
     )
@@ -332,7 +334,7 @@ class _Vary(argparse.Action):
 
 
 def _read_pair(parser: argparse.ArgumentParser, text: str, option: str) -> tuple[str, str]:
-    """The name of an input and its value."""
+    """The name of an input and its value; ``@PATH`` is the text of that file."""
     name, equals, value = text.partition("=")
     if not equals:
         parser.error(f"{option} wants NAME=VALUE, got {text!r}")
@@ -345,24 +347,15 @@ def _read_pair(parser: argparse.ArgumentParser, text: str, option: str) -> tuple
             f"out: {{{name}}} takes the notebook's variable {name}, so write {name} = {meant} above. If the text "
             f"itself is meant, write it under inputs: in the cell."
         )
+    if not value.startswith("@"):
+        return name, value
+    if value.startswith("@@"):  # the text @x
+        return name, value[1:]
+    more = f"ensemble_notebook.config.max_input_mb, now {config.max_input_mb:g}, allows more"
     try:
-        return name, _read_value(value)
+        return name, read_text_file(Path(value[1:]), int(config.max_input_mb * 1_000_000), more)
     except ValidationError as error:
         parser.error(f"{option} {name}={value}: {error} For the text {value!r} itself write @{value}.")
-
-
-def _read_value(value: str) -> str:
-    """The value of an input: ``@PATH`` is the text of that file, ``@@x`` the text ``@x``.
-
-    Raises:
-        ValidationError: the file can't be read.
-    """
-    if not value.startswith("@"):
-        return value
-    if value.startswith("@@"):
-        return value[1:]
-    more = f"ensemble_notebook.config.max_input_mb, now {config.max_input_mb:g}, allows more"
-    return read_text_file(Path(value[1:]), int(config.max_input_mb * 1_000_000), more)
 
 
 def _make_parser() -> _Parser:
@@ -376,7 +369,7 @@ def _make_parser() -> _Parser:
         allow_abbrev=False,
     )
     out = f"bind the output (without it: {DEFAULT_OUT})"
-    once = functools.partial(parser.add_argument, action=_Once)
+    once = partial(parser.add_argument, action=_Once)
     once("-o", "--out", type=_read_variable, default=DEFAULT_OUT, metavar="NAME", help=out)
     add_run_options(parser)
     once(
@@ -389,7 +382,7 @@ def _make_parser() -> _Parser:
     )
     once(
         "--history",
-        type=functools.partial(_check_amount, read_history),
+        type=partial(_check_amount, read_history),
         metavar="LIMIT",
         help="how much of these conversations is sent: '20 turns', '8k tokens', '8k tokens, summarised'",
     )
@@ -492,14 +485,11 @@ def _read_seconds(text: str) -> float:
     return seconds
 
 
-def _make_choice_reader(kind: type[E]) -> Callable[[str], E]:
-    def read(text: str) -> E:
-        names = [str(each.value) for each in kind]
-        if text.lower() not in names:
-            raise argparse.ArgumentTypeError(f"can't be {text!r}.{did_you_mean(text, names)}")
-        return kind(text.lower())
-
-    return read
+def _read_choice(kind: type[E], text: str) -> E:
+    names = [str(each.value) for each in kind]
+    if text.lower() not in names:
+        raise argparse.ArgumentTypeError(f"can't be {text!r}.{did_you_mean(text, names)}")
+    return kind(text.lower())
 
 
 def _check_budget(text: str) -> str:

@@ -50,13 +50,6 @@ from ensemble_notebook.domain.definitions.output_type import is_type
 
 ValueReader = Callable[[Node, str], Any]
 _NUMBERS: Final = (ValueKind.NUMBER, ValueKind.WHOLE, ValueKind.SECONDS, ValueKind.SHARE)
-_SINGLE_NAMES: Final = (
-    *(ValueKind.AGENT, ValueKind.OBJECT, ValueKind.ENSEMBLE),
-    *(ValueKind.PROMPT, ValueKind.DEPS, ValueKind.EXPORTER),
-)
-_NAMES_OR_ONE: Final = (ValueKind.MEMORIES, ValueKind.FUNCTIONS)
-_PARTS: Final = (ValueKind.COST, ValueKind.PROMPT_TEXTS, ValueKind.CONSTRAINTS)
-_LISTS_OF_NAMES: Final = (ValueKind.NAMES, ValueKind.OBJECTS, ValueKind.TOOLS, ValueKind.ROLES)
 _PAIRS: Final = "Write `name: value` below it, indented."
 _WHEN: Final = "Write e.g. {triage: {contains: urgent}}, {triage: urgent} or {triage: default}."
 _MEMBERS: Final = frozenset({"tasks", "phases"})
@@ -123,12 +116,12 @@ class SectionReader:
             ValueKind.TEXTS: self._read_texts,
             ValueKind.SCALAR: self._read_scalar,
             **{kind: partial(read_number, wanted=kind.value) for kind in _NUMBERS},
-            **{kind: partial(self._read_digits, wanted=kind.value) for kind in (ValueKind.PRICE, ValueKind.AMOUNT)},
-            **{kind: partial(self._read_name, wanted=kind.value) for kind in _SINGLE_NAMES},
-            **{kind: partial(read_names, report=report, wanted=kind.value) for kind in _LISTS_OF_NAMES},
-            **{kind: partial(self._read_one_or_more, wanted=kind.value) for kind in _NAMES_OR_ONE},
-            **{kind: partial(self._read_part, schema=vocabulary.VALUE_SECTIONS[kind]) for kind in _PARTS},
-            **{kind: partial(self._read_limit, kind=kind) for kind in (ValueKind.RATE, ValueKind.BUDGET)},
+            **{kind: partial(self._read_digits, wanted=kind.value) for kind in vocabulary.MONEY},
+            **{kind: partial(self._read_name, wanted=kind.value) for kind in vocabulary.SINGLE_NAMES},
+            **{kind: partial(read_names, report=report, wanted=kind.value) for kind in vocabulary.LISTS_OF_NAMES},
+            **{kind: partial(self._read_one_or_more, wanted=kind.value) for kind in vocabulary.NAMES_OR_ONE},
+            **{kind: partial(self._read_part, schema=vocabulary.VALUE_SECTIONS[kind]) for kind in vocabulary.PARTS},
+            **{kind: partial(self._read_limit, kind=kind) for kind in vocabulary.LIMITS},
             ValueKind.AGENTS: self._read_agents,
             ValueKind.WORKER: self._read_named_agent,
             ValueKind.TASKS: self.read_group,
@@ -675,9 +668,8 @@ def _refuse_glued_key(node: ScalarNode) -> None:
     if node.is_plain and word in vocabulary.WORDS and ":" in node.text:
         column = node.place.column + len(word)
         place = replace(node.place, column=column, end_column=column + 1)
-        raise MisreadError(
-            place, "a space is missing after ':'.", f"Write `{word}: ...`; put a text that starts so in quotes."
-        )
+        hint = f"Write `{word}: ...`; put a text that starts so in quotes."
+        raise MisreadError(place, "a space is missing after ':'.", hint)
 
 
 def _find_first_place(node: Node) -> Place:

@@ -122,7 +122,7 @@ class CellWriter:
             ValueKind.SECONDS: lambda value, _: int(value) if value == int(value) else value,
             ValueKind.CHOICE: lambda value, _: str(value.value if isinstance(value, Enum) else value),
             **dict.fromkeys((ValueKind.TEXTS, ValueKind.EXTRAS), self._write_data),
-            **dict.fromkeys((ValueKind.PRICE, ValueKind.AMOUNT), _write_decimal),
+            **dict.fromkeys(vocabulary.MONEY, _write_decimal),
             **dict.fromkeys((ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.DEPS, ValueKind.ENSEMBLE), self._name),
             **dict.fromkeys(
                 (ValueKind.OBJECTS, ValueKind.FUNCTIONS),
@@ -131,7 +131,7 @@ class CellWriter:
             ValueKind.TOOLS: self._write_tools,
             ValueKind.MODEL: self._write_model,
             ValueKind.OUTPUT_TYPE: self._write_output_type,
-            **dict.fromkeys((ValueKind.COST, ValueKind.PROMPT_TEXTS, ValueKind.CONSTRAINTS), self._write_part),
+            **dict.fromkeys(vocabulary.PARTS, self._write_part),
             ValueKind.RATE: self._write_rate,
             ValueKind.BUDGET: self._write_budget,
             ValueKind.REVIEW: self._write_reviews,
@@ -158,7 +158,12 @@ class CellWriter:
         found = self._write_section(ensemble, CELL, "the ensemble", (*_MEMBERS, "workflow"))
         if "inputs" in found and not found["inputs"]:
             del found["inputs"]
-        found = _group_keys(found)
+        for word, key_group in CELL.key_groups.items():  # keys that have a word in common stand under that word
+            given = {short: found.pop(name) for short, name in key_group.fields.items() if name in found}
+            if given.keys() == {key_group.lead} and not isinstance(given[key_group.lead], dict):
+                found[word] = given[key_group.lead]
+            elif given:
+                found[word] = given
         agents = Block({})
         for agent in self._agents:
             key = self._keys[id(agent)]
@@ -220,12 +225,11 @@ class CellWriter:
             own = sum(node.context != default for node, default in zip(nodes, chained, strict=True))
             is_list = own <= 1 + sum(bool(node.context) for node in nodes)
         natural = Workflow.SEQUENTIAL if is_list else Workflow.PARALLEL
+        is_given = workflow is not (given or natural)
         if not is_list:
-            return Block({self._local_names[node.index]: self._write_task(node, ()) for node in nodes}), (
-                workflow is not (given or natural)
-            )
+            return Block({self._local_names[node.index]: self._write_task(node, ()) for node in nodes}), is_given
         defaults = chained if is_sequential else [()] * len(nodes)
-        return BlockList(map(self._write_item, nodes, defaults)), workflow is not (given or natural)
+        return BlockList(map(self._write_item, nodes, defaults)), is_given
 
     def _write_item(self, node: TaskNode, default: tuple[int, ...]) -> Any:
         """Write a task of a list. It has a name where somebody needs it."""
@@ -248,11 +252,17 @@ class CellWriter:
         if fields.get("description") == f"Run the ensemble {fields.get('ensemble')}":
             del fields["description"]
         if node.context != tuple(each for each in default if each != node.item_source):
-            names = [self._graph.tasks[each].name for each in node.context]
             spot = Spot(f"task {node.task.name or ''}".strip(), node.task, TASK.keys["context"])
-            fields = _insert(fields, "context", _write_names(names, spot))
+            fields = self._add_context(fields, node, spot)
         is_short = fields.keys() == {"description"} and self._local_names.get(node.index) not in vocabulary.WORDS
         return fields["description"] if is_short else fields
+
+    def _add_context(self, fields: dict[str, Any], node: TaskNode, spot: Spot) -> dict[str, Any]:
+        """Put what a task reads behind the keys that begin it."""
+        names = [self._graph.tasks[each].name for each in node.context]
+        first = ("name", "description", "expected_output", "prompt", "agent")
+        begun = {each: fields[each] for each in first if each in fields}
+        return begun | {"context": _write_names(names, spot)} | fields
 
     # references
 
@@ -309,8 +319,7 @@ class CellWriter:
         node = next(each for each in self._graph.phases if each.phase.review is spot.owner).reviewer
         fields = self._write_section(by, TASK, spot.label, ("context",))
         if node is not None and node.context:
-            names = [self._graph.tasks[each].name for each in node.context]
-            fields = _insert(fields, "context", _write_names(names, spot))
+            fields = self._add_context(fields, node, spot)
         text = fields.get("description", "")
         return text if fields.keys() == {"description"} and text == text.strip() and not is_name(text) else fields
 
@@ -361,9 +370,8 @@ class CellWriter:
         if type(value) is list:
             return [self._write_data(each, spot) for each in value]
         if type(value) not in _SCALARS:
-            raise spot.refuse(
-                f"The {spot.shown} holds an object of type {type(value).__name__}, and a cell holds data."
-            )
+            message = f"The {spot.shown} holds an object of type {type(value).__name__}, and a cell holds data."
+            raise spot.refuse(message)
         return _check_text(value, spot) if isinstance(value, str) else value
 
     # objects of the notebook
@@ -487,23 +495,6 @@ class CellWriter:
         if type(value) is JsonTraceExporter and self._names.look_up(value) is None:
             return str(value.path) if value.path.suffix == ".json" else f"{value.path}/"
         return self._name(value, spot)
-
-
-def _insert(fields: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """Put a key behind those that begin a task."""
-    first = ("name", "description", "expected_output", "prompt", "agent")
-    return {each: fields[each] for each in first if each in fields} | {name: value} | fields
-
-
-def _group_keys(fields: dict[str, Any]) -> dict[str, Any]:
-    """Put the keys that have a word in common under that word."""
-    for word, key_group in CELL.key_groups.items():
-        given = {short: fields.pop(name) for short, name in key_group.fields.items() if name in fields}
-        if given.keys() == {key_group.lead} and not isinstance(given[key_group.lead], dict):
-            fields[word] = given[key_group.lead]
-        elif given:
-            fields[word] = given
-    return fields
 
 
 def _choose_agent_keys(agents: Sequence[Agent]) -> dict[int, str]:

@@ -133,9 +133,8 @@ class _Converter:
         with report:
             root = read_tree(report, report.source.parts[1])
             if not isinstance(root, MappingNode):
-                report.add_mistake(
-                    report.source.top, f"there are no {schema.name}s here.", "Write `name:` and its keys."
-                )
+                message = f"there are no {schema.name}s here."
+                report.add_mistake(report.source.top, message, "Write `name:` and its keys.")
                 return {}
             members = read_data(root, file.name)
         found = {}

@@ -85,7 +85,10 @@ class _PythonWriter:
         self._statements: list[str] = []
         self._task_names = {id(node.task): node.name for node in self._graph.tasks}
         self._tasks = {node.name: node.task for node in self._graph.tasks}
-        self._limits = Counter(id(each) for each in self._list_limits())
+        tasks = [node.task for node in self._graph.all_tasks]
+        agents = [*list_agents(ensemble, self._graph), *(task.fallback for task in tasks)]
+        holders = [each for each in (ensemble, *tasks, *dict.fromkeys(agents)) if each is not None]
+        self._limits = Counter(id(each.rate_limit) for each in holders)
 
     def write(self) -> str:
         """The whole source."""
@@ -250,12 +253,6 @@ class _PythonWriter:
         if id(limit) not in self._variables:
             self._define(limit, ["rate_limit" if isinstance(limit, RateLimit) else "budget"], made)
         return Code(self._variables[id(limit)])
-
-    def _list_limits(self) -> Iterator[RateLimit]:
-        tasks = [node.task for node in self._graph.all_tasks]
-        agents = [*list_agents(self._ensemble, self._graph), *(task.fallback for task in tasks)]
-        holders = [self._ensemble, *tasks, *dict.fromkeys(agents)]
-        return (each.rate_limit for each in holders if each is not None and each.rate_limit is not None)
 
 
 def _write_scalar(value: Any) -> Any:
