@@ -28,7 +28,6 @@ from ensemble_notebook.domain.planning.execution_plan import (
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.views import render_view
-from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.engine.run_spec import ForkPlace
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkArguments, read_fork
@@ -542,7 +541,7 @@ class Ensemble(RunnableEnsemble):
     def _prepare_rows(self, source: ChatSource) -> RunHandle:
         settings = RunSettings()
         spec = PreparedEnsemble(self, settings, source, task_noun=TaskNoun.ROW).make_spec({})
-        return RunHandle(self, spec, source, SystemClock(), uuid.uuid4().hex[:12], settings)
+        return RunHandle(self, spec, source, uuid.uuid4().hex[:12], settings)
 
     def _load_map(self, word: str) -> MapResult:
         from ensemble_notebook.ensemble.many_runs.loaded_map import load_map
@@ -610,4 +609,4 @@ def _prepare_run(
     spec = prepared.make_spec(values)
     if resumed is not None:
         spec = replace(spec, earlier=resumed.trace.metrics.total)
-    return RunHandle(ensemble, spec, source, SystemClock(), uuid.uuid4().hex[:12], settings, forked or resumed)
+    return RunHandle(ensemble, spec, source, uuid.uuid4().hex[:12], settings, forked or resumed)

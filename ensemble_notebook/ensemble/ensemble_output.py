@@ -171,12 +171,7 @@ class EnsembleOutput(Scorable, Pickled):
         graph: Graph,
         plan: ExecutionPlan,
         events: Sequence[Event],
-        outputs: Mapping[int, TaskOutput],
-        status: RunStatus,
-        exit_reason: ExitReason,
-        failures: Sequence[Failure],
-        skipped: Sequence[Skipped],
-        delegated: Sequence[TaskOutput] = (),
+        result: RunResult,
         only: int | None = None,
         earlier: Mapping[str, Messages] = MappingProxyType({}),
         journal: RunJournal | None = None,
@@ -185,15 +180,15 @@ class EnsembleOutput(Scorable, Pickled):
         self.plan = plan
         self.run_id: str = events[0].run_id
         self.name: str | None = ensemble.name
-        self.status = status
-        self.exit_reason = exit_reason
-        self.failures: tuple[Failure, ...] = tuple(failures)
-        self.skipped: tuple[Skipped, ...] = tuple(skipped)
+        self.status = result.status
+        self.exit_reason = result.exit_reason
+        self.failures: tuple[Failure, ...] = tuple(result.failures)
+        self.skipped: tuple[Skipped, ...] = tuple(result.skipped)
         self.total_duration: timedelta = timedelta(seconds=events[-1].offset_s)
-        self.completed_outputs: tuple[TaskOutput, ...] = (*delegated, *outputs.values())
+        self.completed_outputs: tuple[TaskOutput, ...] = result.completed
         self._graph = graph
         self._events: tuple[Event, ...] = tuple(events)
-        self._outputs: dict[int, TaskOutput] = dict(outputs)
+        self._outputs: dict[int, TaskOutput] = dict(result.outputs)
         self._late_warnings: list[str] = []  # came after the last event, and so are in no view of the events
         self._only = only
         self._earlier: Mapping[str, Messages] = dict(earlier)

@@ -21,7 +21,7 @@ from ensemble_notebook.domain.reasoning import read_streamed_answer
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.domain.seams.kept_tasks import KeptTasks
 from ensemble_notebook.domain.wording import pluralize
-from ensemble_notebook.engine.events.event_stream import Clock, EventStream, Sink
+from ensemble_notebook.engine.events.event_stream import EventStream, Sink, SystemClock
 from ensemble_notebook.engine.events.listeners import DRAIN_LIMIT_S, ListenerDelivery
 from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
 from ensemble_notebook.engine.events.run_log import RunLogger
@@ -94,7 +94,6 @@ class RunHandle(SuggestsNames):
         ensemble: RunnableEnsemble,
         spec: RunSpec,
         source: ChatSource,
-        clock: Clock,
         run_id: str,
         setting: RunSettings,
         resumed: ResumedRun | ForkedRun | None = None,
@@ -108,7 +107,7 @@ class RunHandle(SuggestsNames):
         self._ensemble = ensemble
         self._spec = spec
         self._source = source
-        self._clock = clock
+        self._clock = SystemClock()
         self._setting = setting
         self._resumed = resumed
         if isinstance(resumed, ResumedRun):
@@ -419,10 +418,9 @@ class RunHandle(SuggestsNames):
                 return  # all is done but the last steps on the loop, which another run blocks
             self._driver.abandon(reason, _BLOCKED.format(place="" if place is None else f" at {place}"))
             self._make_output(self._driver)
-            with contextlib.suppress(TimeoutError):
-                loop_thread().submit(self._export(EXPORT_LIMIT_S)).result(2 * EXPORT_LIMIT_S)
-            with contextlib.suppress(TimeoutError):
-                loop_thread().submit(self._finish_remembering(EXPORT_LIMIT_S)).result(2 * EXPORT_LIMIT_S)
+            for last in (self._export, self._finish_remembering):
+                with contextlib.suppress(TimeoutError):
+                    loop_thread().submit(last(EXPORT_LIMIT_S)).result(2 * EXPORT_LIMIT_S)
         except Exception as error:  # noqa: BLE001 - as in `_run_here`
             self._error = error
         finally:
@@ -481,12 +479,7 @@ class RunHandle(SuggestsNames):
             graph=spec.graph,
             plan=self.plan,
             events=self.events,
-            outputs=result.outputs,
-            delegated=result.delegated,
-            status=result.status,
-            exit_reason=result.exit_reason,
-            failures=result.failures,
-            skipped=result.skipped,
+            result=result,
             only=None if spec.only is None else spec.only.task,
             earlier=spec.conversations,
             journal=self._journal,

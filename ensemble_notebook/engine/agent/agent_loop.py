@@ -26,14 +26,12 @@ from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.prompts import (
     MALFORMED_CALL,
-    NO_TEXTS,
     ONLY_REASONING,
-    Texts,
     write_correction_prompt,
 )
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter, find_status
-from ensemble_notebook.engine.function_caller import FunctionCaller
+from ensemble_notebook.engine.run_services import RunServices
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.errors import AgentExecutionError, MaxIterationsExceededError, summarize_error
 
@@ -64,9 +62,8 @@ class AgentLoop:
         port: the model.
         llm: asks the model.
         toolbox: the tools.
-        caller: calls them.
+        services: of the run.
         schema: the JSON schema that the model is held to natively.
-        texts: of the ensemble in place of ours.
 
     Attributes:
         structured_results: the values that tools gave beside their texts, each with the name of the tool, in order.
@@ -84,14 +81,12 @@ class AgentLoop:
         port: ChatPort,
         llm: LlmCaller,
         toolbox: Toolbox,
-        caller: FunctionCaller,
+        services: RunServices,
         schema: Mapping[str, Any] | None = None,
-        texts: Texts = NO_TEXTS,
     ) -> None:
         self.history = history
         self.is_only_reasoning = False
         self._was_asked_for_answer = False
-        self._texts = texts
         self.cut: str | None = None
         self.exchanged: list[ChatMessage] = []
         self.structured_results: list[tuple[str, Any]] = []
@@ -102,7 +97,7 @@ class AgentLoop:
         self._port = port
         self._llm = llm
         self._toolbox = toolbox
-        self._caller = caller
+        self._services = services
         self._schema = schema
         self._running_tools = ""
         self._waiting: set[asyncio.Task[Any]] = set()
@@ -173,7 +168,7 @@ class AgentLoop:
             if not reply.tool_calls:
                 if (lack := self._find_lack(reply, task)) is None:
                     return self._read_final_text(reply, task)
-                prompt = write_correction_prompt(lack, "", self._texts)
+                prompt = write_correction_prompt(lack, "", self._services.spec.texts)
                 conversation.add_user_message(mend_text(prompt))
                 facts = {"prompt": prompt, "is_correction": True}
 
@@ -363,7 +358,9 @@ class AgentLoop:
                 if declined is not None:
                     return declined
             with use_agent(self._agent.role):
-                return await self._toolbox.answer(approved, self._caller, span, mends=self._request.mends_calls)
+                return await self._toolbox.answer(
+                    approved, self._services.caller, span, mends=self._request.mends_calls
+                )
 
         # What agents and people do for the engine's own tools is recorded and replayed itself (E42).
         is_own = self._toolbox.has_engine_tool(approved.name)

@@ -95,9 +95,7 @@ class AgentRunner:
                 self._toolboxes[key] = Toolbox(tools, functools.partial(self._ask, agent.role))
             toolbox = self._toolboxes[key].with_engine_tools(request.engine_tools)
             llm = self._make_llm(request, port)
-            loop = AgentLoop(
-                request, history, port, llm, toolbox, self._services.caller, schema, self._services.spec.texts
-            )
+            loop = AgentLoop(request, history, port, llm, toolbox, self._services, schema)
             if watch is not None:
                 watch(loop)
             text = await loop.run(user_prompt, task)

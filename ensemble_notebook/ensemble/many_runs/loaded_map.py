@@ -15,9 +15,10 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.outputs.score import ScoreRecord
-from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
+from ensemble_notebook.domain.outputs.task_output import Failure, Skipped
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask, make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
@@ -306,7 +307,7 @@ def _make_output(trace: ExecutionTrace) -> EnsembleOutput:
         name=trace.name, cost=trace.cost, tasks=[_make_task(each.name, each.description) for each in spans]
     )
     places = {each.span_id: place for place, each in enumerate(spans)}
-    done, failures, skipped = _list_ends(trace.events, places)
+    result = _read_result(trace.events, places, trace.status, trace.exit_reason or ExitReason.INTERRUPTED)
     graph = build_graph(ensemble)
     tasks = () if trace.plan is None else trace.plan.tasks
     read = {name for each in tasks for name in each.depends_on}
@@ -317,35 +318,29 @@ def _make_output(trace: ExecutionTrace) -> EnsembleOutput:
         graph=graph,
         plan=trace.plan or make_plan(graph),
         events=trace.events,
-        outputs=done,
-        status=trace.status,
-        exit_reason=trace.exit_reason or ExitReason.INTERRUPTED,
-        failures=failures,
-        skipped=skipped,
+        result=result,
         only=last[0] if len(last) == 1 else None,
     )
     vars(output)["trace"] = trace  # it is folded already
     return output
 
 
-def _list_ends(
-    events: Iterable[ev.Event], places: Mapping[str, int]
-) -> tuple[dict[int, TaskOutput], list[Failure], list[Skipped]]:
-    """How tasks ended, of which the places are given by the ids of their spans."""
-    done: dict[int, TaskOutput] = {}
-    failures: list[Failure] = []
-    skipped: list[Skipped] = []
+def _read_result(
+    events: Iterable[ev.Event], places: Mapping[str, int], status: RunStatus, exit_reason: ExitReason
+) -> RunResult:
+    """How a run and its tasks ended, of which the places are given by the ids of their spans."""
+    result = RunResult(status=status, exit_reason=exit_reason)
     for each in events:
         if each.span_id not in places:
             continue
         if isinstance(each, ev.TaskCompleted):
-            done.pop(places[each.span_id], None)
-            done[places[each.span_id]] = each.output
+            result.outputs.pop(places[each.span_id], None)
+            result.outputs[places[each.span_id]] = each.output
         elif isinstance(each, ev.TaskFailed) and each.status is SpanStatus.ERROR:
-            failures.append(Failure(name=each.task or "", agent_role=each.agent, error=each.error))
+            result.failures.append(Failure(name=each.task or "", agent_role=each.agent, error=each.error))
         elif isinstance(each, ev.TaskSkipped):
-            skipped.append(Skipped(name=each.task or "", kind="task", reason=each.reason))
-    return done, failures, skipped
+            result.skipped.append(Skipped(name=each.task or "", kind="task", reason=each.reason))
+    return result
 
 
 # --- The outputs of the rows: each was a run of its own, whose events are among those of the map ----------------------
@@ -391,8 +386,6 @@ class _RowOutput:
         self._given = events
         self._run_id = run_id = events[0].span_id
         self._name = events[0].name if isinstance(events[0], ev.NestedRunStarted) else None
-        self._status = RunStatus(row.status)
-        self._exit_reason = ExitReason.NOBODY_TO_ASK if row.is_left else _EXIT.get(self._status, ExitReason.COMPLETED)
 
         def find_begun(kind: type[ev.Event]) -> Iterator[Span]:
             begun = dict.fromkeys(each.span_id for each in events if isinstance(each, kind))
@@ -417,10 +410,12 @@ class _RowOutput:
         ensemble = LoadedEnsemble(
             name=self._name, cost=trace.cost, tasks=[_make_task(each.name, each.description) for each in self._tasks]
         )
-        _, failures, _ = _list_ends(self._given, self._places)
+        status = RunStatus(row.status)
+        exit_reason = ExitReason.NOBODY_TO_ASK if row.is_left else _EXIT.get(status, ExitReason.COMPLETED)
+        result = _read_result(self._given, self._places, status, exit_reason)
         names = {each.name: place for place, each in enumerate(self._tasks)}
         # In a run that failed, the final task is the one that failed, which has no text.
-        final = row.final.name if row.final is not None else failures[-1].name if failures else ""
+        final = row.final.name if row.final is not None else result.failures[-1].name if result.failures else ""
         tasks = [
             PlannedTask(
                 name=each.name,
@@ -442,20 +437,18 @@ class _RowOutput:
             tasks=tuple(tasks),
             phases={each.name: () for each in self._phases},
         )
+        result.outputs = {names[name]: output for name, output in row.outputs.items() if name in names}
+        result.skipped.clear()  # what was skipped in a row is not told of it
         return EnsembleOutput(
             ensemble=ensemble,
             graph=build_graph(ensemble),
             plan=plan,
-            events=[*self._make_events(plan)],
-            outputs={names[name]: output for name, output in row.outputs.items() if name in names},
-            status=self._status,
-            exit_reason=self._exit_reason,
-            failures=failures,
-            skipped=(),
+            events=[*self._make_events(plan, result)],
+            result=result,
             only=names.get(final),
         )
 
-    def _make_events(self, plan: ExecutionPlan) -> Iterator[ev.Event]:
+    def _make_events(self, plan: ExecutionPlan, result: RunResult) -> Iterator[ev.Event]:
         """The events as the run itself had them: with its beginning, its plan and its end."""
         first, rest = self._given[0], self._given[1:]
         where: dict[str, Any] = {
@@ -491,5 +484,5 @@ class _RowOutput:
                 changes |= {"index": self._places[each.span_id], "total": len(self._tasks)}
             yield replace(each, **changes)
         yield ev.RunEnded(
-            **end, seq=len(inside) + 2, status=self._status, exit_reason=self._exit_reason, error=self._row.error
+            **end, seq=len(inside) + 2, status=result.status, exit_reason=result.exit_reason, error=self._row.error
         )

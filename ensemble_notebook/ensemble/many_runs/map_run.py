@@ -29,7 +29,6 @@ from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.engine.review_queue import SharedReviewer
 from ensemble_notebook.engine.run_services import find_parent_run
@@ -309,7 +308,7 @@ class _MapRun:
             versions=join_versions([each.prepared.versions for each in self._checked]),
             earlier=None if gone_on_with is None else gone_on_with.metrics.total,
         )
-        self._run = RunHandle(outer, spec, self._source, SystemClock(), next(self._run_ids), self._settings, resumed)
+        self._run = RunHandle(outer, spec, self._source, next(self._run_ids), self._settings, resumed)
         return MapHandle(self._run, self.make_result, self._ensemble.name)
 
     def _make_outer(self, to_run: Sequence[_RowRun]) -> RunnableEnsemble:

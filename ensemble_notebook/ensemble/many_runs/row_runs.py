@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord
-from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.events.nested_events import find_calling_span
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
@@ -75,7 +74,7 @@ async def run_row_here(
     place = find_calling_span()
     assert place is not None
     spec = replace(prepared.make_spec({**common, **row.values}), row=place.span.task)
-    handle = RunHandle(ensemble, spec, parent.source, SystemClock(), outcome.run_id, settings)
+    handle = RunHandle(ensemble, spec, parent.source, outcome.run_id, settings)
     try:
         await handle._run_here()
         output = await handle

@@ -25,7 +25,6 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
 from ensemble_notebook.engine.budget_reservation import open_account
-from ensemble_notebook.engine.events.event_stream import SystemClock
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.person import InterruptGuard
@@ -169,7 +168,7 @@ def _run(
         source = make_source(setting)
     except EnsembleError as error:
         return RowReport(status=RunStatus.FAILED, error=error)
-    handle = RunHandle(definition, spec, source, SystemClock(), asked.run_id, setting)
+    handle = RunHandle(definition, spec, source, asked.run_id, setting)
 
     def look() -> None:
         if is_stopped():
