@@ -13,18 +13,19 @@ import json
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.conversation import ToolCall, write_arguments
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
-from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, RequestPlaces, ToolAnswer, ToolSpec
+from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolSpec
 from ensemble_notebook.domain.value_text import mend_text, mend_value
-from ensemble_notebook.models.langchain.error_classification import classify_error, tell_server_words
 from ensemble_notebook.models.langchain.langchain_port import (
     EMPTY_REPLY,
+    AskedConversation,
+    AskedPort,
     bound_message_tokens,
     bound_option_tokens,
     to_openai_tool,
@@ -33,7 +34,6 @@ from ensemble_notebook.models.langchain.replies import (
     find_reasoning,
     parse_arguments,
     take_call_id,
-    write_arguments,
 )
 from ensemble_notebook.models.openai.endpoint import (
     Endpoint,
@@ -43,9 +43,7 @@ from ensemble_notebook.models.openai.endpoint import (
 )
 from ensemble_notebook.models.openai.kept_fields import KEPT, KeptFields, put_back
 from ensemble_notebook.models.openai.reply_body import (
-    BrokenStreamError,
     check_chunk,
-    collect_refused_usage,
     find_told_error,
     parse_completion,
     unmark_arguments,
@@ -236,34 +234,20 @@ def make_settings(given: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ChatCompletionsPort:
+class ChatCompletionsPort(AskedPort):
     """One model on one event loop (a `ChatPort`).
 
     Attributes:
         transport: to its server.
         settings: what goes with each request, by the names of the protocol.
         is_streamed_inside: replies are streamed although nobody hears of their pieces.
-        connection_handle: what keeps its connections open; held, never used.
-        places: what a request takes of the places for connections.
-        key_variable: the environment variable that its key comes from, for advice.
-        advice: what to do about an answer with a status, where the spec knows.
         max_tokens: the limit of one reply.
     """
 
     transport: ChatTransport
-    name: str
-    provider: str | None
     settings: Mapping[str, Any]
     is_streamed_inside: bool = False
-    has_tool_support: bool = True
-    has_schema_support: bool = False
-    connection_handle: object = None
-    places: RequestPlaces | None = None
-    key_variable: str | None = None
-    advice: Mapping[int, str] = field(default_factory=dict)
     max_tokens: int | None = None
-    is_scripted: bool = field(init=False, default=False)
-    warning: str | None = field(init=False, default=None)
 
     def open(
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
@@ -283,23 +267,17 @@ class ChatCompletionsPort:
             messages[0]["role"] = "developer"
         return ChatCompletionsConversation(self, settings, messages)
 
-    def classify(self, error: Exception) -> Fault:
-        """Decide what an exception of `ChatCompletionsConversation.reply` means."""
-        return classify_error(error, key_variable=self.key_variable, advice=self.advice)
 
-
-class ChatCompletionsConversation:
+class ChatCompletionsConversation(AskedConversation):
     """The messages of one task (a `Conversation`), as they are sent."""
 
-    __slots__ = ("_asks_whole", "_bound", "_call_ids", "_kept", "_messages", "_port", "_settings", "_unbounded")
+    __slots__ = ("_bound", "_messages", "_port", "_settings", "_unbounded")
 
     def __init__(self, port: ChatCompletionsPort, settings: dict[str, Any], messages: list[dict[str, Any]]) -> None:
+        super().__init__()
         self._port = port
         self._settings = settings
         self._messages = messages
-        self._call_ids: set[str] = set()
-        self._kept: list[Mapping[str, Any]] = []  # of each reply since somebody last spoke to the model
-        self._asks_whole = False  # since nobody can tell whether the last stream was
         self._bound: int | None = None  # of what is not in `_unbounded`; nobody asks without a budget
         self._unbounded: list[Mapping[str, Any]] = [*messages]
 
@@ -338,13 +316,6 @@ class ChatCompletionsConversation:
         self._unbounded.append({"content": message["content"], "tool_calls": calls, **reply.extras})
         self._kept.append((reply.extras.get("additional_kwargs") or {}).get(KEPT) or {})
 
-    def take_kept_reply(self) -> None:
-        """Take none: nothing is kept here."""
-
-    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:  # noqa: ARG002
-        """Run the tool: nothing is recorded here."""
-        return await run()
-
     def input_bound(self) -> int:
         """Bound the tokens that the next request can have."""
         if self._bound is None:
@@ -353,42 +324,27 @@ class ChatCompletionsConversation:
         self._unbounded.clear()
         return self._bound
 
-    async def reply(
+    async def _ask(
         self,
-        on_token: Callable[[str], None] | None = None,
-        *,
-        max_tokens: int | None = None,
-        check_sending: Callable[[], None] | None = None,  # noqa: ARG002 - nothing stands between this and the sending
-    ) -> ModelReply:
-        """Ask for the next reply, and append it."""
+        on_piece: Callable[[str], None] | None,
+        max_tokens: int | None,
+        check_sending: Callable[[], None] | None,  # noqa: ARG002 - nothing stands between this and the sending
+        kept: KeptFields,
+    ) -> tuple[ModelReply, Callable[[], None]]:
         port = self._port
         payload = {"model": port.name, "messages": self._messages, **self._settings}
         if max_tokens is not None and max_tokens < (port.max_tokens or max_tokens + 1):
             payload["max_completion_tokens"] = max_tokens
-        on_piece = None if self._asks_whole else on_token
-        with collect_refused_usage() as refused, KeptFields(self._kept) as kept:
-            try:
-                if on_piece is None and not port.is_streamed_inside:
-                    completion = await port.transport.request_reply(payload)
-                else:
-                    completion = await port.transport.stream_reply(payload, on_piece)
-                reply = self._read_reply(completion, kept.received)
-            except Exception as error:
-                self._asks_whole |= isinstance(error, BrokenStreamError) and error.is_announced
-                tell_server_words(error)
-                raise
-        if on_token is not None and on_piece is None and reply.text:
-            on_token(reply.text)
-        self._asks_whole = False
-        if refused:
-            # All of it is unknown then, also where a stream said it several times.
-            reply = replace(reply, usage=TokenUsage(), refused_usage=refused[0])
+        if on_piece is None and not port.is_streamed_inside:
+            completion = await port.transport.request_reply(payload)
+        else:
+            completion = await port.transport.stream_reply(payload, on_piece)
+        reply = self._read_reply(completion, kept.received)
         # Malformed arguments go back as the model wrote them; their reply has all of its calls marked, or none.
         said = [call["function"] for call in completion["choices"][0]["message"].get("tool_calls") or ()]
         texts = [mend_text(unmark_arguments(each["arguments"])) for each in said]
         plain = [write_arguments(call.arguments) for call in reply.tool_calls]
-        self._append(reply, plain if [each["arguments"] for each in said] == texts else texts)
-        return reply
+        return reply, lambda: self._append(reply, plain if [each["arguments"] for each in said] == texts else texts)
 
     def _read_reply(self, completion: Mapping[str, Any], kept: Mapping[str, Any]) -> ModelReply:
         """Read a reply that was put right by now.

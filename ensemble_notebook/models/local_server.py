@@ -267,40 +267,9 @@ class LocalServer:
             return json.load(reply)
 
 
-class _RunningServers:
-    """Those of this process, by their weights."""
-
-    def __init__(self) -> None:
-        self._running: dict[Path, LocalServer] = {}
-        self._starting = threading.Lock()
-
-    def get(self, weights: str | None, notice: Callable[[str], None]) -> LocalServer:
-        with self._starting:
-            path = _find_path(weights)
-            if path not in self._running:
-                if weights is None:
-                    pull_weights(notice)
-                self._running[path] = LocalServer(path)
-            return self._running[path]
-
-    def has(self, path: Path) -> bool:
-        return path in self._running
-
-    def stop(self) -> None:
-        while self._running:
-            self._running.popitem()[1].stop()
-
-    def abandon_all(self) -> None:
-        """Abandon all, in a forked child: the parent's servers are not its own."""
-        self._starting = threading.Lock()
-        while self._running:
-            self._running.popitem()[1].abandon()
-
-
-_servers: Final = _RunningServers()
-atexit.register(_servers.stop)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_servers.abandon_all)
+_running: Final[dict[Path, LocalServer]] = {}
+"""The servers of this process, by their weights."""
+_starting: Final = threading.Lock()
 
 
 def get_local_server(weights: str | None, notice: Callable[[str], None]) -> LocalServer:
@@ -309,15 +278,39 @@ def get_local_server(weights: str | None, notice: Callable[[str], None]) -> Loca
     Raises:
         ValidationError: there are no such weights, or llama.cpp can't use them.
     """
-    return _servers.get(weights, notice)
+    with _starting:
+        path = _find_path(weights)
+        if path not in _running:
+            if weights is None:
+                pull_weights(notice)
+            _running[path] = LocalServer(path)
+        return _running[path]
 
 
 def find_name_to_start(weights: str | None) -> str | None:
     """Find the name of the model whose server has to be started first, perhaps by somebody else; None where it runs."""
     path = _find_path(weights)
-    if _servers.has(path):
+    if path in _running:
         return None
     return SMOLLM2.model if weights is None else path.stem
+
+
+@atexit.register
+def _stop_all() -> None:
+    while _running:
+        _running.popitem()[1].stop()
+
+
+def _abandon_all() -> None:
+    """Abandon all, in a forked child: the parent's servers are not its own, nor is a thread that starts one."""
+    if _starting.locked():
+        _starting.release()
+    while _running:
+        _running.popitem()[1].abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)
 
 
 def find_weights_file(text: str) -> Path:

@@ -111,13 +111,15 @@ class ModelSource:
 
         endpoint = model.endpoint
         settings = {**model.settings, **parameters.settings}
-        is_known = model.has_schema_support
+        has_schema_support = model.has_schema_support
+        if parameters.schema_mode != "auto":
+            has_schema_support = parameters.schema_mode == "native"
+        elif has_schema_support is None:
+            has_schema_support = chat_openai.serves_schemas(endpoint)
         facts: dict[str, Any] = {
             "provider": model.provider or endpoint.provider,
             "has_tool_support": model.has_tool_support,
-            "has_schema_support": parameters.choose_schema_support(
-                is_known=chat_openai.serves_schemas(endpoint) if is_known is None else is_known
-            ),
+            "has_schema_support": has_schema_support,
             "places": PlacesOfModel(connection_places, model.place_count),
             "key_variable": model.key_variable,
             "advice": model.advice,

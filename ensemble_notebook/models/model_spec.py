@@ -191,6 +191,15 @@ def make_spec_error(message: str, item: str | None = None) -> ValidationError:
     return ValidationError(Problem(message, field="llm", item=item))
 
 
+def make_key_error(text: str, variable: str | None) -> ValidationError:
+    """Make the error for a spec without its key."""
+    return make_spec_error(
+        f"The model {text!r} needs a key in the environment variable {variable}, which is not set. Set it before you "
+        f"start Jupyter, or run: import os, getpass; os.environ['{variable}'] = getpass.getpass(). The model 'local' "
+        f"needs no key."
+    )
+
+
 # --- Parameters of a model beside its name: checked, and passed on as they are ----------------------------------
 #
 # Whoever makes the model passes them on under the same names, which are langchain-openai's.
@@ -217,10 +226,6 @@ class ModelParameters:
     def max_tokens(self) -> int | None:
         """The limit of a reply, where one is given."""
         return self.settings.get("max_tokens")
-
-    def choose_schema_support(self, *, is_known: bool) -> bool:
-        """Whether a model is given schemas natively; `is_known`: whether it is known to take them."""
-        return is_known if self.schema_mode == "auto" else self.schema_mode == "native"
 
 
 def read_parameters(llm: Any) -> ModelParameters:

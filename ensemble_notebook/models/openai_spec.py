@@ -19,6 +19,7 @@ from ensemble_notebook.models.model_spec import (
     Notice,
     ServedModel,
     SpecForm,
+    make_key_error,
     make_spec_error,
 )
 from ensemble_notebook.models.openai.endpoint import (
@@ -107,11 +108,7 @@ class OpenAISpec(ModelSpec):
             return Endpoint(self.name, base_url, variable, key)
         if base_url is not None and self.api_key_env is None:
             return Endpoint(self.name, base_url, None, NO_KEY)
-        raise make_spec_error(
-            f"The model 'openai:{self.name}' needs a key in the environment variable {variable}, which is not set. Set "
-            f"it before you start Jupyter, or run: import os, getpass; os.environ['{variable}'] = getpass.getpass(). "
-            f"The model 'local' needs no key."
-        )
+        raise make_key_error(f"openai:{self.name}", variable)
 
     def check(self) -> None:
         """Check whether the key is there."""

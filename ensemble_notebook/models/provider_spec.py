@@ -23,6 +23,7 @@ from ensemble_notebook.models.model_spec import (
     ModelSpec,
     Notice,
     SpecForm,
+    make_key_error,
     make_spec_error,
 )
 
@@ -145,11 +146,7 @@ class ProviderSpec(ModelSpec):
                 f"pip install 'ensemble-notebook[providers]' {package}"
             )
         if variable is not None and not os.environ.get(variable, "").strip():
-            raise make_spec_error(
-                f"The model {self.text!r} needs a key in the environment variable {variable}, which is not set. Set it "
-                f"before you start Jupyter, or run: import os, getpass; os.environ['{variable}'] = getpass.getpass(). "
-                f"The model 'local' needs no key."
-            )
+            raise make_key_error(self.text, variable)
 
     def identify(self, parameters: ModelParameters) -> ModelIdentity:
         """Tell the provider, in the word that prices are looked up by."""

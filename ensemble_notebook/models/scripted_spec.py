@@ -76,17 +76,14 @@ _FORMATS: Final = {
 }
 
 
-def make_example(schema: Mapping[str, Any], text: str) -> Any:
-    """A value for a schema; whoever needs it to fit has to check it.
+class _Examples:
+    """Values for a schema, which refers to nothing outside; whoever needs one to fit has to check it.
 
     Args:
-        schema: a JSON schema, which refers to nothing outside.
+        root: the schema.
         text: what is said wherever any text will do.
     """
-    return _Examples(schema, text).make(schema, 0)
 
-
-class _Examples:
     def __init__(self, root: Mapping[str, Any], text: str) -> None:
         self._root = root
         self._text = text
@@ -196,18 +193,15 @@ def _answer(messages: Sequence[BaseMessage]) -> str:
 
     text = extract_text(messages[-1].content).strip()
     if found := _SCHEMA.findall(text):
-        return json.dumps(_find_value(json.loads(found[-1])), ensure_ascii=False)
+        from jsonschema_rs import validator_for
+
+        schema = json.loads(found[-1])
+        value = _Examples(schema, LABEL).make(schema, 0)
+        if not validator_for(schema).is_valid(value):
+            raise LookupError(
+                "'scripted' has no value of this output type, which takes a model: name one, such as `local`, or write "
+                "a ScriptedChatModel with replies of your own."
+            )
+        return json.dumps(value, ensure_ascii=False)
     excerpt = text if len(text) <= _MAX_ECHOED_CHARACTERS else text[:_MAX_ECHOED_CHARACTERS] + " ..."
     return f"{LABEL} {excerpt}"
-
-
-def _find_value(schema: dict[str, Any]) -> Any:
-    from jsonschema_rs import validator_for
-
-    value = make_example(schema, LABEL)
-    if not validator_for(schema).is_valid(value):
-        raise LookupError(
-            "'scripted' has no value of this output type, which takes a model: name one, such as `local`, or write a "
-            "ScriptedChatModel with replies of your own."
-        )
-    return value

@@ -9,7 +9,6 @@ import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from types import MappingProxyType
 from typing import Any, Final, Protocol, TypedDict
 
 from ensemble_notebook.domain.definitions.agent import Agent, Llm, find_llm_fault
@@ -52,8 +51,7 @@ from ensemble_notebook.domain.definitions.memory import MemoryStore, VectorStore
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.templates import PromptTexts, is_variable_name
-from ensemble_notebook.domain.outputs.secrets import protect_named
+from ensemble_notebook.domain.definitions.templates import PromptTexts, normalize_inputs
 from ensemble_notebook.domain.seams.event import Listener
 
 
@@ -179,7 +177,7 @@ class EnsembleDefinition(Definition):
         self._make_enum("review_policy", ReviewPolicy)
         if self.max_concurrency is not None:
             self._require_integer("max_concurrency", least=1)
-        self._check_inputs()
+        normalize_inputs(self)
         self._make_part("texts", PromptTexts, "PromptTexts, or a mapping such as {'correction': 'Again: {error}'}")
         self._require_bool("verbose")
         self._check_optional_text("name")
@@ -233,13 +231,3 @@ class EnsembleDefinition(Definition):
             if not callable(call):
                 raise self._refuse(name, f"{label} is neither callable nor has {wanted}.", item=index)
             yield index, each, call, label
-
-    def _check_inputs(self) -> None:
-        if not isinstance(self.inputs, Mapping):
-            raise self._refuse("inputs", f"Ensemble inputs must map names to values, got {type(self.inputs).__name__}.")
-        for name in self.inputs:
-            if not is_variable_name(name):
-                message = f"Input {name!r} can't be a template variable: use ASCII letters, digits and underscores."
-                raise self._refuse("inputs", message, item=str(name))
-        protect_named(self.inputs)
-        self._set("inputs", MappingProxyType(dict(self.inputs)))

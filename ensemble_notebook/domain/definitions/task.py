@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from types import FunctionType, MappingProxyType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast, overload
 
 from ensemble_notebook.domain.definitions.agent import Agent, Llm, find_llm_fault, normalize_tools
@@ -28,7 +28,7 @@ from ensemble_notebook.domain.definitions.nested_ensemble import (
 from ensemble_notebook.domain.definitions.output_type import describe_output_type, normalize_output_type
 from ensemble_notebook.domain.definitions.review import AnyReview, Review, normalize_reviews
 from ensemble_notebook.domain.definitions.run_context import give_context
-from ensemble_notebook.domain.definitions.templates import TextOfPrompt, find_input_name, is_variable_name
+from ensemble_notebook.domain.definitions.templates import TextOfPrompt, find_input_name, normalize_inputs
 from ensemble_notebook.domain.definitions.tool import (
     Handler,
     TaskInput,
@@ -37,7 +37,7 @@ from ensemble_notebook.domain.definitions.tool import (
     is_langchain_tool,
     list_tool_names,
 )
-from ensemble_notebook.domain.outputs.secrets import Record, protect_named
+from ensemble_notebook.domain.outputs.secrets import Record
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 
@@ -418,25 +418,18 @@ class Task(ConditionSource):
         return self.handler is None and self.ensemble is None
 
     def _check_ensemble(self) -> None:
-        if not isinstance(self.inputs, Mapping):
-            raise self._refuse("inputs", f"Task inputs must map names to values, got {type(self.inputs).__name__}.")
-        if self.ensemble is None:
+        if self.ensemble is None and isinstance(self.inputs, Mapping):
             if self.inputs:
                 message = "Task inputs are for its ensemble, and it has none. Those of a run stand in the ensemble."
                 raise self._refuse("inputs", message)
             return
+        normalize_inputs(self)
         if not is_ensemble(self.ensemble):
             raise self._refuse("ensemble", f"Task ensemble must be an Ensemble, got {type(self.ensemble).__name__}.")
         for name in ("prompt", "agent", "handler", "llm", "tools", "rate_limit", "output_type", *_RETRIES):
             if getattr(self, name) not in (None, ()):
                 why = _WHY_NOT.get(name, "the ensemble has its own.")
                 raise self._refuse(name, f"A task has an ensemble or {name}, not both: {why}")
-        for name in self.inputs:
-            if not is_variable_name(name):
-                message = f"Input {name!r} can't be a template variable: use ASCII letters, digits and underscores."
-                raise self._refuse("inputs", message, item=str(name))
-        protect_named(self.inputs)
-        self._set("inputs", MappingProxyType(dict(self.inputs)))
 
     @property
     def reads_context_as_input(self) -> bool:

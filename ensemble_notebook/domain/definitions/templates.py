@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.definition import Definition, definition
 from ensemble_notebook.domain.definitions.output_type import find_part
+from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.value_text import mend_text, write_value
 from ensemble_notebook.errors import PromptTemplateError, find_nearest
 
@@ -33,6 +35,23 @@ _BRACED: Final = re.compile(r"\{([A-Za-z0-9_]+)\}", re.ASCII)
 def is_variable_name(value: object) -> bool:
     """True for what may stand between the braces."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def normalize_inputs(owner: Definition) -> None:
+    """Make the `inputs` of a definition read-only, and mask those whose names say that they are secrets.
+
+    Raises:
+        ValidationError: they are no mapping, or texts can't name one of them.
+    """
+    inputs: Any = getattr(owner, "inputs")  # noqa: B009 - the base of all definitions has none
+    if not isinstance(inputs, Mapping):
+        raise owner._refuse("inputs", f"{owner._label} inputs must map names to values, got {type(inputs).__name__}.")
+    for name in inputs:
+        if not is_variable_name(name):
+            message = f"Input {name!r} can't be a template variable: use ASCII letters, digits and underscores."
+            raise owner._refuse("inputs", message, item=str(name))
+    protect_named(inputs)
+    owner._set("inputs", MappingProxyType(dict(inputs)))
 
 
 def find_input_name(text: str) -> str | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from ensemble_notebook.domain.definitions.agent import Agent, check_tools
@@ -102,7 +102,7 @@ def check_ensemble(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]
     problems += _find_clashing_tools(graph)
     problems += find_lookalike_names(ensemble, graph)
     problems += find_hierarchy_problems(ensemble, graph)
-    problems += find_nested_problems(ensemble, graph, check_ensemble)
+    problems += find_nested_problems(ensemble, graph)
     if problems:
         raise ValidationError(problems)
     warnings = [*find_hierarchy_warnings(ensemble, graph), *find_item_warnings(graph)]
@@ -327,17 +327,17 @@ def find_item_problems(node: TaskNode, items: Items) -> Iterator[Problem]:
     """Find what is wrong with the items of a task that are known: too many, or a field that none of them has."""
     if (fault := find_excess(node, items)) is not None:
         yield Problem(f"{fault} Raise it, or give fewer.", node.task, "for_each")
-    for field in list_item_fields(node.task):
-        for path in dict.fromkeys(find_item_paths(getattr(node.task, field))):
-            faults = [_find_field_fault(each, path) for each in items] if path else []
-            if faults and all(faults):
-                message = f"Task {node.name!r} says {{item.{path}}}, and none of its items has that: {faults[0]}"
-                yield Problem(message, node.task, field)
+    for field, path in _iterate_item_paths(node.task):
+        faults = [_find_field_fault(each, path) for each in items]
+        if faults and all(faults):
+            message = f"Task {node.name!r} says {{item.{path}}}, and none of its items has that: {faults[0]}"
+            yield Problem(message, node.task, field)
 
 
-def list_item_fields(task: Task) -> tuple[str, ...]:
-    """List the texts of a task that may speak of its item."""
-    return ("description", "expected_output") if task.prompt is None else ("prompt", "description", "expected_output")
+def _iterate_item_paths(task: Task) -> Iterator[tuple[str, str]]:
+    """Iterate over the fields of items that the texts of a task speak of, each with the name of the text."""
+    for field in ("prompt", "description", "expected_output"):
+        yield from ((field, path) for path in dict.fromkeys(find_item_paths(getattr(task, field) or "")) if path)
 
 
 def find_excess(node: TaskNode, items: Items) -> str | None:
@@ -386,11 +386,10 @@ def _find_source_problems(node: TaskNode, source: TaskNode) -> Iterator[Problem]
             yield Problem(message, node.task, "for_each")
             return
         item_type = next(iter(fields.values()))
-    for field in list_item_fields(node.task):
-        for path in dict.fromkeys(find_item_paths(getattr(node.task, field))):
-            if path and (fault := find_field_fault(item_type, path, output_type)) is not None:
-                message = f"{label} and says {{item.{path}}}: {fault.replace('its output type', 'an item', 1)}"
-                yield Problem(message, node.task, field)
+    for field, path in _iterate_item_paths(node.task):
+        if (fault := find_field_fault(item_type, path, output_type)) is not None:
+            message = f"{label} and says {{item.{path}}}: {fault.replace('its output type', 'an item', 1)}"
+            yield Problem(message, node.task, field)
 
 
 def find_item_warnings(graph: Graph) -> Iterator[str]:
@@ -495,16 +494,8 @@ def make_visible(name: str) -> str:
 # --- The rules of tasks that an ensemble does: it can run by itself, and gets what it needs ---------------------------
 
 
-def find_nested_problems(
-    ensemble: EnsembleDefinition, graph: Graph, check: Callable[[Any], object]
-) -> Iterator[Problem]:
-    """Find what keeps ensembles from doing tasks.
-
-    Args:
-        ensemble: the one around them.
-        graph: of it.
-        check: checks an ensemble as a whole, and raises what it finds.
-    """
+def find_nested_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+    """Find what keeps the ensembles inside one from doing its tasks."""
     for node in graph.all_tasks:
         if node.task.ensemble is None:
             continue
@@ -512,7 +503,7 @@ def find_nested_problems(
             yield Problem(describe_too_deep((describe_ensemble(ensemble), *path)), node.task, "ensemble")
         else:
             try:
-                check(node.task.ensemble)
+                check_ensemble(cast("Any", node.task.ensemble))
             except ValidationError as error:
                 for problem in error.problems:
                     yield Problem(f"The ensemble of task {node.name!r}: {problem.message}", node.task, "ensemble")

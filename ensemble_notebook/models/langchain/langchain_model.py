@@ -101,15 +101,11 @@ def find_provider(model: Any) -> str | None:
         provider = model._get_ls_params().get("ls_provider")
     except Exception:  # noqa: BLE001 - a foreign object that can't say is one whose provider is unknown
         return None
-    if provider == "openai" and (url := _find_base_url(model)) is not None:
-        return name_provider(url)
+    if provider == "openai":  # of langchain-openai's, OpenAI's own have no address
+        client_url = getattr(getattr(model, "root_client", None), "base_url", None)
+        if (url := client_url or getattr(model, "openai_api_base", None)) is not None:
+            return name_provider(str(url))
     return provider if isinstance(provider, str) else None
-
-
-def _find_base_url(model: Any) -> str | None:
-    """Find the address that a model of langchain-openai asks; None for OpenAI's own."""
-    address = getattr(getattr(model, "root_client", None), "base_url", None) or getattr(model, "openai_api_base", None)
-    return None if address is None else str(address)
 
 
 def is_scripted(model: Any) -> bool:

@@ -166,19 +166,16 @@ EMPTY_REPLY: Final = "(empty reply)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LangChainPort:
-    """One chat model on one event loop (a `ChatPort`).
+class AskedPort:
+    """What is known of a model that is asked, by LangChain or by ourselves (of a `ChatPort`).
 
     Attributes:
-        model: anything with LangChain's ``ainvoke`` and ``astream``.
         connection_handle: what keeps its connections open; held, never used.
         places: what a request takes of the places for connections; None where it opens none.
         key_variable: the environment variable that its key comes from, for advice; None for a user's object.
         advice: what to do about an answer with a status, where the spec knows; empty for a user's object.
-        max_tokens: the limit of one reply that the model was made with; looked up once, since each request asks for it.
     """
 
-    model: Any
     name: str
     provider: str | None = None
     is_scripted: bool = False
@@ -189,6 +186,75 @@ class LangChainPort:
     places: RequestPlaces | None = None
     key_variable: str | None = None
     advice: Mapping[int, str] = field(default_factory=dict)
+
+    def classify(self, error: Exception) -> Fault:
+        """Decide what an exception of `AskedConversation.reply` means."""
+        return classify_error(error, key_variable=self.key_variable, advice=self.advice)
+
+
+class AskedConversation:
+    """How the next reply is asked for (of a `Conversation`), whoever sends the request."""
+
+    __slots__ = ("_asks_whole", "_call_ids", "_kept")
+
+    def __init__(self) -> None:
+        self._call_ids: set[str] = set()
+        self._kept: list[Mapping[str, Any]] = []  # of each reply since somebody last spoke to the model
+        self._asks_whole = False  # since nobody can tell whether the last stream was
+
+    def take_kept_reply(self) -> None:
+        """Take none: nothing is kept here."""
+
+    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:  # noqa: ARG002
+        """Run the tool: nothing is recorded here."""
+        return await run()
+
+    async def reply(
+        self,
+        on_token: Callable[[str], None] | None = None,
+        *,
+        max_tokens: int | None = None,
+        check_sending: Callable[[], None] | None = None,
+    ) -> ModelReply:
+        """Ask for the next reply, and append it."""
+        on_piece = None if self._asks_whole else on_token
+        with collect_refused_usage() as refused, KeptFields(self._kept) as kept:
+            try:
+                reply, append = await self._ask(on_piece, max_tokens, check_sending, kept)
+            except Exception as error:
+                self._asks_whole |= isinstance(error, BrokenStreamError) and error.is_announced
+                tell_server_words(error)
+                raise
+        if on_token is not None and on_piece is None and reply.text:
+            on_token(reply.text)
+        self._asks_whole = False
+        if refused:
+            # All of it is unknown then, also where a stream said it several times.
+            reply = replace(reply, usage=TokenUsage(source=reply.usage.source), refused_usage=refused[0])
+        append()
+        return reply
+
+    async def _ask(
+        self,
+        on_piece: Callable[[str], None] | None,
+        max_tokens: int | None,
+        check_sending: Callable[[], None] | None,
+        kept: KeptFields,
+    ) -> tuple[ModelReply, Callable[[], None]]:
+        """Send the request; give the reply, and what appends it to the messages."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LangChainPort(AskedPort):
+    """One chat model of LangChain on one event loop (a `ChatPort`).
+
+    Attributes:
+        model: anything with LangChain's ``ainvoke`` and ``astream``.
+        max_tokens: the limit of one reply that the model was made with; looked up once, since each request asks for it.
+    """
+
+    model: Any
     max_tokens: int | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -216,32 +282,17 @@ class LangChainPort:
         conversation.add(HumanMessage(user))
         return conversation
 
-    def classify(self, error: Exception) -> Fault:
-        """Decide what an exception of `LangChainConversation.reply` means."""
-        return classify_error(error, key_variable=self.key_variable, advice=self.advice)
 
-
-class LangChainConversation:
+class LangChainConversation(AskedConversation):
     """The messages of one task (a `Conversation`). Replies are kept as they came, so nothing in them is lost."""
 
-    __slots__ = (
-        "_asks_whole",
-        "_bounded_count",
-        "_call_ids",
-        "_input_bound",
-        "_is_scripted",
-        "_kept",
-        "_messages",
-        "_model",
-    )
+    __slots__ = ("_bounded_count", "_input_bound", "_is_scripted", "_messages", "_model")
 
     def __init__(self, model: Any, *, is_scripted: bool = False) -> None:
+        super().__init__()
         self._model = model
         self._is_scripted = is_scripted
         self._messages: list[BaseMessage] = []
-        self._call_ids: set[str] = set()
-        self._kept: list[Mapping[str, Any]] = []  # of each reply since somebody last spoke to the model
-        self._asks_whole = False  # since nobody can tell whether the last stream was
         self._input_bound: int | None = None  # of as many messages as `_bounded_count`; nobody asks without a budget
         self._bounded_count = 0
 
@@ -280,13 +331,6 @@ class LangChainConversation:
         self._call_ids.update(call.id for call in reply.tool_calls)
         self.add(to_message(reply))
 
-    def take_kept_reply(self) -> None:
-        """Take none: nothing is kept here."""
-
-    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:  # noqa: ARG002
-        """Run the tool: nothing is recorded here."""
-        return await run()
-
     def input_bound(self) -> int:
         """Bound the tokens that the next request can have."""
         if self._input_bound is None:
@@ -296,48 +340,28 @@ class LangChainConversation:
         self._bounded_count = len(self._messages)
         return self._input_bound
 
-    async def reply(
-        self,
-        on_token: Callable[[str], None] | None = None,
-        *,
-        max_tokens: int | None = None,
-        check_sending: Callable[[], None] | None = None,
-    ) -> ModelReply:
-        """Ask for the next reply, and append it."""
-        model = self._model if max_tokens is None else limit_max_tokens(self._model, max_tokens)
-        on_piece = None if self._asks_whole else on_token
-        with collect_refused_usage() as refused, KeptFields(self._kept) as kept:
-            try:
-                config = make_send_config(check_sending) if check_sending and has_listeners(model) else None
-                message, text = await self._ask(model, on_piece, config)
-                if kept.received:
-                    message.additional_kwargs[KEPT] = kept.received
-                assign_call_ids(message, self._call_ids)
-                reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
-                if text is not None and reply.finish_reason is None and streams_reasons(model):
-                    raise BrokenStreamError(WITHOUT_REASON, is_announced=True)
-            except Exception as error:
-                self._asks_whole |= isinstance(error, BrokenStreamError) and error.is_announced
-                tell_server_words(error)
-                raise
-        if on_token is not None and on_piece is None and reply.text:
-            on_token(reply.text)
-        self._asks_whole = False
-        if refused:
-            # All of it is unknown then, also where a stream said it several times.
-            reply = replace(reply, usage=TokenUsage(source=reply.usage.source), refused_usage=refused[0])
-        self.add(message)
-        return reply
-
     async def _ask(
-        self, model: Any, on_token: Callable[[str], None] | None, config: RunnableConfig | None
-    ) -> tuple[Any, str | None]:
-        if on_token is None:
-            options = (
-                {"stream": False} if self._asks_whole and getattr(find_core_model(model), "streaming", False) else {}
-            )
-            return await model.ainvoke(self._messages, config, **options), None
-        return await self._stream(model, on_token, config)
+        self,
+        on_piece: Callable[[str], None] | None,
+        max_tokens: int | None,
+        check_sending: Callable[[], None] | None,
+        kept: KeptFields,
+    ) -> tuple[ModelReply, Callable[[], None]]:
+        model, text = self._model if max_tokens is None else limit_max_tokens(self._model, max_tokens), None
+        config = make_send_config(check_sending) if check_sending and has_listeners(model) else None
+        if on_piece is not None:
+            message, text = await self._stream(model, on_piece, config)
+        else:
+            is_streamed_inside = getattr(find_core_model(model), "streaming", False)
+            options = {"stream": False} if self._asks_whole and is_streamed_inside else {}
+            message = await model.ainvoke(self._messages, config, **options)
+        if kept.received:
+            message.additional_kwargs[KEPT] = kept.received
+        assign_call_ids(message, self._call_ids)
+        reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
+        if text is not None and reply.finish_reason is None and streams_reasons(model):
+            raise BrokenStreamError(WITHOUT_REASON, is_announced=True)
+        return reply, lambda: self.add(message)
 
     async def _stream(self, model: Any, on_token: Callable[[str], None], config: Any) -> tuple[Any, str]:
         chunks, pieces = [], []

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.conversation import ToolCall, write_arguments
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import REFUSED, ModelReply
 from ensemble_notebook.domain.value_text import mend_text, mend_value, read_float, read_json
@@ -35,13 +35,13 @@ def extract_text(content: Any) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    return "".join(block if isinstance(block, str) else _extract_block_text(block) for block in content)
-
-
-def _extract_block_text(block: Any) -> str:
-    if isinstance(block, Mapping) and block.get("type") in ("text", "output_text"):
-        return str(block.get("text") or "")
-    return ""
+    texts = []
+    for block in content:
+        if isinstance(block, str):
+            texts.append(block)
+        elif isinstance(block, Mapping) and block.get("type") in ("text", "output_text"):
+            texts.append(str(block.get("text") or ""))
+    return "".join(texts)
 
 
 def to_model_reply(message: AIMessage, text: str | None = None, source: str = "provider") -> ModelReply:
@@ -59,7 +59,7 @@ def to_model_reply(message: AIMessage, text: str | None = None, source: str = "p
     if refusal := _find_refusal(message):
         text, reason = f"{text}{mend_text(refusal)}", REFUSED
     beside = message.additional_kwargs
-    kept = beside.get(KEPT) or {}
+    kept, model = beside.get(KEPT) or {}, facts.get("model_name") or facts.get("model")
     return ModelReply(
         text=text,
         tool_calls=tuple(
@@ -67,29 +67,22 @@ def to_model_reply(message: AIMessage, text: str | None = None, source: str = "p
             for call in calls
         ),
         usage=to_token_usage(message.usage_metadata, source),
-        model=_to_text(facts.get("model_name") or facts.get("model")),
+        model=None if model is None else str(model),
         finish_reason=reason,
         reasoning=find_reasoning({**beside, **kept}, kept.get("content") or message.content),
         extras=_find_extras(message),
     )
 
 
-def _to_text(said: Any) -> str | None:
-    return said if said is None or isinstance(said, str) else str(said)
-
-
 def _find_extras(message: AIMessage) -> dict[str, Any]:
     """Find what a message has beside its text and its calls, as its provider's class or our transport has kept it."""
     extras: dict[str, Any] = {}
-    if isinstance(message.content, list) and any(map(_is_more, message.content)):
+    blocks = message.content if isinstance(message.content, list) else ()
+    if any(isinstance(each, Mapping) and each.get("type") not in _TOLD_BLOCKS for each in blocks):
         extras["content"] = message.content
     if beside := {name: value for name, value in message.additional_kwargs.items() if name not in _TOLD and value}:
         extras["additional_kwargs"] = beside
     return json.loads(json.dumps(extras, default=str)) if extras else extras
-
-
-def _is_more(block: Any) -> bool:
-    return isinstance(block, Mapping) and block.get("type") not in _TOLD_BLOCKS
 
 
 # What providers call the reason why a reply ended, and a text that streaming has repeated.
@@ -168,11 +161,6 @@ def to_message(reply: ModelReply) -> AIMessage:
         call | {"type": "invalid_tool_call", "error": None, "args": write_arguments(call["args"])} for call in calls
     ]
     return AIMessage(content, invalid_tool_calls=invalid, additional_kwargs={**beside})
-
-
-def write_arguments(arguments: Any) -> str:
-    """Write the arguments of a call as JSON; malformed ones are a text already."""
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def parse_arguments(text: Any) -> Any:

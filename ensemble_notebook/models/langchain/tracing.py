@@ -60,7 +60,8 @@ async def no_tracing_by_environment() -> AsyncIterator[None]:
     # Takes a moment, and the loop may be a kernel's.
     context = await asyncio.to_thread(importlib.import_module, "langchain_core.tracers.context")
     langsmith = await asyncio.to_thread(importlib.import_module, "langsmith.run_helpers")
-    silent = _make_silent_handler()
+    base = importlib.import_module("langchain_core.callbacks").BaseCallbackHandler
+    silent = type("SilentHandler", (base,), dict.fromkeys(_IGNORED, True))()
     with ExitStack() as stack:
         if langsmith.get_tracing_context()["enabled"] is None:
             stack.enter_context(langsmith.tracing_context(enabled=False))
@@ -80,12 +81,3 @@ def _put(stack: ExitStack, variable: ContextVar[Any], handler: BaseCallbackHandl
     """Set a variable of the context that is not set yet, until the stack ends."""
     if variable.get() is None:
         stack.callback(variable.reset, variable.set(handler))
-
-
-def _make_silent_handler() -> BaseCallbackHandler:
-    from langchain_core.callbacks import BaseCallbackHandler
-
-    silent_class: type[BaseCallbackHandler] = type(
-        "SilentHandler", (BaseCallbackHandler,), dict.fromkeys(_IGNORED, True)
-    )
-    return silent_class()

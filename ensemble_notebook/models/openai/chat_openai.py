@@ -191,8 +191,9 @@ def copy_without_retries(model: BaseChatOpenAI, http_client: Any) -> BaseChatOpe
             "stream_chunk_timeout": None,
         }
     )
+    url, _ = find_completions_url(str(client.base_url))
     setattr(copy, _CLIENT, client)
-    setattr(copy, _COMPLETIONS, TolerantCompletions(client.chat.completions, str(client.base_url)))
+    setattr(copy, _COMPLETIONS, _TolerantCompletions(client.chat.completions, url))
     return copy
 
 
@@ -208,48 +209,52 @@ _ANNOUNCED_END: Final = re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)
 _LONGEST_END: Final = 64
 
 
-class TolerantCompletions:
-    """Takes the place of ``AsyncOpenAI.chat.completions``; whatever is not defined here is the client's own.
+class _Tolerant:
+    """Takes the place of something of the client's; whatever is not defined here is its own.
 
     Args:
-        completions: of the client.
-        base_url: that it asks.
+        own: of the client.
+        url: that is asked.
     """
 
-    def __init__(self, completions: Any, base_url: str) -> None:
-        self._completions = completions
-        self._url, _ = find_completions_url(base_url)
-        self.with_raw_response = _TolerantRawCompletions(completions.with_raw_response, self._url)
+    def __init__(self, own: Any, url: str) -> None:
+        self._own = own
+        self._url = url
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._completions, name)
+        return getattr(self._own, name)
+
+
+class _TolerantCompletions(_Tolerant):
+    """Those of the client, in whose place it stands."""
+
+    @property
+    def with_raw_response(self) -> _TolerantRawCompletions:
+        """Where unstreamed replies come from."""
+        return _TolerantRawCompletions(self._own.with_raw_response, self._url)
 
     async def create(self, **payload: Any) -> Any:
         """Ask for a reply; streamed ones come from here."""
-        reply = await _create(self._completions, payload, self._url)
+        reply = await _create(self._own, payload, self._url)
         return _TolerantStream(reply, self._url, payload.get("tools") or ()) if payload.get("stream") else reply
 
 
-class _TolerantStream:
+class _TolerantStream(_Tolerant):
     """A stream of chunks, which may turn out to be a reply in one piece."""
 
-    def __init__(self, stream: Any, url: str, tools: Sequence[Mapping[str, Any]]) -> None:
-        self._stream = stream
-        self._url = url
+    def __init__(self, own: Any, url: str, tools: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(own, url)
         self._tools = tools
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
     async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
+        await self._own.__aenter__()
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._stream.__aexit__(*error)
+        await self._own.__aexit__(*error)
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        response = getattr(self._stream, "response", None)
+        response = getattr(self._own, "response", None)
         if response is not None and _WHOLE_TYPE.search(response.headers.get("content-type", "")):
             content = await response.aread()  # kept there, for the stream that it may still be
             if not is_event_stream(content):
@@ -267,7 +272,7 @@ class _TolerantStream:
 
         try:
             # Not read from the bytes, as ours are: who listens to the client hears of its chunks.
-            async for each in self._stream:
+            async for each in self._own:
                 chunk = each if isinstance(each, dict) else _to_chunk(each, corrector)
                 check_chunk(chunk, getattr(response, "request", None))
                 yield corrector.take(chunk)
@@ -319,35 +324,21 @@ class _EndOfBytes:
             yield piece
 
 
-class _TolerantRawCompletions:
+class _TolerantRawCompletions(_Tolerant):
     """Unstreamed replies come from here."""
 
-    def __init__(self, completions: Any, url: str) -> None:
-        self._completions = completions
-        self._url = url
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._completions, name)
-
     async def create(self, **payload: Any) -> _TolerantResponse:
-        return _TolerantResponse(await _create(self._completions, payload, self._url), self._url)
+        return _TolerantResponse(await _create(self._own, payload, self._url), self._url)
 
 
-class _TolerantResponse:
+class _TolerantResponse(_Tolerant):
     """A reply of the server, put right when it is parsed."""
-
-    def __init__(self, response: Any, url: str) -> None:
-        self._response = response
-        self._url = url
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._response, name)
 
     def parse(self) -> Any:
         """Parse it into what the client gives: relatives of ``ChatOpenAI`` look into fields that a dict has not."""
         from openai.types.chat import ChatCompletion
 
-        return ChatCompletion.construct(**parse_completion(self._response.content, self._url))
+        return ChatCompletion.construct(**parse_completion(self._own.content, self._url))
 
 
 async def _create(completions: Any, payload: dict[str, Any], url: str) -> Any:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.definitions.review import (
@@ -33,16 +33,18 @@ from ensemble_notebook.models.recording.exchange import (
     read_seconds,
     read_text,
     request_from_document,
-    result_from_document,
     to_call_part,
+    to_plain,
     to_reply_parts,
     to_result_part,
-    user_from_document,
+    to_user_part,
     value_to_plain,
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen, as is no value that is made for each request: setting the fields of a frozen one takes several times as
+# long. It does not change once it is handed on.
+@dataclass(slots=True)
 class RecordedTool:
     """A tool call of a recording, and what came of it.
 
@@ -51,81 +53,89 @@ class RecordedTool:
         call: as the tool got it.
         answer: None where it was stopped, or begins.
         seconds: how long the tool took.
-        is_masked: whether a secret was masked in the answer, so that it is not what the tool said.
         begins: nothing has come of it yet.
+        is_masked: whether a secret was masked in the answer, so that it is not what the tool said.
     """
 
     exchange: int
     call: ToolCall
     answer: ToolAnswer | None
     seconds: float
-    is_masked: bool = False
     begins: bool = False
+    is_masked: bool = False
 
     @property
     def part(self) -> RequestPart:
         """The call as it is compared."""
         return to_call_part(self.call)
 
+    def fix(self) -> None:
+        """Copy what could be another one later: arguments and values are the tool's, and so are its errors."""
+        self.call, answer = copy_call(self.call), self.answer
+        if answer is not None and (answer.value is not None or answer.error is not None):
+            error = answer.error and make_replayed_error(type(answer.error).__name__, get_message(answer.error))
+            self.answer = replace(answer, value=value_to_plain(answer.value), error=error)
 
-def tool_to_document(
-    exchange: int, call: ToolCall, answer: ToolAnswer | None, seconds: float, form: Form, *, begins: bool = False
-) -> dict[str, Any]:
-    """Convert a tool call and its answer. The seconds come last: a document without them was cut off."""
-    document: dict[str, Any] = {
-        "tool": call.name,
-        "asked_in": exchange,
-        "call": call.id,
-        "arguments": form.inline(form.mask_value(call.arguments)),
-    }
-    if begins:
-        document["begins"] = True
-    elif answer is None:
-        document["stopped"] = True
-    else:
-        document["outcome"] = answer.outcome.value
-        document["answer"] = text = form.mask(answer.text)
-        if text != answer.text:
-            document["masked"] = True
-        if answer.value is not None:
-            document["value"] = form.inline(form.mask_value(value_to_plain(answer.value)))
-        if answer.warning:
-            document["warning"] = form.mask(answer.warning)
-        if answer.error is not None:
-            document["error"] = type(answer.error).__name__
-            document["message"] = form.mask(get_message(answer.error))
-    return document | {"seconds": round(seconds, 3)}
+    def to_document(self, form: Form) -> dict[str, Any]:
+        """Convert it. The seconds come last: a document without them was cut off."""
+        call, answer = self.call, self.answer
+        document: dict[str, Any] = {
+            "tool": call.name,
+            "asked_in": self.exchange,
+            "call": call.id,
+            "arguments": form.inline(form.mask_value(call.arguments)),
+        }
+        if self.begins:
+            document["begins"] = True
+        elif answer is None:
+            document["stopped"] = True
+        else:
+            document["outcome"] = answer.outcome.value
+            document["answer"] = text = form.mask(answer.text)
+            if text != answer.text:
+                document["masked"] = True
+            if answer.value is not None:
+                document["value"] = form.inline(form.mask_value(value_to_plain(answer.value)))
+            if answer.warning:
+                document["warning"] = form.mask(answer.warning)
+            if answer.error is not None:
+                document["error"] = type(answer.error).__name__
+                document["message"] = form.mask(get_message(answer.error))
+        return document | {"seconds": round(self.seconds, 3)}
 
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Read what `to_document` has written.
 
-def tool_from_document(document: Mapping[str, Any]) -> RecordedTool:
-    """Read what `tool_to_document` has written.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is not whole.
-    """
-    begins = bool(document.get("begins"))
-    answer = None
-    if not begins and not document.get("stopped"):
-        error = None
-        if "error" in document:
-            error = make_replayed_error(str(document["error"]), str(document.get("message", "")))
-        answer = ToolAnswer(
-            read_text(document, "answer"),
-            ToolOutcome(document["outcome"]),
-            error,
-            value=document.get("value"),
-            warning=str(document.get("warning", "")),
+        Raises:
+            KeyError, TypeError, ValueError: it is not whole.
+        """
+        begins, answer = bool(document.get("begins")), None
+        if not begins and not document.get("stopped"):
+            error = None
+            if "error" in document:
+                error = make_replayed_error(str(document["error"]), str(document.get("message", "")))
+            answer = ToolAnswer(
+                read_text(document, "answer"),
+                ToolOutcome(document["outcome"]),
+                error,
+                value=document.get("value"),
+                warning=str(document.get("warning", "")),
+            )
+        name, call_id = read_text(document, "tool"), read_text(document, "call")
+        return cls(
+            int(document["asked_in"]),
+            ToolCall(id=call_id, name=name, arguments=document["arguments"]),
+            answer,
+            read_seconds(document, "seconds"),
+            begins,
+            bool(document.get("masked")),
         )
-    return RecordedTool(
-        exchange=int(document["asked_in"]),
-        call=ToolCall(
-            id=read_text(document, "call"), name=read_text(document, "tool"), arguments=document["arguments"]
-        ),
-        answer=answer,
-        seconds=read_seconds(document, "seconds"),
-        is_masked=bool(document.get("masked")),
-        begins=begins,
-    )
+
+
+def copy_call(call: ToolCall) -> ToolCall:
+    """The same call with arguments of its own."""
+    return replace(call, arguments=to_plain(call.arguments))
 
 
 # --- What reviewers were asked and decided, as a recording keeps it ---------------------------------------------
@@ -269,7 +279,7 @@ class ExchangeReader:
             self.reviews.append(review_from_document(content))
             return
         if "tool" in content:
-            self._add_tool(tool_from_document(content))
+            self._add_tool(RecordedTool.from_document(content))
             return
         if "left_out" in content:
             self.left_out.add(int(content["left_out"]))
@@ -316,13 +326,13 @@ class ExchangeReader:
             raise ValueError(f"exchange {before.number} has no reply that could be continued")
         added = [self._read_result(before.number, each) for each in content.get("results", ())]
         if "user" in content:
-            added.append(user_from_document(content))
+            added.append(to_user_part(read_text(content, "user")))
         return (*before.request, *to_reply_parts(before.outcome), *added)
 
     def _read_result(self, exchange: int, content: Mapping[str, Any]) -> RequestPart:
         """What a tool call added to a request; its text is kept with the call, unless the model got another one."""
         if "text" in content:
-            return result_from_document(content)
+            return to_result_part(*(read_text(content, name) for name in ("call", "tool", "text")))
         # A call that was cut off by a kill is made once more by the run that goes on: it is the last one that counts.
         tool = self.tools[exchange, content["call"]][-1]
         if tool.answer is None:

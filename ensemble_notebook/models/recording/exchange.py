@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from ensemble_notebook.domain.definitions.delegation import update_parameters
 from ensemble_notebook.domain.outputs.conversation import ToolCall
-from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.outputs.secrets import mask, mask_values
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Fault, ModelReply, RequestPlaces, ToolSpec
 
@@ -129,17 +129,8 @@ def to_user_part(text: str) -> RequestPart:
     return RequestPart("further user message", mask(text))
 
 
-def mask_json(value: Any) -> Any:
-    """Mask the secrets in the texts of a JSON value."""
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, Mapping):
-        return {mask(str(name)): mask_json(each) for name, each in value.items()}
-    return [mask_json(each) for each in value] if isinstance(value, list | tuple) else value
-
-
 def _to_masked_json(value: Any) -> str:
-    return json.dumps(mask_json(value), ensure_ascii=False, default=str)
+    return json.dumps(mask_values(value), ensure_ascii=False, default=str)
 
 
 # --- Exchanges as the documents of a recording, and back --------------------------------------------------------
@@ -200,8 +191,8 @@ class Form(NamedTuple):
     inline: Callable[[Any], Any]
 
 
-FOR_PEOPLE: Final = Form(mask, mask_json, InlineValue)
-PLAIN: Final = Form(mask, mask_json, _leave)
+FOR_PEOPLE: Final = Form(mask, mask_values, InlineValue)
+PLAIN: Final = Form(mask, mask_values, _leave)
 UNMASKED: Final = Form(_leave, to_plain, _leave)
 """For those who search much text at once for secrets, and make the document again where there may be one."""
 
@@ -250,25 +241,46 @@ def result_to_document(call: ToolCall, text: str | None, form: Form) -> dict[str
     return document if text is None else document | {"text": form.mask(text)}
 
 
-def result_from_document(document: Mapping[str, Any]) -> RequestPart:
-    """Read the result of a tool call, as its part of a request."""
-    return to_result_part(read_text(document, "call"), read_text(document, "tool"), read_text(document, "text"))
-
-
-def user_from_document(document: Mapping[str, Any]) -> RequestPart:
-    """Read what was said to the model after its reply, as its part of a request."""
-    return to_user_part(read_text(document, "user"))
-
-
 def outcome_to_document(outcome: Outcome, pieces: Sequence[str], form: Form) -> dict[str, Any]:
     """Convert what came of a request: a ``reply``, a ``fault``, or that it was ``stopped``."""
-    match outcome:
-        case ModelReply():
-            return {"reply": _reply_to_document(outcome, pieces, form)}
-        case FailedRequest():
-            return {"fault": _failed_to_document(outcome, form)}
-        case CancelledRequest():
-            return {"stopped": True}
+    if isinstance(outcome, CancelledRequest):
+        return {"stopped": True}
+    if isinstance(outcome, FailedRequest):
+        kind, fault = "fault", outcome.fault
+        usage = fault.usage
+        facts: dict[str, Any] = {
+            "error": outcome.error,
+            "message": form.mask(outcome.message),
+            "reason": form.mask(fault.reason),
+            "is_transient": fault.is_transient,
+            "retry_after_s": fault.retry_after_s,
+            "has_changed_request": fault.has_changed_request or None,
+            "advice": fault.advice,
+        }
+    else:
+        kind, text, usage = "reply", form.mask(outcome.text), outcome.usage
+        arguments = [form.mask_value(call.arguments) for call in outcome.tool_calls]
+        calls = [
+            form.inline({"id": call.id, "name": call.name, "arguments": each})
+            for call, each in zip(outcome.tool_calls, arguments, strict=True)
+        ]
+        is_masked = text != outcome.text or arguments != [call.arguments for call in outcome.tool_calls]
+        # Where something is masked, the pieces are those of another text.
+        lengths = form.inline([len(piece) for piece in pieces]) if pieces and text == outcome.text else None
+        facts = {
+            "text": text,
+            "tool_calls": calls or None,
+            "model": outcome.model,
+            "finish_reason": outcome.finish_reason,
+            "reasoning": form.mask(outcome.reasoning) if outcome.reasoning else None,
+            "pieces": lengths,
+            "refused_usage": None if outcome.refused_usage is None else form.mask(outcome.refused_usage),
+            "extras": form.inline(form.mask_value(outcome.extras)) if outcome.extras else None,
+            "masked": is_masked or None,
+        }
+    known = {name: value for name, value in facts.items() if value is not None}
+    counts = {name: value for name, each in _USAGE_DEFAULTS.items() if (value := getattr(usage, name)) != each}
+    return {kind: known | {"usage": form.inline(counts)}}
 
 
 def outcome_from_document(document: Mapping[str, Any]) -> tuple[Outcome, tuple[str, ...]]:
@@ -278,21 +290,6 @@ def outcome_from_document(document: Mapping[str, Any]) -> tuple[Outcome, tuple[s
     if "fault" in document:
         return _failed_from_document(document["fault"]), ()
     return _reply_from_document(document["reply"])
-
-
-def _failed_to_document(failed: FailedRequest, form: Form) -> dict[str, Any]:
-    fault = failed.fault
-    facts = {
-        "error": failed.error,
-        "message": form.mask(failed.message),
-        "reason": form.mask(fault.reason),
-        "is_transient": fault.is_transient,
-        "retry_after_s": fault.retry_after_s,
-        "has_changed_request": fault.has_changed_request or None,
-        "advice": fault.advice,
-    }
-    known = {name: value for name, value in facts.items() if value is not None}
-    return known | {"usage": form.inline(_usage_to_document(fault.usage))}
 
 
 def _failed_from_document(document: Mapping[str, Any]) -> FailedRequest:
@@ -308,31 +305,6 @@ def _failed_from_document(document: Mapping[str, Any]) -> FailedRequest:
     if not error.isidentifier():
         raise ValueError(f"{error!r} is no name of a class of errors")
     return FailedRequest(error, read_text(document, "message"), fault)
-
-
-def _reply_to_document(reply: ModelReply, pieces: Sequence[str], form: Form) -> dict[str, Any]:
-    text = form.mask(reply.text)
-    arguments = [form.mask_value(call.arguments) for call in reply.tool_calls]
-    calls = [
-        form.inline({"id": call.id, "name": call.name, "arguments": each})
-        for call, each in zip(reply.tool_calls, arguments, strict=True)
-    ]
-    is_masked = text != reply.text or arguments != [call.arguments for call in reply.tool_calls]
-    # Where something is masked, the pieces are those of another text.
-    lengths = form.inline([len(piece) for piece in pieces]) if pieces and text == reply.text else None
-    facts = {
-        "text": text,
-        "tool_calls": calls or None,
-        "model": reply.model,
-        "finish_reason": reply.finish_reason,
-        "reasoning": form.mask(reply.reasoning) if reply.reasoning else None,
-        "pieces": lengths,
-        "refused_usage": None if reply.refused_usage is None else form.mask(reply.refused_usage),
-        "extras": form.inline(form.mask_value(reply.extras)) if reply.extras else None,
-        "masked": is_masked or None,
-        "usage": form.inline(_usage_to_document(reply.usage)),
-    }
-    return {name: value for name, value in facts.items() if value is not None}
 
 
 def read_seconds(document: Mapping[str, Any], name: str) -> float:
@@ -391,10 +363,6 @@ def _split_pieces(text: str, lengths: Sequence[int]) -> tuple[str, ...]:
     return tuple(pieces)
 
 
-def _usage_to_document(usage: TokenUsage) -> dict[str, Any]:
-    return {name: value for name, default in _USAGE_DEFAULTS.items() if (value := getattr(usage, name)) != default}
-
-
 def read_text(document: Mapping[str, Any], name: str) -> str:
     """Read a text.
 
@@ -434,9 +402,9 @@ class PortInfo:
     places: RequestPlaces | None = None
 
     @classmethod
-    def from_port(cls, port: ChatPort) -> PortInfo:
-        """Read the attributes that the port has now."""
-        return PortInfo(**{each.name: getattr(port, each.name) for each in fields(PortInfo)})
+    def from_port(cls, known: ChatPort | PortInfo, /, **more: Any) -> Self:
+        """Read the attributes that a port has now, or had; `more` are those of a class that derives from this."""
+        return cls(**{each.name: getattr(known, each.name) for each in fields(PortInfo)}, **more)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> PortInfo:
@@ -451,7 +419,3 @@ class PortInfo:
     def to_document(self) -> dict[str, Any]:
         """Convert all but the warning and the places, which are for requests that nobody makes in a replay."""
         return {key: getattr(self, name) for key, (name, _) in _RECORDED_KEYS.items()}
-
-    def to_attributes(self) -> dict[str, Any]:
-        """List all of them, by name."""
-        return {each.name: getattr(self, each.name) for each in fields(PortInfo)}

@@ -30,7 +30,7 @@ from ensemble_notebook.domain.seams.chat_port import (
 )
 from ensemble_notebook.errors import get_message
 from ensemble_notebook.models.model_kinds import to_recorded_name
-from ensemble_notebook.models.recording.documents import review_to_document, tool_to_document
+from ensemble_notebook.models.recording.documents import RecordedTool, copy_call, review_to_document
 from ensemble_notebook.models.recording.exchange import (
     PLAIN,
     UNMASKED,
@@ -39,12 +39,10 @@ from ensemble_notebook.models.recording.exchange import (
     Form,
     Outcome,
     PortInfo,
-    make_replayed_error,
     outcome_to_document,
     request_to_document,
     result_to_document,
     to_plain,
-    value_to_plain,
 )
 
 # --- Exchanges on their way: what was said, held as it is until somebody makes a document of it -----------------
@@ -113,7 +111,7 @@ class PendingExchange:
     def fix(self) -> None:
         """Copy what could be another one later: the arguments of a tool call are the tool's."""
         if isinstance(self.outcome, ModelReply) and self.outcome.tool_calls:
-            self.outcome = replace(self.outcome, tool_calls=tuple(map(_copy_call, self.outcome.tool_calls)))
+            self.outcome = replace(self.outcome, tool_calls=tuple(map(copy_call, self.outcome.tool_calls)))
 
     def to_document(self, form: Form) -> dict[str, Any]:
         """Make the document. The seconds come last: a document without them was cut off."""
@@ -125,41 +123,7 @@ class PendingExchange:
         return {"exchange": self.number, **of_task, **request, **facts, "seconds": round(self.seconds, 3)}
 
 
-@dataclass(slots=True)
-class PendingTool:
-    """A tool call that the reply of an exchange asked for, and what came of it.
-
-    Attributes:
-        exchange: its number.
-        call: to the tool.
-        answer: None for a call that was stopped, and for one that begins.
-        seconds: that it has taken.
-        begins: nothing has come of it yet.
-    """
-
-    exchange: int
-    call: ToolCall
-    answer: ToolAnswer | None
-    seconds: float
-    begins: bool = False
-
-    def fix(self) -> None:
-        """Copy what could be another one later: arguments and values are the tool's, and so are its errors."""
-        self.call, answer = _copy_call(self.call), self.answer
-        if answer is not None and (answer.value is not None or answer.error is not None):
-            error = answer.error and make_replayed_error(type(answer.error).__name__, get_message(answer.error))
-            self.answer = replace(answer, value=value_to_plain(answer.value), error=error)
-
-    def to_document(self, form: Form) -> dict[str, Any]:
-        """Make the document."""
-        return tool_to_document(self.exchange, self.call, self.answer, self.seconds, form, begins=self.begins)
-
-
-PendingDocument = PendingExchange | PendingTool
-
-
-def _copy_call(call: ToolCall) -> ToolCall:
-    return replace(call, arguments=to_plain(call.arguments))
+PendingDocument = PendingExchange | RecordedTool
 
 
 # --- What goes on between a run and its models, tools and reviewers, as numbered documents ----------------------
@@ -303,12 +267,12 @@ class ExchangeLog:
     def begin_tool(self, exchange: int, call: ToolCall) -> None:
         """Note that a tool is called."""
         with self._lock:
-            self._sink.write_pending(PendingTool(exchange, call, None, 0.0, begins=True))
+            self._sink.write_pending(RecordedTool(exchange, call, None, 0.0, begins=True))
 
     def add_tool(self, exchange: int, call: ToolCall, answer: ToolAnswer | None, seconds: float) -> None:
         """Note what came of a tool call that the reply of an exchange asked for."""
         with self._lock:
-            self._sink.write_pending(PendingTool(exchange, call, answer, seconds))
+            self._sink.write_pending(RecordedTool(exchange, call, answer, seconds))
 
 
 class RecordingSource:
@@ -363,7 +327,7 @@ class RecordingSource:
         port = await self._source.prepare(llm, notice)
         info, name = PortInfo.from_port(port), to_recorded_name(llm)
         self._log.add_model(name, info)
-        return RecordingPort(**info.to_attributes(), port=port, llm=name, log=self._log)
+        return RecordingPort.from_port(info, port=port, llm=name, log=self._log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

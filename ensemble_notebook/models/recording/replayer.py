@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
@@ -317,12 +316,8 @@ class ReplaySource:
                 f"The recording {self._answers.path} has no model {name}; it has: {known}. "
                 f"Use the same model, or record anew: run(record={str(self._answers.path)!r})."
             )
-        return ReplayPort(
-            **models[name].to_attributes(),
-            llm=name,
-            answers=self._answers,
-            pace=self._pace,
-            runs_tools=self._runs_tools,
+        return ReplayPort.from_port(
+            models[name], llm=name, answers=self._answers, pace=self._pace, runs_tools=self._runs_tools
         )
 
 
@@ -348,7 +343,8 @@ class ReplayPort(PortInfo):
     ) -> ReplayConversation:
         """Begin a conversation."""
         request = make_request(self.llm, system, user, tools, schema)
-        bound = self._bound_option_tokens(tools, schema) + _bound_message_tokens(system) + _bound_message_tokens(user)
+        bound = self._bound_option_tokens(tools, schema)
+        bound += sum(bound_message_tokens({"content": text}) for text in (system, user))
         return ReplayConversation(self.answers, request, bound, self.pace, runs_tools=self.runs_tools)
 
     def _bound_option_tokens(self, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None) -> int:
@@ -387,18 +383,20 @@ class ReplayConversation:
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
         self._request = (*self._request, to_result_part(call.id, call.name, text))
-        self._bound += _bound_message_tokens(text, name=call.name, tool_call_id=call.id)
+        self._bound += bound_message_tokens({"content": text, "name": call.name, "tool_call_id": call.id})
 
     def add_user_message(self, text: str) -> None:
         """Append what is said to the model after its last reply."""
         self._request = (*self._request, to_user_part(text))
-        self._bound += _bound_message_tokens(text)
+        self._bound += bound_message_tokens({"content": text})
 
     def add_reply(self, reply: ModelReply) -> None:
         """Append a reply: what the recording has given, or what the model gave in an earlier run."""
         self._request = (*self._request, *to_reply_parts(reply))
-        calls = [{"name": each.name, "args": each.arguments, "id": each.id} for each in reply.tool_calls]
-        self._bound += _bound_message_tokens(reply.text, tool_calls=[each | {"type": "tool_call"} for each in calls])
+        calls = [
+            {"name": each.name, "args": each.arguments, "id": each.id, "type": "tool_call"} for each in reply.tool_calls
+        ]
+        self._bound += bound_message_tokens({"content": reply.text, "tool_calls": calls})
 
     def take_kept_reply(self) -> None:
         """Take none: a recording answers as a model does."""
@@ -457,10 +455,6 @@ class ReplayConversation:
             f"{what} of the recording {path} has no {missing}: it was stopped after {seconds:g} s. "
             f"{describe_remedy(path)}"
         )
-
-
-def _bound_message_tokens(text: str, **more: Any) -> int:
-    return bound_message_tokens(SimpleNamespace(content=text, additional_kwargs={}, **more))
 
 
 async def _stream_pieces(pieces: Iterable[str], seconds: float, on_token: Callable[[str], None] | None) -> None:

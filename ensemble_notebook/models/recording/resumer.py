@@ -251,7 +251,7 @@ class ResumingSource:
         """Make a port of the source's, which is asked only what is not known."""
         port, point = await self._source.prepare(llm, notice), self._answers.point
         other = None if point is None or point.llm is None else await self._source.prepare(point.llm, notice)
-        return ResumingPort(**PortInfo.from_port(port).to_attributes(), port=port, other=other, answers=self._answers)
+        return ResumingPort.from_port(port, port=port, other=other, answers=self._answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
