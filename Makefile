@@ -28,7 +28,7 @@ demo: weights ## Run the first notebook on the local model, show what came out, 
 
 test: vitest pytest ## Run every test: TypeScript, Python, a real kernel, a real browser
 
-quick: $(INSTALLED) $(NODE_MODULES) ## Run what takes two minutes: no kernel, browser, model, nor what was measured to be slow
+quick: $(INSTALLED) $(NODE_MODULES) ## Run what takes a minute: no kernel, browser, model, nor what was measured to be slow
 	(cd js && npm test) & $(BIN)/python -m pytest -q --numprocesses 2 --hypothesis-profile quick \
 		--ignore tests/browser -m 'not ($(SHARING) or slow)' && wait $$!
 

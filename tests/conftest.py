@@ -82,12 +82,16 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with what it needs: a kernel, a browser, the local model's weights, a build, or time."""
     times = read_times()
+    cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        needs = find_needs(item) if isinstance(item, pytest.Function) else set[str]()
-        if name_of(item.nodeid) in times:
-            needs.add("slow")
-        for need in needs:
+        cases[name_of(item.nodeid)].append(item)
+        for need in find_needs(item) if isinstance(item, pytest.Function) else ():
             item.add_marker(need)
+    for name in cases.keys() & times.keys():
+        # By name, since their order is random, and each process has to choose the same.
+        each = sorted(cases[name], key=lambda item: item.nodeid)
+        for place in times[name].choose_slow(len(each)):
+            each[place].add_marker("slow")
     if not config.getoption("loadscopereorder", default=True):
         file_s: defaultdict[str, float] = defaultdict(float)
         for name, time in times.items():

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     import pytest
 
 LIST: Final = Path(__file__).parents[1] / "measured_times.txt"
-SLOW_S: Final = 0.25
+SLOW_S: Final = 0.1
 """From here on a test is slow, with all its cases."""
+
+SAMPLE_S: Final = 0.03
+"""Of a slow test with many cases, as many are quick ones as fit into this."""
 
 HEAD: Final = f"""\
 # Tests of which all cases together take {SLOW_S} s or more: seconds of the longest case, and of all.
@@ -30,8 +33,13 @@ class Time(NamedTuple):
 
     @property
     def is_slow(self) -> bool:
-        """Whether `make quick` leaves it out."""
+        """Whether `make quick` leaves it out, but for a sample of its cases."""
         return self.all_s >= SLOW_S
+
+    def choose_slow(self, cases: int) -> set[int]:
+        """Which of so many cases are left out: the sample is spread over them, since neighbours are alike."""
+        fitting = min(cases, int(SAMPLE_S * cases / self.all_s))
+        return set(range(cases)) - {place * cases // fitting for place in range(fitting)}
 
 
 def read_times() -> dict[str, Time]:
