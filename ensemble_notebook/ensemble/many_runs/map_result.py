@@ -22,12 +22,8 @@ from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.errors import (
     Pickled,
-    TaskExecutionError,
     ValidationError,
-    add_origin,
     did_you_mean,
-    find_http_status,
-    summarize_error,
 )
 from ensemble_notebook.evaluation.scored_runs import group_by_run
 from ensemble_notebook.evaluation.scoring import list_score_warnings
@@ -476,19 +472,14 @@ class MapResult(ScoredMap, Scorable, Pickled):
         return {} if self.output is None else sum_spending(self.output.trace._fold, {each.name for each in self.rows})
 
     def _make_record(self, row: RowResult) -> RowRecord:
-        error = row.reason or None if row.error is None else add_origin(summarize_error(row.error), row.error)
         final = row.output.get_final_output() if self._fields and row.output is not None and row.is_done else None
         value = None if final is None else final.parsed_output
-        cause = row.error  # what its task failed with, as the trace tells it: without the error that says which it was
-        while isinstance(cause, TaskExecutionError) and cause.__cause__ is not None:
-            cause = cause.__cause__
         return RowRecord(
             status=row.status,
             raw=None if row.raw is None else clean_text(row.raw),
             fields={} if value is None else _read_fields(value, self._fields),
-            error=None if error is None else clean_text(error),
-            error_type=None if cause is None else type(cause).__name__,
-            http_status=None if row.error is None else find_http_status(row.error),
+            error=row.error,
+            reason=row.reason,
             run_id=row.run_id,
             spending=self._get_spending(row),
             reused=row.reused,

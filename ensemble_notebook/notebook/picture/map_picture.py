@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.outputs.secrets import mask, mask_start
 from ensemble_notebook.domain.wording import format_duration, format_money, pluralize
-from ensemble_notebook.errors import add_origin, remove_control_characters, summarize_error
+from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.picture.html_table import (
     BREAKS,
     FAINT,
@@ -101,7 +101,7 @@ def _list_items(task: TaskOutput, spending: Mapping[str, RowSpending]) -> Iterat
         took = spending.get(failure.name, NOTHING_SPENT)
         yield (
             failure.name,
-            RowRecord(status="failed", error=add_origin(summarize_error(failure.error), failure.error), spending=took),
+            RowRecord(status="failed", error=failure.error, spending=took),
         )
 
 

@@ -22,16 +22,14 @@ from ensemble_notebook.domain.planning.map_design import (
 from ensemble_notebook.errors import (
     BudgetExceededError,
     TaskExecutionError,
-    add_origin,
-    find_http_status,
     find_origin,
-    summarize_error,
 )
 from ensemble_notebook.trace.analysis.row_table import (
     NOTHING_SPENT,
+    RowFailure,
     find_free_name,
     make_input_values,
-    make_time_columns,
+    make_spending_columns,
     sum_spending,
 )
 from ensemble_notebook.trace.codec.event_codec import to_plain
@@ -51,7 +49,7 @@ _TEXT: Final = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class MapRow:
+class MapRow(RowFailure):
     """One run of a row of a map.
 
     Attributes:
@@ -93,21 +91,6 @@ class MapRow:
             return True
         parts = [part for each in self.outputs.values() for part in each.item_outputs or (each,)]
         return self.is_done and bool(parts) and all(each.reused for each in parts)
-
-    @property
-    def error_text(self) -> str | None:
-        """What it failed with, or why it was skipped; None where it was done."""
-        if self.error is None:
-            return clean_text(self.reason) or None
-        return clean_text(add_origin(summarize_error(self.error), self.error))
-
-    @property
-    def error_type(self) -> str | None:
-        """Class of what it failed with, not of the error that says which task it was; None where it did not fail."""
-        error = self.error
-        while isinstance(error, TaskExecutionError) and error.__cause__ is not None:
-            error = error.__cause__
-        return None if error is None else type(error).__name__
 
 
 def get_design(fold: TraceFold) -> MapDesign:
@@ -287,14 +270,9 @@ MAP_ROWS: Final = Table(
                 make_known("status", "category", "how its run ended; skipped where it has none", "row.status"),
                 Column("error_type", "category", "class of what it failed with", "row.error_type"),
                 Column("error", "string", "what it failed with, or why it was skipped", "row.error_text"),
-                replace(
-                    HTTP_STATUS, value=lambda each: None if each.row.error is None else find_http_status(each.row.error)
-                ),
-                Column("input_tokens", "Int64", "cached ones included; known part", "row.spending.input_tokens"),
-                Column("output_tokens", "Int64", "reasoning ones included; known part", "row.spending.output_tokens"),
-                Column("cost", "Float64", "known part, in currency", "row.spending.cost"),
+                replace(HTTP_STATUS, value="row.http_status"),
                 Column("currency", "category", "of the cost"),
-                *make_time_columns("row.spending"),
+                *make_spending_columns("row.spending"),
                 make_known("reused", "boolean", "an earlier map or run has done it", "row.is_reused"),
             )
         ),

@@ -11,6 +11,7 @@ from ensemble_notebook.domain.definitions.json_schema import find_kind
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 from ensemble_notebook.domain.planning.map_design import IndexLevel, RowSpending
+from ensemble_notebook.errors import TaskExecutionError, add_origin, find_http_status, summarize_error
 from ensemble_notebook.trace.analysis.timeseries import OwnTime, measure_inner_runs
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import clean_text
@@ -31,17 +32,45 @@ if TYPE_CHECKING:
 NOTHING_SPENT: Final = RowSpending()
 
 
+class RowFailure:
+    """What tables tell of the error of a row, or of the reason for which it was skipped."""
+
+    __slots__ = ()
+
+    error: BaseException | None
+    reason: str
+
+    @property
+    def error_text(self) -> str | None:
+        """What it failed with, or why it was skipped; None where it was done."""
+        if self.error is None:
+            return clean_text(self.reason) or None
+        return clean_text(add_origin(summarize_error(self.error), self.error))
+
+    @property
+    def error_type(self) -> str | None:
+        """Class of what it failed with, not of the error that says which task it was; None where it did not fail."""
+        error = self.error
+        while isinstance(error, TaskExecutionError) and error.__cause__ is not None:
+            error = error.__cause__
+        return None if error is None else type(error).__name__
+
+    @property
+    def http_status(self) -> int | None:
+        """With which a server refused it; None where none did."""
+        return None if self.error is None else find_http_status(self.error)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowRecord:
+class RowRecord(RowFailure):
     """One row of the table.
 
     Attributes:
         status: how its run ended; ``"skipped"`` where it has none.
         raw: the text of the final task; None where there is none.
         fields: of a typed output, by name.
-        error: what it failed with, or why it was skipped; None where it was done.
-        error_type: class of what it failed with; None where it did not.
-        http_status: with which a server refused it; None where none did.
+        error: what it failed with; None where it did not.
+        reason: why it was skipped.
         run_id: of its own run.
         spending: what that took.
         reused: whether nothing of it was run in this map.
@@ -52,9 +81,8 @@ class RowRecord:
     status: str
     raw: str | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
-    error: str | None = None
-    error_type: str | None = None
-    http_status: int | None = None
+    error: BaseException | None = None
+    reason: str = ""
     run_id: str | None = None
     spending: RowSpending = NOTHING_SPENT
     reused: bool = False
@@ -70,21 +98,23 @@ _TIMES: Final = {
 }
 
 
-def make_time_columns(path: str) -> tuple[Column, ...]:
-    """The columns of a table of rows that say how long each took, read from a `RowSpending` at this path."""
-    return tuple(Column(name, "Float64", meaning, f"{path}.{name}") for name, meaning in _TIMES.items())
+def make_spending_columns(path: str) -> tuple[Column, ...]:
+    """The columns of a table of rows that say what each took, read from a `RowSpending` at this path."""
+    return (
+        Column("input_tokens", "Int64", "cached ones included; known part", f"{path}.input_tokens"),
+        Column("output_tokens", "Int64", "reasoning ones included; known part", f"{path}.output_tokens"),
+        Column("cost", "Float64", "known part, in currency", f"{path}.cost"),
+        *(Column(name, "Float64", meaning, f"{path}.{name}") for name, meaning in _TIMES.items()),
+    )
 
 
 _STATUS: Final = make_known("status", "category", "how its run ended; skipped where it has none")
 _RAW: Final = Column("raw", "string", "text of the final task")
 _LAST: Final = (
-    Column("error", "string", "what it failed with, or why it was skipped"),
+    Column("error", "string", "what it failed with, or why it was skipped", "error_text"),
     Column("error_type", "category", "class of what it failed with"),
     HTTP_STATUS,
-    Column("input_tokens", "Int64", "cached ones included; known part", "spending.input_tokens"),
-    Column("output_tokens", "Int64", "reasoning ones included; known part", "spending.output_tokens"),
-    Column("cost", "Float64", "known part, in currency", "spending.cost"),
-    *make_time_columns("spending"),
+    *make_spending_columns("spending"),
     Column("run_id", "string", "of its own run, as in the trace"),
     make_known("reused", "boolean", "an earlier map or run has done it: nothing of it was run"),
 )

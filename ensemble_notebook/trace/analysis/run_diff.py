@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.secrets import mask_repr
-from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import (
     format_count,
@@ -282,11 +281,6 @@ class ComparedRun:
     fold: TraceFold
     diff: RunDiff | None
 
-    @property
-    def metrics(self) -> Metrics:
-        """Its sums."""
-        return self.fold.metrics
-
     @cached_property
     def wall_ms(self) -> float:
         """How long it took, or how far it has come."""
@@ -333,10 +327,10 @@ HISTORY: Final = Table(
         Column("prompts", "string", "what was asked otherwise, with the words marked", _read_text("prompts")),
         Column("outputs", "string", "what was written otherwise, with the words marked", _read_text("outputs")),
         Column("outputs_changed", "Int64", "how many tasks wrote something else"),
-        Column("input_tokens", "Int64", "known part", "metrics.input_tokens"),
-        Column("output_tokens", "Int64", "known part", "metrics.output_tokens"),
-        Column("cost", "Float64", "known part, in currency", "metrics.cost"),
-        Column("currency", "category", "of the cost", "metrics.currency"),
+        Column("input_tokens", "Int64", "known part", "fold.metrics.input_tokens"),
+        Column("output_tokens", "Int64", "known part", "fold.metrics.output_tokens"),
+        Column("cost", "Float64", "known part, in currency", "fold.metrics.cost"),
+        Column("currency", "category", "of the cost", "fold.metrics.currency"),
         Column("wall_ms", "Float64", "from start to end, or to its last event"),
         Column("delta_ms", "Float64", "more than the run before", _read_delta("ms")),
         Column("delta_input_tokens", "Int64", "more than the run before", _read_delta("input_tokens")),
@@ -375,7 +369,7 @@ class RunHistory(SuggestsNames, HasFrames):
 
 def describe_amounts(compared: ComparedRun) -> tuple[tuple[str, ...], ...]:
     """Time, tokens and cost of a run, each with how much more that is than before, where it was compared."""
-    metrics, row = compared.metrics, compared.row
+    metrics, row = compared.fold.metrics, compared.row
     money = partial(format_money, currency=metrics.currency)
     amounts = format_duration(compared.wall_ms), format_count(metrics.total_tokens), money(metrics.cost)
     if row is None:

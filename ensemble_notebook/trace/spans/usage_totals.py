@@ -112,7 +112,9 @@ class UsageTotals:
     def to_metrics(self, currency: str) -> Metrics:
         """The public form."""
         facts: dict[str, Any] = {name: getattr(self, name) for name in _TOLD}
-        facts |= {name: _to_duration(getattr(self, ms)) for name, ms in _TIMES.items()}
+        # No time is one object for all, since most tasks have no time of most kinds.
+        times = ((name, getattr(self, ms)) for name, ms in _TIMES.items())
+        facts |= {name: timedelta(milliseconds=ms) if ms else _NO_TIME for name, ms in times}
         return Metrics(**facts, currency=currency)
 
 
@@ -138,8 +140,3 @@ class Savings:
         told = describe_saving(self.cost, self.tokens, self.ms, self.currency)
         saved = f": {told}" if told else ""
         return f"{self.task_count:,} of {pluralize(tasks, 'task')} reused{saved}"
-
-
-def _to_duration(milliseconds: float) -> timedelta:
-    """A time as a timedelta. No time is one object for all, since most tasks have no time of most kinds."""
-    return timedelta(milliseconds=milliseconds) if milliseconds else _NO_TIME

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.trace.codec.event_codec import make_secret_search, to_plain
@@ -80,12 +80,10 @@ def read_columns(table: Table, text: bytes) -> TableColumns:
         if len(values) not in (1, count):
             raise ValueError(f"{column.name} is no column of {count} rows")
         is_masked = may_be_secret and column.dtype in ("string", "category", "object")
-        found[column.name] = list(map(_mask_value, values)) if is_masked else values
+        found[column.name] = values
+        if is_masked:
+            found[column.name] = [tuple(map(clean_text, v)) if isinstance(v, tuple) else to_plain(v) for v in values]
     return TableColumns(count, found)
-
-
-def _mask_value(value: Any) -> Any:
-    return tuple(map(clean_text, value)) if isinstance(value, tuple) else to_plain(value)
 
 
 @cache

@@ -36,7 +36,6 @@ from ensemble_notebook.trace.tables.timeline_columns import GRAPH_EDGES, GRAPH_M
 from ensemble_notebook.trace.timeline.row_columns import pack_table, to_texts
 
 Mode = Literal["aggregated", "expanded"]
-MODES: Final[tuple[Mode, ...]] = ("aggregated", "expanded")
 
 _ROWS: Final = "rows"
 _ASIDE: Final = 0.001

@@ -84,9 +84,7 @@ class TimelineMessages:
     ) -> None:
         self._fold = fold
         self._now = now
-        self._variable = variable
-        self._cell = cell
-        self._is_resumable = is_resumable
+        self._known: dict[str, Any] = {"variable": variable, "cell": cell, "is_resumable": is_resumable}
         self._graphs = GraphMemory()
 
     @property
@@ -150,7 +148,8 @@ class TimelineMessages:
         """The same with only so much of each row as tells what is inside what, and how it ended: for what is kept."""
         with self._fold.lock:
             head = {**self._make_head("snapshot"), "saved_at": self._now().isoformat()}
-            return {**head, "rows": [to_outline(span) for span in self._list_shown()]}
+            # What is unknown or false is not left out.
+            return {**head, "rows": [{name: read(span) for name, read in _OUTLINE} for span in self._list_shown()]}
 
     def make_past(self, ms: float) -> dict[str, Any]:
         """As `make_snapshot`, of a run that is over as it was at a time in it (W35).
@@ -255,7 +254,7 @@ class TimelineMessages:
             return make_series(self._fold)
 
     def _to_run(self) -> dict[str, Any]:
-        return RunState(self._fold, self._now(), self._variable, self._cell, self._is_resumable).to_record()
+        return RunState(self._fold, self._now(), **self._known).to_record()
 
     def _make_head(self, kind: str) -> dict[str, Any]:
         # The kind first: a run may have very many other spans.
@@ -286,11 +285,6 @@ class TimelineMessages:
 def to_row(span: Span) -> dict[str, Any]:
     """One row: the columns of `ROWS`, what is unknown, false or empty left out."""
     return ROWS.to_record(span)
-
-
-def to_outline(span: Span) -> dict[str, Any]:
-    """Of a row what a picture of very many needs of all; what is unknown or false is not left out."""
-    return {name: read(span) for name, read in _OUTLINE}
 
 
 @dataclass(frozen=True)
