@@ -30,8 +30,9 @@ from ensemble_notebook import (
     config,
 )
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.trace.store import store_writer
+from ensemble_notebook.trace.store import run_store
 from ensemble_notebook.trace.store.run_writer import Entry, Intake, PendingResult, RunWriter, StoredExchange, Taken
+from ensemble_notebook.trace.store.store_writer import StoreWriter
 from tests.support.openai_server import Answer, Request
 
 
@@ -159,7 +160,7 @@ class SteppingIntake(Intake):
                 return batch
 
 
-class SteppingWriter(store_writer.StoreWriter):
+class SteppingWriter(StoreWriter):
     """Commits step by step."""
 
     PATIENCE_S: ClassVar[float | None] = None
@@ -216,7 +217,7 @@ def run(llm: str, folder: Path, resume: str | None, kill_at: int | None) -> None
     config.store = folder / "runs.db"
     boundaries = Boundaries(kill_at)
     sqlite3.connect = partial(sqlite3.connect, factory=boundaries.make_connection_type())  # type: ignore[assignment]
-    store_writer.StoreWriter = SteppingWriter  # type: ignore[misc]
+    run_store.StoreWriter = SteppingWriter  # type: ignore[misc]
     output = make_ensemble(llm, folder / "notes").run(resume=resume)
     for thread in threading.enumerate():
         if thread.name == "ensemble-store":

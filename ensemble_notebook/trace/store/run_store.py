@@ -10,6 +10,7 @@ import atexit
 import logging
 import os
 import re
+import sqlite3
 import threading
 import time
 from collections import deque
@@ -17,21 +18,28 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import StoreError, did_you_mean, summarize_error
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult
+from ensemble_notebook.trace.store.run_rows import begin_resuming, check_unclaimed, write_exchange, write_summaries
 from ensemble_notebook.trace.store.run_writer import MakeDocument, RunWriter
 from ensemble_notebook.trace.store.store_file import OFF, VARIABLE, find_store, opened
-
-if TYPE_CHECKING:
-    import sqlite3
-
-    from ensemble_notebook.trace.store.store_reader import ResultReader
-    from ensemble_notebook.trace.store.store_writer import StoreWriter
+from ensemble_notebook.trace.store.store_reader import (
+    ResultReader,
+    make_trace,
+    read_events,
+    read_exchanges,
+    read_reply_sizes,
+    read_results,
+    read_runs,
+    read_scores,
+    read_summaries,
+)
+from ensemble_notebook.trace.store.store_writer import StoreWriter, forget, list_over, write_scores
 
 T = TypeVar("T")
 
@@ -80,8 +88,6 @@ class RunStore:
             ValidationError: one does; says which, and where.
             StoreError: the store can't be read.
         """
-        from ensemble_notebook.trace.store.run_rows import check_unclaimed
-
         self._read(lambda connection: check_unclaimed(connection, run_id), None)
 
     def begin(self, facts: RunFacts, *, is_only: bool = True) -> RunWriter:
@@ -96,12 +102,8 @@ class RunStore:
         Raises:
             ValidationError: it is refused; says why.
         """
-        from ensemble_notebook.trace.store.store_writer import StoreWriter
-
         has_begun = False
         if facts.resumed_from is not None:
-            from ensemble_notebook.trace.store.run_rows import begin_resuming
-
             # It is in the file then, so that no other run goes on from there; else the writer tries again.
             with suppress(StoreError), opened(self.path) as connection:
                 begin_resuming(connection, facts, is_only=is_only)
@@ -118,8 +120,6 @@ class RunStore:
 
     def _keep_late(self, run_id: str, make_document: MakeDocument) -> None:
         """Add an exchange to a run that has been written to its end."""
-        from ensemble_notebook.trace.store.run_rows import write_exchange
-
         try:
             with opened(self.path) as connection:
                 write_exchange(connection, run_id, make_document)
@@ -128,8 +128,6 @@ class RunStore:
 
     def list_runs(self, limit: int | None = None) -> list[RememberedRun]:
         """The runs, newest first; all of them, or so many."""
-        from ensemble_notebook.trace.store.store_reader import read_runs
-
         return self._read(lambda connection: list(read_runs(connection, limit)), [])
 
     def find_run(self, word: str) -> RememberedRun:
@@ -170,8 +168,6 @@ class RunStore:
         Raises:
             StoreError: they are damaged.
         """
-        from ensemble_notebook.trace.store.store_reader import read_events
-
         return self._read(lambda connection: list(read_events(connection, run_id)), [])
 
     def load_trace(self, run: RememberedRun) -> ExecutionTrace:
@@ -180,14 +176,10 @@ class RunStore:
         Raises:
             StoreError: it is damaged.
         """
-        from ensemble_notebook.trace.store.store_reader import make_trace
-
         return make_trace(run, self.load_events(run.run_id), scores=self.load_scores(run.run_id))
 
     def load_scores(self, run_id: str) -> list[ScoreRecord]:
         """The scores of a run, in the order in which they were given, those that were replaced included."""
-        from ensemble_notebook.trace.store.store_reader import read_scores
-
         return self._read(lambda connection: read_scores(connection, run_id).get(run_id, []), [])
 
     def load_scores_of(self, name: str) -> dict[str, list[ScoreRecord]]:
@@ -196,8 +188,6 @@ class RunStore:
         Raises:
             StoreError: the store can't be read.
         """
-        from ensemble_notebook.trace.store.store_reader import read_scores
-
         return self._read(lambda connection: read_scores(connection, name=name), {})
 
     def add_scores(self, run_id: str, scores: Sequence[ScoreRecord]) -> bool:
@@ -213,20 +203,14 @@ class RunStore:
         Raises:
             StoreError: the store can't be written.
         """
-        from ensemble_notebook.trace.store.store_writer import write_scores
-
         return self._read(lambda connection: write_scores(connection, run_id, scores), False)
 
     def load_summaries(self) -> dict[str, RunSummary]:
         """The summaries that are kept, by the ids of their runs."""
-        from ensemble_notebook.trace.store.store_reader import read_summaries
-
         return self._read(read_summaries, {})
 
     def keep_summaries(self, summaries: Mapping[str, RunSummary]) -> None:
         """Keep these with their runs; nothing is lost where that fails, since they can be made again."""
-        from ensemble_notebook.trace.store.run_rows import write_summaries
-
         if summaries:
             with suppress(StoreError), opened(self.path) as connection:
                 write_summaries(connection, summaries)
@@ -237,8 +221,6 @@ class RunStore:
         Raises:
             StoreError: the store can't be written.
         """
-        from ensemble_notebook.trace.store.store_writer import forget, list_over
-
         return self._read(lambda connection: forget(connection, [each for each, _ in list_over(connection)]), 0)
 
     def load_exchanges(self, run_id: str) -> list[dict[str, Any]]:
@@ -247,14 +229,10 @@ class RunStore:
         Raises:
             StoreError: they are damaged.
         """
-        from ensemble_notebook.trace.store.store_reader import read_exchanges
-
         return self._read(lambda connection: list(read_exchanges(connection, run_id)), [])
 
     def open_results(self) -> ResultReader:
         """What finds results by their keys, of whatever run or kernel; the caller closes it."""
-        from ensemble_notebook.trace.store.store_reader import ResultReader
-
         return ResultReader(self.path)
 
     def load_reply_sizes(self, name: str, paths: Collection[str]) -> dict[str, float]:
@@ -267,8 +245,6 @@ class RunStore:
         Raises:
             StoreError: the store can't be read.
         """
-        from ensemble_notebook.trace.store.store_reader import read_reply_sizes
-
         return self._read(lambda connection: read_reply_sizes(connection, name, paths), {})
 
     def load_results(self, run_id: str) -> list[StoredResult]:
@@ -279,8 +255,6 @@ class RunStore:
         Raises:
             StoreError: the store can't be read.
         """
-        from ensemble_notebook.trace.store.store_reader import read_results
-
         return self._read(lambda connection: list(read_results(connection, run_id)), [])
 
     def _read(self, read: Callable[[sqlite3.Connection], T], nothing: T) -> T:
