@@ -240,42 +240,43 @@ def _spread(prefix: str, meaning: str, value: Any = None) -> Column:
     return Column(f"{prefix}_NAME", "object", meaning, value or (lambda _: None))
 
 
+_OWN: Final = arrange(
+    (
+        make_known("map_run_id", "string", "of the map", "row.map_run_id"),
+        Column(
+            "run_id",
+            "string",
+            "of the row's own run; in `spans` of the map, that run is the span of this id",
+            "row.run_id",
+        ),
+        Column("variant", "category", "that it ran under", "row.planned.variant"),
+        Column(
+            "row",
+            "category",
+            "label of the row, as the map calls it",
+            lambda each: each.row.planned.row or None,
+        ),
+        Column(
+            "row_key",
+            "string",
+            "the same for the same row of another map of the same columns, wherever it stands: of its id, else "
+            "of what its run read, numbered where rows are equal; NA where nothing of it is kept",
+        ),
+        Column("repeat", "Int64", "number of the repeat, from 1", "row.planned.repeat"),
+        make_known("status", "category", "how its run ended; skipped where it has none", "row.status"),
+        Column("error_type", "category", "class of what it failed with", "row.error_type"),
+        Column("error", "string", "what it failed with, or why it was skipped", "row.error_text"),
+        replace(HTTP_STATUS, value="row.http_status"),
+        Column("currency", "category", "of the cost"),
+        *make_spending_columns("row.spending"),
+        make_known("reused", "boolean", "an earlier map or run has done it", "row.is_reused"),
+    )
+)
 MAP_ROWS: Final = Table(
     "run of a row of a map, in the order of the rows; none of other runs",
     None,
     (
-        *arrange(
-            (
-                make_known("map_run_id", "string", "of the map", "row.map_run_id"),
-                Column(
-                    "run_id",
-                    "string",
-                    "of the row's own run; in `spans` of the map, that run is the span of this id",
-                    "row.run_id",
-                ),
-                Column("variant", "category", "that it ran under", "row.planned.variant"),
-                Column(
-                    "row",
-                    "category",
-                    "label of the row, as the map calls it",
-                    lambda each: each.row.planned.row or None,
-                ),
-                Column(
-                    "row_key",
-                    "string",
-                    "the same for the same row of another map of the same columns, wherever it stands: of its id, else "
-                    "of what its run read, numbered where rows are equal; NA where nothing of it is kept",
-                ),
-                Column("repeat", "Int64", "number of the repeat, from 1", "row.planned.repeat"),
-                make_known("status", "category", "how its run ended; skipped where it has none", "row.status"),
-                Column("error_type", "category", "class of what it failed with", "row.error_type"),
-                Column("error", "string", "what it failed with, or why it was skipped", "row.error_text"),
-                replace(HTTP_STATUS, value="row.http_status"),
-                Column("currency", "category", "of the cost"),
-                *make_spending_columns("row.spending"),
-                make_known("reused", "boolean", "an earlier map or run has done it", "row.is_reused"),
-            )
-        ),
+        *_OWN,
         _spread("input", "what it was given: a column for each input, with its name", "inputs"),
         _spread(
             "output", "what came of it: a column for each field of a typed output, else `output`, the text", "outputs"

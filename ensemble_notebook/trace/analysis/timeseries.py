@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from numbers import Real
 from types import SimpleNamespace
@@ -78,18 +78,15 @@ def measure_activity(fold: TraceFold) -> list[RunActivity]:
         return []
     now_ms = find_latest_ms(fold)
     work, reviews = (each[run.span_id] for each in _collect_times(fold, now_ms, dict.fromkeys(fold.spans, run.span_id)))
-    own = _split_time(now_ms, work, reviews)
     return [
         RunActivity(
             fold=fold,
             run=run,
             totals=run.totals,
             wall_ms=now_ms,
-            active_ms=own.active_ms,
-            human_wait_ms=own.human_wait_ms,
-            idle_ms=own.idle_ms,
             work_ms=sum(end_ms - start_ms for start_ms, end_ms in work),
             queue_ms=sum(span.queue_ms or 0.0 for span in fold.spans.values()),
+            **asdict(_split_time(now_ms, work, reviews)),
         )
     ]
 

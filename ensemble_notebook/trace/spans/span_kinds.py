@@ -38,6 +38,7 @@ class KindTraits:
     """What holds for all spans of a kind.
 
     Attributes:
+        name: of the kind.
         title: what a person calls one.
         parents: kinds of spans that it can be directly inside.
         starts, ends: events that begin one and that end it; of a task also the one that skips it before it began.
@@ -53,6 +54,7 @@ class KindTraits:
         bar: what the static picture draws of it in the bar of its task.
     """
 
+    name: str
     title: str
     parents: tuple[str, ...]
     starts: tuple[type[ev.Event], ...]
@@ -76,128 +78,114 @@ class SpanKind(StrEnum):
     _value_: str
     traits: KindTraits
 
-    def __new__(cls, name: str, traits: KindTraits) -> Self:
+    def __new__(cls, traits: KindTraits) -> Self:
         """A kind is its name, and has its traits."""
-        kind = str.__new__(cls, name)
-        kind._value_ = name
+        kind = str.__new__(cls, traits.name)
+        kind._value_ = traits.name
         kind.traits = traits
         return kind
 
-    RUN = ("run", KindTraits("Run", (), (ev.RunStarted,), (ev.RunEnded,), has_totals=True, is_shown=False))
-    PHASE = ("phase", KindTraits("Phase", ("run", "nested"), (ev.PhaseStarted,), (ev.PhaseEnded,), has_totals=True))
-    TASK = (
+    RUN = KindTraits("run", "Run", (), (ev.RunStarted,), (ev.RunEnded,), has_totals=True, is_shown=False)
+    PHASE = KindTraits("phase", "Phase", ("run", "nested"), (ev.PhaseStarted,), (ev.PhaseEnded,), has_totals=True)
+    TASK = KindTraits(
         "task",
-        KindTraits(
-            "Task",
-            ("run", "phase", "delegation", "nested", "task"),
-            (ev.TaskStarted,),
-            (ev.TaskCompleted, ev.TaskReused, ev.TaskFailed, ev.TaskSkipped),
-            has_totals=True,
-            sign="▪",
-        ),
+        "Task",
+        ("run", "phase", "delegation", "nested", "task"),
+        (ev.TaskStarted,),
+        (ev.TaskCompleted, ev.TaskReused, ev.TaskFailed, ev.TaskSkipped),
+        has_totals=True,
+        sign="▪",
     )
-    TURN = ("turn", KindTraits("Turn", ("task",), (ev.TurnStarted,), (ev.TurnEnded,), has_totals=True))
-    LLM = (
+    TURN = KindTraits("turn", "Turn", ("task",), (ev.TurnStarted,), (ev.TurnEnded,), has_totals=True)
+    LLM = KindTraits(
         "llm",
-        KindTraits(
-            "Model call",
-            ("turn",),
-            (ev.LlmCallStarted,),
-            (ev.LlmCallCompleted, ev.LlmCallFailed),
-            has_totals=True,
-            is_activity=True,
-            sign="◆",
-            bar=BarMark("█", "model", "model", 1),
-        ),
+        "Model call",
+        ("turn",),
+        (ev.LlmCallStarted,),
+        (ev.LlmCallCompleted, ev.LlmCallFailed),
+        has_totals=True,
+        is_activity=True,
+        sign="◆",
+        bar=BarMark("█", "model", "model", 1),
     )
-    ATTEMPT = (
+    ATTEMPT = KindTraits(
         "attempt",
-        KindTraits(
-            "Attempt", ("llm",), (ev.LlmAttemptStarted,), (ev.LlmAttemptEnded,), is_leaf=True, is_work=True, sign="◆"
-        ),
+        "Attempt",
+        ("llm",),
+        (ev.LlmAttemptStarted,),
+        (ev.LlmAttemptEnded,),
+        is_leaf=True,
+        is_work=True,
+        sign="◆",
     )
-    WAIT = (
+    WAIT = KindTraits(
         "wait",
-        KindTraits(
-            "Wait",
-            ("llm", "run"),
-            (ev.WaitStarted,),
-            (ev.WaitEnded, ev.RateLimitWaited),
-            is_wait=True,
-            bar=BarMark("┄", "held back", "pause", 6),
-        ),
+        "Wait",
+        ("llm", "run"),
+        (ev.WaitStarted,),
+        (ev.WaitEnded, ev.RateLimitWaited),
+        is_wait=True,
+        bar=BarMark("┄", "held back", "pause", 6),
     )
-    TOOL = (
+    TOOL = KindTraits(
         "tool",
-        KindTraits(
-            "Tool call",
-            ("turn",),
-            (ev.ToolCallStarted,),
-            (ev.ToolCallCompleted,),
-            is_work=True,
-            is_activity=True,
-            is_failure_contained=True,
-            sign="▪",
-            bar=BarMark("▄", "tool", "tool", 2),
-        ),
+        "Tool call",
+        ("turn",),
+        (ev.ToolCallStarted,),
+        (ev.ToolCallCompleted,),
+        is_work=True,
+        is_activity=True,
+        is_failure_contained=True,
+        sign="▪",
+        bar=BarMark("▄", "tool", "tool", 2),
     )
-    DELEGATION = (
+    DELEGATION = KindTraits(
         "delegation",
-        KindTraits(
-            "Delegation",
-            ("tool", "task"),
-            (ev.DelegationStarted,),
-            (ev.DelegationCompleted, ev.DelegationFailed),
-            has_totals=True,
-            sign="▸",
-            bar=BarMark("▷", "handed on", "tool", 3),
-        ),
+        "Delegation",
+        ("tool", "task"),
+        (ev.DelegationStarted,),
+        (ev.DelegationCompleted, ev.DelegationFailed),
+        has_totals=True,
+        sign="▸",
+        bar=BarMark("▷", "handed on", "tool", 3),
     )
-    REVIEW = (
+    REVIEW = KindTraits(
         "review",
-        KindTraits(
-            "Review",
-            ("task", "phase", "tool"),
-            (ev.ReviewRequested,),
-            (ev.ReviewAnswered,),
-            has_totals=True,
-            is_wait=True,
-            is_activity=True,
-            bar=BarMark("‖", "review", "person", 4),
-        ),
+        "Review",
+        ("task", "phase", "tool"),
+        (ev.ReviewRequested,),
+        (ev.ReviewAnswered,),
+        has_totals=True,
+        is_wait=True,
+        is_activity=True,
+        bar=BarMark("‖", "review", "person", 4),
     )
-    GUARDRAIL = (
-        "guardrail",
-        KindTraits("Guardrail", ("task",), (ev.GuardrailStarted,), (ev.GuardrailEnded,), is_work=True, is_bead=True),
+    GUARDRAIL = KindTraits(
+        "guardrail", "Guardrail", ("task",), (ev.GuardrailStarted,), (ev.GuardrailEnded,), is_work=True, is_bead=True
     )
-    MEMORY = (
-        "memory",
-        KindTraits("Memory", ("task",), (ev.MemoryStarted,), (ev.MemoryEnded,), is_work=True, is_bead=True),
+    MEMORY = KindTraits(
+        "memory", "Memory", ("task",), (ev.MemoryStarted,), (ev.MemoryEnded,), is_work=True, is_bead=True
     )
-    SCORE = (
+    SCORE = KindTraits(
         "score",
-        KindTraits(
-            "Score",
-            ("task",),
-            (ev.ScoreStarted,),
-            (ev.ScoreEnded,),
-            has_totals=True,
-            is_work=True,
-            is_activity=True,
-            is_failure_contained=True,
-            sign="★",
-        ),
+        "Score",
+        ("task",),
+        (ev.ScoreStarted,),
+        (ev.ScoreEnded,),
+        has_totals=True,
+        is_work=True,
+        is_activity=True,
+        is_failure_contained=True,
+        sign="★",
     )
-    NESTED = (
+    NESTED = KindTraits(
         "nested",
-        KindTraits(
-            "Nested run",
-            ("task", "tool", "guardrail", "review", "memory", "score"),
-            (ev.NestedRunStarted,),
-            (ev.NestedRunEnded,),
-            has_totals=True,
-            sign="▸",
-        ),
+        "Nested run",
+        ("task", "tool", "guardrail", "review", "memory", "score"),
+        (ev.NestedRunStarted,),
+        (ev.NestedRunEnded,),
+        has_totals=True,
+        sign="▸",
     )
 
 

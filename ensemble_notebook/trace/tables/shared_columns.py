@@ -128,6 +128,12 @@ SUMS: Final = (
     make_known("cost_complete", "boolean", "False when the price of a request is unknown", "totals.cost_complete"),
     make_known("currency", "category", "of the cost"),
 )
+
+
+def _make_time(name: str, meaning: str, total: str) -> Column:
+    return make_known(name, "Float64", meaning, f"totals.{total}")
+
+
 COUNTS: Final = (
     make_known("llm_call_count", "Int64", "model calls", "totals.llm_call_count"),
     make_known("llm_attempt_count", "Int64", "physical requests behind them", "totals.llm_attempt_count"),
@@ -138,20 +144,12 @@ COUNTS: Final = (
     make_known("memory_retrieve_count", "Int64", "scopes of the memory that were read", "totals.memory_retrieve_count"),
     make_known("memory_store_count", "Int64", "scopes of the memory that were written", "totals.memory_store_count"),
     make_known("error_count", "Int64", "failures, each counted once", "totals.error_count"),
-    make_known("llm_time_ms", "Float64", "time of all attempts; side by side adds up", "totals.llm_ms"),
-    make_known(
-        "tool_time_ms", "Float64", "tools' own time, without delegated work; side by side adds up", "totals.tool_ms"
-    ),
-    make_known(
-        "tool_wait_ms", "Float64", "time in which turns waited for tools; side by side once", "totals.tool_wait_ms"
-    ),
-    make_known("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms"),
-    make_known(
-        "wait_ms", "Float64", "waits of requests for rate limits and budgets; side by side adds up", "totals.wait_ms"
-    ),
-    make_known(
-        "human_wait_ms", "Float64", "waits for answers of reviews; side by side adds up", "totals.human_wait_ms"
-    ),
-    make_known("prompt_build_ms", "Float64", "making the prompts", "totals.prompt_ms"),
+    _make_time("llm_time_ms", "time of all attempts; side by side adds up", "llm_ms"),
+    _make_time("tool_time_ms", "tools' own time, without delegated work; side by side adds up", "tool_ms"),
+    _make_time("tool_wait_ms", "time in which turns waited for tools; side by side once", "tool_wait_ms"),
+    _make_time("backoff_ms", "waits between attempts", "backoff_ms"),
+    _make_time("wait_ms", "waits of requests for rate limits and budgets; side by side adds up", "wait_ms"),
+    _make_time("human_wait_ms", "waits for answers of reviews; side by side adds up", "human_wait_ms"),
+    _make_time("prompt_build_ms", "making the prompts", "prompt_ms"),
     Column("memory_time_ms", "Float64", "reading and writing the memory", "totals.memory_ms"),
 )

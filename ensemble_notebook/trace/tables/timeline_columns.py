@@ -378,15 +378,10 @@ GRAPH_NODES: Final = Table(
         Column("settings", "string", "how it was declared, in words", lambda row: row.node.settings or None),
         Column("count", "Int64", "how many it stands for", "node.count"),
         Column("is_many", "boolean", "it runs for each item of a list", "node.is_many"),
-        *(
-            make_known(name, "Int64", meaning, f"place.{name}")
-            for name, meaning in (
-                ("x", "its left side, in pixels from that of the graph"),
-                ("y", "its top, in pixels from that of the graph"),
-                ("width", "of all of it, in pixels"),
-                ("height", "of all of it, in pixels"),
-            )
-        ),
+        make_known("x", "Int64", "its left side, in pixels from that of the graph", "place.x"),
+        make_known("y", "Int64", "its top, in pixels from that of the graph", "place.y"),
+        make_known("width", "Int64", "of all of it, in pixels", "place.width"),
+        make_known("height", "Int64", "of all of it, in pixels", "place.height"),
     ),
 )
 GRAPH_EDGES: Final = Table(
