@@ -21,8 +21,7 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.value_text import is_missing
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, did_you_mean
-from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS, Judge, ReadyScorer
-from ensemble_notebook.evaluation.scoring import FIELD_MEANT
+from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS, FIELD_MEANT, Judge, ReadyScorer
 from ensemble_notebook.trace.analysis.timeseries import measure_activity
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.spans.span import Span

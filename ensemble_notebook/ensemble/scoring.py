@@ -41,20 +41,18 @@ from ensemble_notebook.evaluation.scorer import (
     Judgement,
     JudgeReader,
     Scorer,
+    Scoring,
     Subject,
+    describe_score,
     fill_inputs,
     find_expected_column,
     find_lacking_columns,
     find_lacking_inputs,
-    make_reader,
-    read_scorers,
-)
-from ensemble_notebook.evaluation.scoring import (
-    Scoring,
-    describe_score,
     find_useless,
     keep_scores,
+    make_reader,
     make_record,
+    read_scorers,
     score_run,
 )
 from ensemble_notebook.trace.spans.span_kinds import SpanKind

@@ -31,7 +31,7 @@ from ensemble_notebook import (
 )
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
 from ensemble_notebook.errors import EnsembleError
-from ensemble_notebook.evaluation.scoring import keep_scores
+from ensemble_notebook.evaluation.scorer import keep_scores
 from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.conformance.scene import scripted
 from tests.support.store import wait_for_store

@@ -20,7 +20,7 @@ from pandas.testing import assert_frame_equal
 
 from ensemble_notebook import Ensemble, ExecutionTrace, MapResult, Task, TraceFormatError, load_traces
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord
-from ensemble_notebook.evaluation.scoring import keep_scores
+from ensemble_notebook.evaluation.scorer import keep_scores
 from tests.support.store import wait_for_store
 
 COLUMNS = [

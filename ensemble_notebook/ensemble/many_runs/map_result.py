@@ -26,7 +26,7 @@ from ensemble_notebook.errors import (
     did_you_mean,
 )
 from ensemble_notebook.evaluation.scored_runs import group_by_run
-from ensemble_notebook.evaluation.scoring import list_score_warnings
+from ensemble_notebook.evaluation.scorer import list_score_warnings
 from ensemble_notebook.evaluation.verdicts import ScoredMap, find_variant
 from ensemble_notebook.trace.analysis.row_table import (
     NO_FIELDS,

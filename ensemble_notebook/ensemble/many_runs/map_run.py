@@ -73,8 +73,7 @@ from ensemble_notebook.errors import (
     add_origin,
     summarize_error,
 )
-from ensemble_notebook.evaluation.scorer import Scorer
-from ensemble_notebook.evaluation.scoring import Scoring, find_useless, keep_scores, list_score_warnings
+from ensemble_notebook.evaluation.scorer import Scorer, Scoring, find_useless, keep_scores, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
 _log = logging.getLogger("ensemble_notebook.run")

@@ -34,7 +34,7 @@ from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.ensemble.scoring import RowCalls, make_subject
 from ensemble_notebook.errors import EnsembleError, Problem, RunInterrupted, ValidationError, summarize_error
 from ensemble_notebook.errors.pickling import get_state, make_blank, make_view, set_state
-from ensemble_notebook.evaluation.scoring import Scoring, score_run
+from ensemble_notebook.evaluation.scorer import Scoring, score_run
 
 _ENSEMBLES: Final = 8
 _stops_heard: Final[set[str]] = set()

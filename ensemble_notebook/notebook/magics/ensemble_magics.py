@@ -399,7 +399,7 @@ class EnsembleMagics(Magics):
                 with guard.blocking():  # nothing is left to stop but this, which takes its time for 20 MB of text
                     _close(run_display, handle)
         if scorers is not None:
-            from ensemble_notebook.evaluation.scoring import describe_score
+            from ensemble_notebook.evaluation.scorer import describe_score
 
             output: EnsembleOutput = self._names[out]
             try:

@@ -25,7 +25,7 @@ from ensemble_notebook.errors import (
     ValidationError,
     did_you_mean,
 )
-from ensemble_notebook.evaluation.scoring import describe_score
+from ensemble_notebook.evaluation.scorer import describe_score
 from ensemble_notebook.notebook.live.frontend import find_notebook, stands_alone, write_text
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunOrigin
