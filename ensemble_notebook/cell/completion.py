@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ensemble_notebook.cell import vocabulary
+from ensemble_notebook.cell.binding.inputs import is_output
 from ensemble_notebook.cell.binding.name_resolver import OBJECT_KINDS, is_model, is_value, list_fitting
 from ensemble_notebook.cell.outline import Outline, Path, Slot
 from ensemble_notebook.cell.reading.options import list_options
@@ -91,13 +92,9 @@ def propose(text: str, caret: int, names: Mapping[str, Any], inputs: Iterable[st
 
 def explain(text: str, caret: int) -> str | None:
     """Explain the key around the caret: its meaning, what it takes, its default; None where there is no key."""
-    start, end = text.rfind("\n", 0, caret) + 1, caret
-    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
-        end += 1
-    while caret > start and (text[caret - 1].isalnum() or text[caret - 1] == "_"):
-        caret -= 1
-    word = text[caret:end]
-    here = Outline(text[:caret].split("\n")).caret
+    begun = re.split(r"\W", text[:caret])[-1]
+    word = begun + re.split(r"\W", text[caret:], maxsplit=1)[0]
+    here = Outline(text[: caret - len(begun)].split("\n")).caret
     section = find_section(find_place(here.path))
     if not word or section is None or here.slot in (Slot.TEXT, Slot.VALUE):
         return None
@@ -324,7 +321,6 @@ def _list_option_values(option: str, line: str, body: str, names: Mapping[str, A
     elif option in ("--expected", "--id"):
         yield from (Proposal(each, "variable") for each in list_given(line, names))
     elif option == "--continue":
-        outputs = (name for name, value in names.items() if hasattr(type(value), "get_conversations"))
-        yield from (Proposal(each, "variable") for each in outputs if not each.startswith("_"))
+        yield from (Proposal(each, "variable") for each in list_fitting(names, is_output))
     elif option in ("-i", "--input", "--vary"):
         yield from (Proposal(f"{each}=", "variable") for each in dict.fromkeys(find_variables(body)))

@@ -76,7 +76,7 @@ class _Bracket:
 
     @property
     def place(self) -> Path:
-        """Of the value that is being written."""
+        """The path of the value that is being written."""
         if self.is_list:
             return (*self.path, self.count)
         return self.path if self.key is None else (*self.path, self.key)

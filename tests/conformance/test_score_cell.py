@@ -59,7 +59,7 @@ def shell(server: OpenAIServer) -> Any:
     made.run_line_magic("load_ext", "ensemble_notebook")
     made.run_line_magic("config", f"EnsembleMagics.llm = 'openai:test-model@{server.url}'")
     table = pd.DataFrame({"city": ["Paris", "Rome"], "gold": ["France", "Italy"]})
-    made.user_ns.update(df=table, is_right=is_right, fail=fail, scorers=scorers, city="Paris", three=3)
+    made.user_ns.update(df=table, is_right=is_right, fail=fail, scorers=scorers, city="Paris", three=3, nothing=None)
     made.user_ns["has_a"] = scorers.contains("a")
     made.run_cell_magic("ensemble", "--define -o fair", JUDGE)
     return made
@@ -146,6 +146,7 @@ def test_v4_quotes_that_the_line_takes_away_are_told_with_how_to_write_them(
         ("contains('a'", "contains", "can't be read"),
         ("judged_by(fair)", "judged_by", "a judge is named by its variable"),
         ("three", "three", "is no scorer, but a value of type int"),
+        ("nothing", "nothing", "is no scorer, but a value of type NoneType"),
         ("two=", "two", "the scorer is missing"),
         ("equals('golden')", "equals", "needs a column 'golden'. Did you mean 'gold'?"),
         ("is_right", "is_right", "needs what a row should come to"),

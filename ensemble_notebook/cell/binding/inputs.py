@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from ensemble_notebook.cell.binding.name_resolver import is_value
+from ensemble_notebook.cell.binding.name_resolver import is_value, list_fitting
 from ensemble_notebook.cell.reading.mistakes import MistakeReport, find_nearest_name, join_names, quote, suggest_name
 from ensemble_notebook.cell.reading.options import is_run_id
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
@@ -255,9 +255,9 @@ def find_continued(name: str, namespace: Mapping[str, Any] | None, report: Mista
             report.add_mistake(OPTIONS, f"the run of {name!r} is still going on.", f"Wait for it: `{name}.result()`.")
             return None
         found = found.output
-    if _is_output(found):
+    if is_output(found):
         return found
-    known = [each for each, value in list(names.items()) if not each.startswith("_") and _is_output(value)]
+    known = list(list_fitting(names, is_output))
     there = f" Outputs here: {join_names(known)}." if known else ""
     if name not in names:
         message = f"--continue {name}: there is no variable {name!r} in this notebook.{suggest_name(name, known)}"
@@ -267,5 +267,6 @@ def find_continued(name: str, namespace: Mapping[str, Any] | None, report: Mista
     return None
 
 
-def _is_output(value: Any) -> bool:
+def is_output(value: Any) -> bool:
+    """True for the output of a run, told by its class alone."""
     return not isinstance(value, type) and callable(getattr(type(value), "get_conversations", None))

@@ -114,14 +114,16 @@ def _is_scorer(value: Any) -> bool:
     return isinstance(value, ReadyScorer | Judge) or is_ensemble(value)
 
 
+def _is_own(word: str, names: Mapping[str, Any]) -> bool:
+    """Whether the notebook has something of this name, and not the ready-made scorer itself."""
+    return word in names and not (word in ready_made.__all__ and names[word] is getattr(ready_made, word))
+
+
 def _find_variable(word: str, names: Mapping[str, Any]) -> Any:
     """A variable of the notebook, or a ready-made scorer that needs no values."""
-    if word in names:
+    if _is_own(word, names):
         found = names[word]
-        is_function = callable(found) and not isinstance(found, type)
-        if found is getattr(ready_made, word, None):
-            return _make(word, (), {})
-        if is_function or _is_scorer(found):
+        if _is_scorer(found) or (callable(found) and not isinstance(found, type)):
             return found
         message = f"--score: {word!r} is no scorer, but a value of type {type(found).__name__}."
         raise ScorerMistake(message, _EXAMPLE, word)
@@ -144,8 +146,7 @@ def _read_call(text: str, names: Mapping[str, Any]) -> Any:
     if not isinstance(call, ast.Call) or word is None:
         message = f"--score: {quote(text)} is no call of a ready-made scorer, and nothing else is evaluated here."
         raise ScorerMistake(message, _EXAMPLE, text)
-    is_own = word in names and names[word] is not getattr(ready_made, word, None) and not has_module
-    if is_own:
+    if _is_own(word, names) and not has_module:
         hint = f"Call it in a cell above, and name what it gives: `scorer = {text}`, then `--score scorer`."
         raise ScorerMistake(f"--score: {word!r} is of the notebook, whose functions are not called here.", hint, word)
     if word not in ready_made.__all__:
