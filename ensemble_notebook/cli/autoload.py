@@ -64,7 +64,13 @@ def enable(file: Path) -> bool:
     config, ours = _read(file), _read_template()
     if _merge(config, ours) == config:
         return False
-    _refuse_python_config(file.with_suffix(".py"))
+    python = file.with_suffix(".py")
+    if python.exists() and re.search(r"^[^#\n]*\blazy_magics\b", python.read_text(encoding="utf-8"), re.MULTILINE):
+        ((name, module),) = ours["MagicsManager"]["lazy_magics"].items()
+        raise EnsembleError(
+            f"{python} sets lazy_magics itself, and a JSON file beside it would replace what it says. "
+            f"Add this entry there instead: {name!r}: {module!r}"
+        )
     _write(file, _merge(config, ours))
     return True
 
@@ -137,12 +143,3 @@ def _subtract(config: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, A
             continue
         rest[key] = kept
     return rest
-
-
-def _refuse_python_config(file: Path) -> None:
-    if file.exists() and re.search(r"^[^#\n]*\blazy_magics\b", file.read_text(encoding="utf-8"), re.MULTILINE):
-        ((name, module),) = _read_template()["MagicsManager"]["lazy_magics"].items()
-        raise EnsembleError(
-            f"{file} sets lazy_magics itself, and a JSON file beside it would replace what it says. "
-            f"Add this entry there instead: {name!r}: {module!r}"
-        )

@@ -156,10 +156,11 @@ def run_file(arguments: Namespace) -> bool:
     Raises:
         EnsembleError, RunInterrupted: as reading and running a cell; the table is printed first.
     """
+    trace = arguments.out if arguments.out is not None and arguments.out.suffix == ".json" else None
     if arguments.out is not None:
         check_place("-o", arguments.out)
-        if _is_trace(arguments.out):
-            find_format(arguments.out)
+    if trace is not None:
+        find_format(trace)
     cell, options = read_command(arguments, needs_inputs=True)
     sys.path.insert(0, str(Path.cwd()))  # dotted names in a cell may mean a module of the working folder
     ensemble = cell.build({})
@@ -172,10 +173,10 @@ def run_file(arguments: Namespace) -> bool:
         output = _run(watched, cell, options, arguments)
     except (EnsembleError, RunInterrupted) as error:
         if error.output is not None:
-            _show(error.output, arguments.out)
+            _show(error.output, trace)
         raise in_cell_words(error) from error.__cause__
-    _show(output, arguments.out)
-    if arguments.out is not None and not _is_trace(arguments.out):
+    _show(output, trace)
+    if arguments.out is not None and trace is None:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         make_private(arguments.out)
         arguments.out.write_text(output.raw, encoding="utf-8")
@@ -299,10 +300,6 @@ def check_place(option: str, file: Path) -> None:
 def _show(output: EnsembleOutput, file: Path | None) -> None:
     """The table, and the trace where a file for it is named."""
     print(output._repr_mimebundle_()["text/plain"])
-    if file is not None and _is_trace(file):
+    if file is not None:
         output.trace.save(file)
         print(f"\nThe trace is in {file}")
-
-
-def _is_trace(file: Path | None) -> bool:
-    return file is not None and file.suffix == ".json"

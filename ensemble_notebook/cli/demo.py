@@ -44,10 +44,15 @@ def demo(folder: Path | None, *, opens: bool) -> None:
             print(f"{shown['text/plain']}\n")
     if not opens:
         return
-    if _has_display():
-        _open(result)
-    else:
+    if not _has_display():
         print(f"\nThere is no display here to open it on. In JupyterLab: {sys.executable} -m jupyter lab {result}")
+    # `jupyter lab` would run a script of this name from anywhere in PATH. One of another environment may
+    # not have this package.
+    elif shutil.which("jupyter-lab", path=str(Path(sys.executable).parent)) is None:
+        print("\nJupyterLab is not installed here: pip install 'ensemble-notebook[lab]'")
+    else:
+        print("\nOpening JupyterLab; Ctrl-C here ends it.")
+        subprocess.run([sys.executable, "-m", "jupyter", "lab", str(result)], check=False)
 
 
 def _execute(source: Path, result: Path) -> NotebookNode:
@@ -88,13 +93,3 @@ def _has_display() -> bool:
         return False
     is_windowless = sys.platform.startswith(("linux", "freebsd"))
     return not is_windowless or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def _open(notebook: Path) -> None:
-    # `jupyter lab` would run a script of this name from anywhere in PATH. One of another environment may
-    # not have this package.
-    if shutil.which("jupyter-lab", path=str(Path(sys.executable).parent)) is None:
-        print("\nJupyterLab is not installed here: pip install 'ensemble-notebook[lab]'")
-        return
-    print("\nOpening JupyterLab; Ctrl-C here ends it.")
-    subprocess.run([sys.executable, "-m", "jupyter", "lab", str(notebook)], check=False)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _PROGRESS_S: Final = 2.0
 _TRACE: Final = ".json"
+_ASKED: Final = ": more than 5% of the rows are in one map alone; --allow-unpaired asks it of the others"
 _DONE: Final = (TaskCompleted, TaskFailed, TaskReused)
 
 
@@ -67,14 +68,17 @@ def map_file(arguments: Namespace) -> bool:
     result, fault = _run(cell, options, rows, scorers or None, arguments)
     print(remove_unprintable(result._repr_mimebundle_()["text/plain"]))
     if arguments.out is not None:
-        _write_out(result, arguments.out)
+        result.export(arguments.out)
+        say(f"The map is in {arguments.out}")
     if fault is not None:
         say(remove_unprintable(str(fault)))
     verdict = _judge(result, marks, earlier)
     for line in verdict.lines:
         print(remove_unprintable(line))
     if arguments.summary is not None:
-        _append_summary(arguments.summary, result, verdict)
+        arguments.summary.parent.mkdir(parents=True, exist_ok=True)
+        with arguments.summary.open("a", encoding="utf-8") as out:
+            out.write("\n".join(_write_markdown(result, verdict)) + "\n")
     if fault is not None or (marks.is_gate and not verdict.gates):
         return False
     return all(verdict.gates) if marks.is_gate else result.status is RunStatus.COMPLETED
@@ -180,7 +184,14 @@ def _load_names(places: Sequence[str]) -> dict[str, Any]:
     names: dict[str, Any] = {}
     for place in places:
         if place.endswith(".py"):
-            names.update(_load_file(Path(place)))
+            path = Path(place)
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            if spec is None or spec.loader is None or not path.is_file():
+                raise ValidationError(f"--scores {path}: there is no such file.")
+            loaded = importlib.util.module_from_spec(spec)
+            sys.modules.setdefault(path.stem, loaded)  # so that its functions can be sent to workers
+            spec.loader.exec_module(loaded)
+            names.update({name: value for name, value in vars(loaded).items() if not name.startswith("_")})
             continue
         module, _, function = place.partition(":")
         if not function:
@@ -194,16 +205,6 @@ def _load_names(places: Sequence[str]) -> dict[str, Any]:
             raise ValidationError(f"--scores {place}: {module} has no {function!r}.{near}")
         names[function] = getattr(found, function)
     return names
-
-
-def _load_file(path: Path) -> dict[str, Any]:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ValidationError(f"--scores {path}: there is no such file.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # so that its functions can be sent to workers
-    spec.loader.exec_module(module)
-    return {name: value for name, value in vars(module).items() if not name.startswith("_")}
 
 
 def _load_earlier(word: str, scorers: Mapping[str, Any]) -> MapResult:
@@ -302,11 +303,6 @@ class _Progress:
             self._told, self._told_at = self._done, now
 
 
-def _write_out(result: MapResult, file: Path) -> None:
-    result.export(file)
-    say(f"The map is in {file}")
-
-
 # --- The verdict ------------------------------------------------------------------------------------------------------
 
 
@@ -330,14 +326,11 @@ class _Verdict:
 
     @property
     def lines(self) -> list[str]:
-        gates = [f"{'✓' if gate else '✕'} {name}: {_describe_status(gate)}" for name, gate in self.named_gates]
+        gates = [
+            f"{'✓' if gate else '✕'} {name}: {gate.status}{_ASKED if gate.status == UNPAIRED else ''}"
+            for name, gate in self.named_gates
+        ]
         return [*self.scores, *map(repr, self.comparisons), *gates]
-
-
-def _describe_status(gate: Gate) -> str:
-    if gate.status != UNPAIRED:
-        return gate.status
-    return f"{UNPAIRED}: more than 5% of the rows are in one map alone; --allow-unpaired asks it of the others"
 
 
 def _judge(result: MapResult, marks: _Marks, earlier: MapResult | None) -> _Verdict:
@@ -369,14 +362,8 @@ def _judge(result: MapResult, marks: _Marks, earlier: MapResult | None) -> _Verd
     return _Verdict(describe_scores(result, marks.failed), gates, comparisons)
 
 
-def _append_summary(file: Path, result: MapResult, verdict: _Verdict) -> None:
-    """Add the verdict to a file of Markdown, as pull requests show: sentences, gates, and a drawing in characters."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8") as out:
-        out.write("\n".join(_write_markdown(result, verdict)) + "\n")
-
-
 def _write_markdown(result: MapResult, verdict: _Verdict) -> Iterator[str]:
+    """The verdict as pull requests show it: sentences, gates, and a drawing in characters."""
     yield f"### {_escape(result.describe())}\n"
     for name, gate in verdict.named_gates:
         yield f"- {'✅' if gate else '❌'} **{_escape(name)}**: {_escape(repr(gate))}"

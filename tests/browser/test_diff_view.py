@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from ensemble_notebook.notebook.picture.diff_picture import render_diff_html
+from ensemble_notebook.notebook.picture.diff_picture import make_diff_bundle
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.browser.built_view import open_view, served_view, show_saved_view
 from tests.browser.compared_runs import RATES, save_comparison
@@ -55,7 +55,7 @@ def test_amounts_of_a_comparison_stay_in_sight_beside_long_names(page: Page, wid
             build.llm("Found.", seconds=seconds, input_tokens=int(2000 * seconds), output_tokens=20)
         traces.append(ExecutionTrace.from_events(build.finish(), RATES))
     page.set_viewport_size({"width": width, "height": 600})
-    html = render_diff_html(traces[0].diff(traces[1]))
+    html = make_diff_bundle(traces[0].diff(traces[1]))["text/html"]
     page.set_content(f'<body style="margin: 0; font-family: sans-serif">{html}</body>')  # as in JupyterLab
     table = page.locator("table")
     assert table.evaluate("table => table.offsetWidth <= table.parentElement.clientWidth")

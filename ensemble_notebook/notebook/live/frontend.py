@@ -91,8 +91,7 @@ _TYPED: Final = re.compile(r"<ipython-input-(\d+)-")
 
 def name_cell(file: str) -> str | None:
     """``In[3]`` for the file of that cell; None for other files."""
-    untyped_get: Any = get_ipython
-    shell = untyped_get()
+    shell = get_ipython()
     name_code = getattr(getattr(shell, "compile", None), "format_code_name", None)
     if callable(name_code) and (named := name_code(file)):
         return str(named[1])

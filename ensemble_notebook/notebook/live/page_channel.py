@@ -22,34 +22,51 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
-# --- Repeats the status "busy" to frontends that may take the kernel for idle -----------------------------------------
-#
-# A kernel sends "idle" after every message it has handled, even one on a subshell while a cell is still running on the
-# main thread. Frontends, and servers that cull idle kernels, believe the last status.
+TARGET: Final = "ensemble_notebook.live"
+MOST_PAGES: Final = 8
+"""A page that went without a word is never heard of again; the oldest make way."""
+
+logger = logging.getLogger(__name__)
 
 
-_EVENTS: Final = ("pre_run_cell", "post_run_cell")
+class PageChannels:
+    """The channels of all pages that are connected with this kernel.
 
-
-class BusyStatus:
-    """Tracks the running cell, and repeats its status."""
+    A kernel sends "idle" after every message it has handled, even one on a subshell while a cell is still running on
+    the main thread. Frontends, and servers that cull idle kernels, believe the last status: so "busy" is said again.
+    """
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self._cell: dict[str, Any] | None = None
+        self._ending: tuple[RunFeed, list[dict[str, Any]]] | None = None
+        self._pages: list[PageChannel] = []
+        self._lock = threading.Lock()
+        # Pages ask which comms there are for the target before they open one: a kernel logs an error otherwise.
+        self._sign = create_comm(target_name=TARGET, primary=False)
 
     def begin(self) -> None:
-        """Register the callbacks for cells."""
-        for name, act in zip(_EVENTS, (self._notice_begin, self._notice_end), strict=True):
-            self._shell.events.register(name, act)
+        """Let pages open channels."""
+        manager = get_comm_manager()
+        manager.register_target(TARGET, self._open)
+        manager.register_comm(self._sign)
+        self._shell.events.register("pre_run_cell", self._notice_cell)
+        self._shell.events.register("post_run_cell", self._notice_cell_end)
 
     def end(self) -> None:
-        """Unregister them."""
-        for name, act in zip(_EVENTS, (self._notice_begin, self._notice_end), strict=True):
-            self._shell.events.unregister(name, act)
+        """Let them no more, and forget those that are open."""
+        manager = get_comm_manager()
+        manager.unregister_target(TARGET, self._open)
+        _close_silently(self._sign)
+        with self._lock:
+            pages, self._pages = self._pages, []
+        for page in pages:
+            page.close()
+        self._shell.events.unregister("pre_run_cell", self._notice_cell)
+        self._shell.events.unregister("post_run_cell", self._notice_cell_end)
         self._cell = None
 
-    def renew(self) -> None:
+    def renew_busy(self) -> None:
         """Schedule another "busy" for after the message that this thread is handling, which ends with "idle"."""
         if self._cell is None:
             return
@@ -58,12 +75,6 @@ class BusyStatus:
         except RuntimeError:  # no thread of a kernel's loop
             return
         loop.call_soon(self._say_busy)
-
-    def _notice_begin(self, _info: object = None) -> None:
-        self._cell = getattr(self._shell, "get_parent", dict)() or None
-
-    def _notice_end(self, _result: object = None) -> None:
-        self._cell = None
 
     def _say_busy(self) -> None:
         cell = self._cell
@@ -78,46 +89,6 @@ class BusyStatus:
         if kernel is not None:
             ident = f"kernel.{kernel.ident}.status".encode()
             kernel.session.send(kernel.iopub_socket, "status", {"execution_state": state}, parent=parent, ident=ident)
-
-
-TARGET: Final = "ensemble_notebook.live"
-MOST_PAGES: Final = 8
-"""A page that went without a word is never heard of again; the oldest make way."""
-
-logger = logging.getLogger(__name__)
-
-
-class PageChannels:
-    """The channels of all pages that are connected with this kernel."""
-
-    def __init__(self, shell: InteractiveShell) -> None:
-        self.busy_status: Final = BusyStatus(shell)
-        self._shell = shell
-        self._ending: tuple[RunFeed, list[dict[str, Any]]] | None = None
-        self._pages: list[PageChannel] = []
-        self._lock = threading.Lock()
-        # Pages ask which comms there are for the target before they open one: a kernel logs an error otherwise.
-        self._sign = create_comm(target_name=TARGET, primary=False)
-
-    def begin(self) -> None:
-        """Let pages open channels."""
-        manager = get_comm_manager()
-        manager.register_target(TARGET, self._open)
-        manager.register_comm(self._sign)
-        self.busy_status.begin()
-        self._shell.events.register("post_run_cell", self._notice_cell_end)
-
-    def end(self) -> None:
-        """Let them no more, and forget those that are open."""
-        manager = get_comm_manager()
-        manager.unregister_target(TARGET, self._open)
-        _close_silently(self._sign)
-        with self._lock:
-            pages, self._pages = self._pages, []
-        for page in pages:
-            page.close()
-        self.busy_status.end()
-        self._shell.events.unregister("post_run_cell", self._notice_cell_end)
 
     @property
     def has_pages(self) -> bool:
@@ -142,7 +113,11 @@ class PageChannels:
         else:
             self._tell_ended(feed, outputs)
 
+    def _notice_cell(self, _info: object = None) -> None:
+        self._cell = getattr(self._shell, "get_parent", dict)() or None
+
     def _notice_cell_end(self, result: Any = None) -> None:
+        self._cell = None
         ending, self._ending = self._ending, None
         if ending is not None:
             feed, outputs = ending
@@ -193,7 +168,7 @@ class PageChannels:
             self.forget(each)
             each.close()
         page.tell_all()
-        self.busy_status.renew()
+        self.renew_busy()
 
     def forget(self, page: PageChannel) -> None:
         """A page has gone."""
@@ -263,7 +238,7 @@ class PageChannel:
         except Exception:
             logger.exception("A message of a page can't be answered.")
         finally:
-            self._channels.busy_status.renew()
+            self._channels.renew_busy()
 
     def _unsubscribe(self) -> None:
         for feed, subscriber in list(self._subscribers.items()):
@@ -273,7 +248,7 @@ class PageChannel:
     def _leave(self, _message: object) -> None:
         self._unsubscribe()
         self._channels.forget(self)
-        self._channels.busy_status.renew()
+        self._channels.renew_busy()
 
 
 class _FeedSubscriber:

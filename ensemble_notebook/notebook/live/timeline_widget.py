@@ -124,7 +124,7 @@ class TimelineWidget(SelectableTimeline, anywidget.AnyWidget):
             feed.receive(self, content)
         channels = find_page_channels()
         if channels is not None:
-            channels.busy_status.renew()
+            channels.renew_busy()
 
 
 class PlainTimeline(SelectableTimeline):

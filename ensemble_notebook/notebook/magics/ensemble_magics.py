@@ -35,7 +35,7 @@ from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.binding.scorer_binder import CellScorers
-    from ensemble_notebook.cell.cell_reader import Cell, CellFile
+    from ensemble_notebook.cell.cell_reader import Cell
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
@@ -177,10 +177,7 @@ class EnsembleMagics(Magics):
             display_mistakes(error)
 
     def _execute(self, cell: str, options: Options, line: str) -> None:
-        options, file = _open_file(options)
-        needs_inputs = not (options.is_dry_run or options.is_definition)
-        many = self._find_runs(options)
-        read = self._read(cell, options, many, needs_inputs=needs_inputs, file=file, line=line)
+        read, options, many = self._read(cell, options, line=line)
         if options.is_dry_run:
             self._show_plan(read, options.out, many)
         elif options.is_definition:
@@ -200,33 +197,33 @@ class EnsembleMagics(Magics):
         if many is not None and self.confirm_cost is not None and options.replay is None:
             many.confirm_cost(self.shell, read, self.confirm_cost)
 
-    def _find_runs(self, options: Options) -> ManyRuns | None:
-        """What the cell is to run for; None where it runs once."""
-        if options.map is None and not options.vary and options.repeat is None:
-            return None
-        from ensemble_notebook.notebook.magics.map_cell import ManyRuns
-
-        return ManyRuns(options, self._names)
-
     def _read(
-        self,
-        text: str,
-        options: Options,
-        many: ManyRuns | None,
-        *,
-        needs_inputs: bool,
-        file: CellFile | None = None,
-        line: str = "",
-    ) -> Cell:
-        """Read a cell; imports and evaluates nothing."""
-        from ensemble_notebook.cell.cell_reader import read_cell
+        self, text: str, options: Options, *, needs_inputs: bool = True, line: str = ""
+    ) -> tuple[Cell, Options, ManyRuns | None]:
+        """Read a cell, or the file that is one; imports and evaluates nothing.
 
+        Returns:
+            The cell; the options, with those of the file's first line; what the cell runs for, None where it runs once.
+
+        Raises:
+            ValidationError: the file can't be read, or its first line has a mistake.
+        """
+        from ensemble_notebook.cell.cell_reader import add_options, read_cell, read_cell_file
+
+        file, many = None, None
+        if options.file is not None:
+            file = read_cell_file(options.file)
+            options = add_options(options, file.options)
+        if options.map is not None or options.vary or options.repeat is not None:
+            from ensemble_notebook.notebook.magics.map_cell import ManyRuns
+
+            many = ManyRuns(options, self._names)
         read = read_cell(
             text,
             self._names,
             overrides=options.overrides,
             default_llm=self.llm,
-            needs_inputs=needs_inputs,
+            needs_inputs=needs_inputs and not (options.is_dry_run or options.is_definition),
             is_dry_run=options.is_dry_run,
             continue_from=options.continue_from,
             columns=() if many is None else many.given,
@@ -238,7 +235,7 @@ class EnsembleMagics(Magics):
         )
         for notice in read.notices:
             write_text(f"{notice.where if notice.file else notice.where.capitalize()}: {notice.message}\n")
-        return read
+        return read, options, many
 
     @property
     def _names(self) -> dict[str, Any]:
@@ -297,9 +294,7 @@ class EnsembleMagics(Magics):
         Raises:
             CellError: it can't run with the names that the notebook has now.
         """
-        options, file = _open_file(options)
-        many = self._find_runs(options)
-        read = self._read(origin.text, options, many, needs_inputs=False, file=file)
+        read, options, many = self._read(origin.text, options, needs_inputs=False)
         if many is not None:
             from ensemble_notebook.notebook.magics.run_commands import list_earlier
 
@@ -430,17 +425,3 @@ def _find_run(handle: RunHandle | MapHandle) -> RunHandle | None:
     found: Any = handle
     run: RunHandle | None = getattr(found, "run", found)
     return run
-
-
-def _open_file(options: Options) -> tuple[Options, CellFile | None]:
-    """The file that is the cell, and the options with those of its first line.
-
-    Raises:
-        ValidationError: the file can't be read, or its first line has a mistake.
-    """
-    if options.file is None:
-        return options, None
-    from ensemble_notebook.cell.cell_reader import add_options, read_cell_file
-
-    file = read_cell_file(options.file)
-    return add_options(options, file.options), file

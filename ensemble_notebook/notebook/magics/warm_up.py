@@ -126,9 +126,6 @@ class WarmUp:
             if left_s <= 0 and self._is_resting.is_set():
                 break
             time.sleep(max(left_s, _NAP_S))
-        return not self._is_stopped and not _are_warnings_errors()
-
-
-def _are_warnings_errors() -> bool:
-    """Whether a warning on import would raise. It would be raised here, once, and never where the user could see it."""
-    return any(action == "error" and kind.__module__ == "builtins" for action, _, kind, *_ in warnings.filters)
+        # Where a warning on import raises, it would be raised here, once, and never where the user could see it.
+        raises = any(action == "error" and kind.__module__ == "builtins" for action, _, kind, *_ in warnings.filters)
+        return not self._is_stopped and not raises

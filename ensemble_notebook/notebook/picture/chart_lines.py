@@ -94,8 +94,13 @@ def list_stretches(row: Row, parts: Sequence[Row], end: float, order: Iterable[s
     """
     if row.get("start_ms") is None:
         return
-    kind = _find_task_kind(row, parts) if row["kind"] == "task" else STARTUP
-    yield from ((began, ended, kind, row) for began, ended in list_goes(row, end))
+    # The extent of a task: reused, plain code, or what lies between the calls of an agent, which has a name of its own,
+    # also before its first call.
+    is_handler = not parts and (row.get("agent") or HANDLER_ROLE) == HANDLER_ROLE
+    extent = (
+        STARTUP if row["kind"] != "task" else "reused" if row.get("reused") else "handler" if is_handler else "task"
+    )
+    yield from ((began, ended, extent, row) for began, ended in list_goes(row, end))
     for kind in order:
         for part in parts:
             start, stop = part.get("start_ms"), find_stop(part, end)
@@ -139,15 +144,6 @@ def draw_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[BarPiece, ...]
     elif status in ("error", "cancelled", "interrupted"):
         cells.append(status)
     return tuple(_join_columns(cells))
-
-
-def _find_task_kind(row: Row, parts: Sequence[Row]) -> str:
-    """What the extent of a task is drawn as: reused, plain code, or what lies between the calls of an agent."""
-    if row.get("reused"):
-        return "reused"
-    # An agent has its own name, also before its first call.
-    is_handler = (row.get("agent") or HANDLER_ROLE) == HANDLER_ROLE
-    return "handler" if is_handler and not parts else "task"
 
 
 def _to_columns(start: float, stop: float, end: float) -> tuple[int, int]:

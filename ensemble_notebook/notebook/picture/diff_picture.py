@@ -55,11 +55,6 @@ _HISTORY: Final = (
 )
 
 
-def make_diff_bundle(diff: RunDiff) -> html.Bundle:
-    """A comparison as plain text and as HTML."""
-    return html.make_bundle(repr(diff), render_diff_html(diff))
-
-
 def make_changes_bundle(changes: TextChanges) -> html.Bundle:
     """Changed texts as plain text and as HTML."""
     parts = [_render_change(change, is_open=True) for change in changes.changes]
@@ -75,8 +70,11 @@ def make_history_bundle(history: RunHistory) -> html.Bundle:
     return html.make_bundle(repr(history), html.wrap(shown))
 
 
-def render_diff_html(diff: RunDiff) -> html.Html:
-    """A comparison: both runs, the summary, a table of tasks, and what changed in texts, folded by sort."""
+def make_diff_bundle(diff: RunDiff) -> html.Bundle:
+    """A comparison as plain text and as HTML.
+
+    Both runs, the summary, a table of tasks, and what changed in texts, folded by sort.
+    """
     sides = [html.tag("div", html.tag("strong", side), " ", html.faint(said)) for side, said in diff.sides]
     notes = [html.tag("div", f"! {note}") for note in diff.notes]
     table, folds = [], []
@@ -94,7 +92,8 @@ def render_diff_html(diff: RunDiff) -> html.Html:
         inner = [_render_change(change, is_open=count <= MOST_OPEN) for change in changes.changes]
         head = html.join(title, " ", html.faint(f"({pluralize(count, 'text')} changed)"))
         folds.append(html.fold(head, *inner, is_open=True))
-    return html.wrap(*sides, html.tag("div", diff.summary, style="margin:4px 0"), *notes, *table, *folds)
+    page = html.wrap(*sides, html.tag("div", diff.summary, style="margin:4px 0"), *notes, *table, *folds)
+    return html.make_bundle(repr(diff), page)
 
 
 def _render_line(line: DiffLine) -> html.Line:

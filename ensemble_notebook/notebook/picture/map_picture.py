@@ -27,12 +27,11 @@ from ensemble_notebook.notebook.picture.static_picture import find_variable
 from ensemble_notebook.trace.analysis.row_table import NOTHING_SPENT, RowRecord, make_row_frame, sum_spending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable
 
     import pandas as pd
 
     from ensemble_notebook.domain.outputs.task_output import TaskOutput
-    from ensemble_notebook.domain.planning.map_design import RowSpending
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 
@@ -78,10 +77,17 @@ def make_items_bundle(output: EnsembleOutput, task: TaskOutput, expression: str)
 
     names = {each.name for each in task.item_outputs} | {each.name for each in task.item_failures}
     spending = sum_spending(output.trace._fold, names)
-    records = dict(
-        sorted(_list_items(task, spending), key=lambda item: int(item[0][item[0].rindex("[") + 1 : -1]))
-    )  # summarise[12]
-    frame = make_row_frame(list(records.values()), pd.Index(list(records))).drop(columns="run_id")
+    records = {
+        each.name: RowRecord(
+            status="completed", raw=mask(each.raw), spending=spending.get(each.name, NOTHING_SPENT), reused=each.reused
+        )
+        for each in task.item_outputs
+    }
+    for failure in task.item_failures:
+        took = spending.get(failure.name, NOTHING_SPENT)
+        records[failure.name] = RowRecord(status="failed", error=failure.error, spending=took)
+    names_in_order = sorted(records, key=lambda name: int(name[name.rindex("[") + 1 : -1]))  # summarise[12]
+    frame = make_row_frame([records[each] for each in names_in_order], pd.Index(names_in_order)).drop(columns="run_id")
     failed = len(task.item_failures)
     counts = ", ".join(
         f"{count:,} {word}" for count, word in ((len(task.item_outputs), "completed"), (failed, "failed")) if count
@@ -91,18 +97,6 @@ def make_items_bundle(output: EnsembleOutput, task: TaskOutput, expression: str)
     more = f"{pluralize(rest, 'more item')}; all of them: {whole}" if rest > 0 else whole
     more += f"; what failed: {whole.replace('item_outputs', 'item_failures')}" if failed else ""
     return _make_bundle(said, (), _write_words(_order_rows(frame), output.metrics.currency), more)
-
-
-def _list_items(task: TaskOutput, spending: Mapping[str, RowSpending]) -> Iterator[tuple[str, RowRecord]]:
-    for each in task.item_outputs:
-        took = spending.get(each.name, NOTHING_SPENT)
-        yield each.name, RowRecord(status="completed", raw=mask(each.raw), spending=took, reused=each.reused)
-    for failure in task.item_failures:
-        took = spending.get(failure.name, NOTHING_SPENT)
-        yield (
-            failure.name,
-            RowRecord(status="failed", error=failure.error, spending=took),
-        )
 
 
 def _order_rows(frame: pd.DataFrame) -> pd.DataFrame:

@@ -42,6 +42,10 @@ body { margin: 0 auto; padding: 16px; max-width: 1600px; font: 14px system-ui, s
 body { background: #fff; color: #1d2026; }
 @media (prefers-color-scheme: dark) { body { background: #16181d; color: #e6e8ec; } }
 """
+_POLICY: Final = (
+    "default-src 'none'; script-src 'sha256-{}' blob:; style-src 'unsafe-inline'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
+)
 _PAGE: Final = """\
 <!doctype html>
 <html lang="en">
@@ -65,6 +69,7 @@ _PAGE: Final = """\
 def make_page(trace: ExecutionTrace) -> str:
     """The page of a run, over or not. A browser without scripts shows the static picture."""
     messages = TimelineMessages(copy(trace._fold))
+    digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode("ascii")
     parts = {
         "view": (_STATIC / "timeline.js").read_text(encoding="utf-8"),
         "details": (_STATIC / "details.js").read_text(encoding="utf-8"),
@@ -72,18 +77,10 @@ def make_page(trace: ExecutionTrace) -> str:
         "run": messages.make_saved_view(MOST_BYTES),
     }
     return _PAGE.format(
-        policy=_make_policy(),
+        policy=_POLICY.format(digest),
         title=escape(remove_control_characters(trace.name or f"run {trace.run_id}")),
         style=_STYLE + (_STATIC / "timeline.css").read_text(encoding="utf-8"),
         picture=make_last_bundle(messages, "trace.task({}).output")["text/html"],
         parts=json.dumps(parts, ensure_ascii=False).replace("<", "\\u003c"),
         script=_SCRIPT,
-    )
-
-
-def _make_policy() -> str:
-    digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode("ascii")
-    return (
-        f"default-src 'none'; script-src 'sha256-{digest}' blob:; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
     )

@@ -38,8 +38,7 @@ def find_variable(output: object) -> str | None:
 
     What IPython itself keeps results under (``_``, ``_3``, ``Out``) says nothing tomorrow, so it is no answer.
     """
-    untyped_get: Any = get_ipython
-    shell = untyped_get()
+    shell = get_ipython()
     names: dict[str, Any] = {} if shell is None else shell.user_ns
     found = [name for name, value in list(names.items()) if value is output]
     chosen = [name for name in found if not name.startswith("_")]

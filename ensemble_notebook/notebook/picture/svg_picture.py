@@ -263,28 +263,25 @@ class _Drawing:
                 )
 
     def _draw_bar(self, row: Row, parts: Sequence[Row], go: str) -> None:
-        """The extent of a task as a thin bar, and on it what it did; `go` is the word for each go at it."""
+        """The extent of a task as a thin bar, and on it what it did.
+
+        A model call is named by the go at the task that it was in, where there were several: by the word `go`.
+        """
+        goes = list_goes(row, self._end) if row.get("rounds") else []
         for start, stop, kind, part in list_stretches(row, parts, self._end, _LOOKS):
-            self._draw_stretch(start, stop, kind, part, self._name_stretch(row, part, start, go))
-
-    def _name_stretch(self, row: Row, part: Row, start: float, go: str) -> str:
-        """What a part of a task's bar is called: its model calls by the go at it, where there were several."""
-        if part["kind"] != "attempt":
-            return str(part.get("tool") or part["name"])
-        number = sum(began <= start for began, _ in list_goes(row, self._end)) if row.get("rounds") else 0
-        return f"{go} {number}" if number else LEGEND["llm"]
-
-    def _draw_stretch(self, start: float, stop: float, kind: str, row: Row, name: str) -> None:
-        left, right = self._find_x(start), self._find_x(stop)
-        color, height = _LOOKS[kind]
-        if row["status"] == "error" and kind not in ("task", BACKOFF):
-            kind, color = "failed", ERROR_COLOR
-        self._drawn.add(kind)
-        told = _clean(f"{name}, {format_duration(stop - start)}", LONGEST_TITLE)
-        self._elements.append(
-            f'<rect x="{left:.1f}" y="{self.y + 10 - height / 2:g}" width="{max(right - left, 1.5):.1f}" '
-            f'height="{height}" rx="{min(2, height // 2)}" style="fill:{color}"><title>{told}</title></rect>'
-        )
+            name, number = str(part.get("tool") or part["name"]), sum(began <= start for began, _ in goes)
+            if part["kind"] == "attempt":
+                name = f"{go} {number}" if number else LEGEND["llm"]
+            left, right = self._find_x(start), self._find_x(stop)
+            color, height = _LOOKS[kind]
+            is_failed = part["status"] == "error" and kind not in ("task", BACKOFF)
+            self._drawn.add("failed" if is_failed else kind)
+            told = _clean(f"{name}, {format_duration(stop - start)}", LONGEST_TITLE)
+            self._elements.append(
+                f'<rect x="{left:.1f}" y="{self.y + 10 - height / 2:g}" width="{max(right - left, 1.5):.1f}" '
+                f'height="{height}" rx="{min(2, height // 2)}" style="fill:{ERROR_COLOR if is_failed else color}">'
+                f"<title>{told}</title></rect>"
+            )
 
     def _find_x(self, at: float) -> float:
         """Where a time is, which is never beside the bars."""

@@ -58,9 +58,14 @@ def make_comparison_bundle(comparison: Comparison) -> Bundle:
     """A verdict as plain text, which is its sentence, and as HTML."""
     pairs = comparison.pairs
     said = [tag("div", tag("strong", line)) for line in comparison.describe().splitlines()]
-    pictures = tag(
-        "div", *_draw(comparison), style="display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start;margin-top:6px"
-    )
+    drawings = []
+    if _list_intervals(comparison):
+        drawings.append(draw_differences(comparison))
+    if all(side.cost is not None and side.mean is not None for side in comparison.sides) and any(
+        side.cost for side in comparison.sides
+    ):
+        drawings.append(draw_quality(comparison))
+    pictures = tag("div", *drawings, style=_SIDE_BY_SIDE)
     html = wrap(*said, write_table(_HEADS, _list_lines(comparison, pairs)), pictures)
     return make_bundle(repr(comparison), html)
 
@@ -127,51 +132,52 @@ class _Axis:
         return self.start + (self.end - self.start) * min(max(share, 0.0), 1.0)
 
 
-def _draw(comparison: Comparison) -> Iterator[Html]:
-    if any(each.interval is not None for each in comparison.pairs):
-        yield draw_differences(comparison)
-    if all(side.cost is not None and side.mean is not None for side in comparison.sides) and any(
-        side.cost for side in comparison.sides
-    ):
-        yield draw_quality(comparison)
+def _list_intervals(comparison: Comparison) -> list[tuple[Pair, float, tuple[float, float]]]:
+    """The pairs of which a difference with an interval is known."""
+    return [
+        (each, each.difference.value, each.interval)
+        for each in comparison.pairs
+        if each.interval is not None and each.difference is not None
+    ]
+
+
+def _scale_intervals(
+    shown: list[tuple[Pair, float, tuple[float, float]]], start: float, end: float
+) -> tuple[_Axis, tuple[str, str]]:
+    """An axis on which all of these intervals and no difference have room, and the words at its ends."""
+    ends = [0.0, *(end for _, _, interval in shown for end in interval)]
+    axis = _Axis(min(ends), max(ends), start, end)
+    first, last = Scale([axis.low, axis.high], shown[0][0].question.unit).write_signed()
+    return axis, (first, last)
 
 
 def draw_differences(comparison: Comparison) -> Html:
     """A dot with its interval for each comparison, beside the line of the baseline."""
-    shown = [each for each in comparison.pairs if each.interval is not None and each.difference is not None]
-    ends = [end for each in shown for end in each.interval or ()]
-    axis = _Axis(min(0.0, *ends), max(0.0, *ends), _LEFT + _MARGIN, _WIDTH - _MARGIN)
-    bottom, zero = 24 + _LINE * len(shown), axis.find(0)
-    unit = shown[0].question.unit
-    first, last = Scale([axis.low, axis.high], unit).write_signed()
+    shown = _list_intervals(comparison)
+    axis, (first, last) = _scale_intervals(shown, _LEFT + _MARGIN, _WIDTH - _MARGIN)
+    bottom, zero, baseline = 24 + _LINE * len(shown), axis.find(0), shown[0][0].a.name
     parts = [
-        _connect(", on a line from "),
-        _write(axis.start, bottom + 14, first, is_faint=True),
-        _connect(" to "),
-        _write(axis.end, bottom + 14, last, anchor="end", is_faint=True),
-        _connect(" on which no difference is "),
-        _write(zero, 12, f"as {shown[0].a.name}", anchor="middle", is_faint=True),
+        _write(axis.start, bottom + 14, first, before=", on a line from ", is_faint=True),
+        _write(axis.end, bottom + 14, last, before=" to ", anchor="end", is_faint=True),
+        _write(zero, 12, f"as {baseline}", before=" on which no difference is ", anchor="middle", is_faint=True),
         _stroke(zero, 18, zero, bottom, is_faint=True),
     ]
-    for number, pair in enumerate(shown):
+    for number, (pair, difference, interval) in enumerate(shown):
         y = 24 + _LINE * number + _LINE / 2
-        assert pair.interval is not None
-        assert pair.difference is not None
-        low, high = map(axis.find, pair.interval)
+        low, high = map(axis.find, interval)
         shade = IDLE_COLOR
         if pair.better is not None:
             shade = DONE_COLOR if pair.better == pair.b.name else ERROR_COLOR
         elif pair.is_different:
             shade = TONE_COLORS["model"]
-        size, *said = Scale([pair.difference.value, *pair.interval], unit).write_signed()
+        size, *said = Scale([difference, *interval], pair.question.unit).write_signed()
         parts += [
-            _connect("; "),
-            _write(0, y + 4, pair.b.name),
+            _write(0, y + 4, pair.b.name, before="; "),
             _connect(f": {size}, {' to '.join(said)}"),
             _stroke(low, y, high, y, shade),
-            _dot(axis.find(pair.difference.value), y, shade),
+            _dot(axis.find(difference), y, shade),
         ]
-    title = f"Differences from {shown[0].a.name}, with 95% intervals, not adjusted"
+    title = f"Differences from {baseline}, with 95% intervals, not adjusted"
     return _frame(title, bottom + 20, parts)
 
 
@@ -182,22 +188,16 @@ def draw_quality(comparison: Comparison) -> Html:
     ends = [end for side in sides for end in (side.mean or 0.0, *(side.interval or ()))]
     x, y = _Axis(0.0, max(costs), 50, _WIDTH - 90), _Axis(min(ends), max(ends), _HEIGHT - 30, _MARGIN + 16)
     unit: Unit = "%" if question.is_share else ""
+    lowest, highest = (Scale([end], unit).write_all()[0] for end in (y.low, y.high))
+    dearest = f"{format_money(x.high, currency)} a run"
     parts = [
         _stroke(x.start, y.start, x.end, y.start, is_faint=True),
         _stroke(x.start, y.start, x.start, y.end, is_faint=True),
-    ]
-    lowest, highest = (Scale([end], unit).write_all()[0] for end in (y.low, y.high))
-    parts += [
-        _connect(": "),
-        _write(0, 12, question.score, is_faint=True),
-        _connect(" from "),
-        _write(x.start - 6, y.start + 4, lowest, anchor="end", is_faint=True),
-        _connect(" to "),
-        _write(x.start - 6, y.end + 4, highest, anchor="end", is_faint=True),
-        _connect(", cost from "),
-        _write(x.start, y.start + 16, "0", is_faint=True),
-        _connect(" to "),
-        _write(x.end, y.start + 16, f"{format_money(x.high, currency)} a run", anchor="middle", is_faint=True),
+        _write(0, 12, question.score, before=": ", is_faint=True),
+        _write(x.start - 6, y.start + 4, lowest, before=" from ", anchor="end", is_faint=True),
+        _write(x.start - 6, y.end + 4, highest, before=" to ", anchor="end", is_faint=True),
+        _write(x.start, y.start + 16, "0", before=", cost from ", is_faint=True),
+        _write(x.end, y.start + 16, dearest, before=" to ", anchor="middle", is_faint=True),
     ]
     labels: list[_Label] = []
     for side, cost in zip(sides, costs, strict=True):
@@ -226,17 +226,17 @@ def draw_history(history: ScoreHistory) -> Html:
     x, y = _Axis(0, max(1, len(maps) - 1), 60, _WIDTH - 90), _Axis(min(ends), max(ends), _HEIGHT - 40, _MARGIN + 16)
     unit: Unit = "%" if history.question.is_share else ""
     parts = [
-        _connect(": "),
-        _write(0, 12, history.question.score, is_faint=True),
+        _write(0, 12, history.question.score, before=": ", is_faint=True),
         _stroke(50, y.start, x.end, y.start, is_faint=True),
     ]
     for word, end in ((" from ", y.low), (" to ", y.high)):
         said = Scale([end], unit).write_all()[0]
-        parts += [_connect(word), _write(44, y.find(end) + 4, said, anchor="end", is_faint=True)]
+        parts.append(_write(44, y.find(end) + 4, said, before=word, anchor="end", is_faint=True))
     times = {each.map_run_id: f"{each.start_time.astimezone():%Y-%m-%d %H:%M}" for each in shown}
     for place in sorted({0, len(maps) - 1} if maps else ()):
         word, anchor = (" to ", "middle") if place else (", from ", "start")
-        parts += [_connect(word), _write(x.find(place), y.start + 18, times[maps[place]], anchor=anchor, is_faint=True)]
+        when = times[maps[place]]
+        parts.append(_write(x.find(place), y.start + 18, when, before=word, anchor=anchor, is_faint=True))
     labels: list[_Label] = []
     for each in shown:
         place = variants.index(each.summary.variant)
@@ -275,7 +275,7 @@ def _write_labels(labels: Sequence[_Label]) -> Iterator[Html]:
                 y = other_y + _LABEL
         placed.append((left, left + width, y))
         at, anchor = (label.x - _BESIDE, "end") if is_left else (left, "start")
-        yield from (_connect("; "), _write(at, y + 4, label.name, anchor=anchor), _connect(label.said))
+        yield from (_write(at, y + 4, label.name, before="; ", anchor=anchor), _connect(label.said))
 
 
 def _connect(words: str) -> Html:
@@ -297,10 +297,12 @@ def _frame(title: str, height: float, parts: Sequence[Html]) -> Html:
     )
 
 
-def _write(x: float, y: float, text: str, *, anchor: str = "start", is_faint: bool = False) -> Html:
+def _write(x: float, y: float, text: str, *, before: str = "", anchor: str = "start", is_faint: bool = False) -> Html:
+    """A text, and before it words that join it to a sentence."""
     plain = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
     style = f"fill:currentColor{f';{FAINT}' if is_faint else ''}"
-    return Html(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" style="{style}">{_escape(plain)}</text>')
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return Html(f'{_connect(before)}<text {place} style="{style}">{_escape(plain)}</text>')
 
 
 def _stroke(x1: float, y1: float, x2: float, y2: float, shade: str = "currentColor", *, is_faint: bool = False) -> Html:
@@ -325,21 +327,17 @@ _TEXT_WIDTH: Final = 41
 
 def draw_text(comparison: Comparison) -> str:
     """The same dots and intervals in characters, where a page shows no drawing."""
-    shown = [each for each in comparison.pairs if each.interval is not None and each.difference is not None]
+    shown = _list_intervals(comparison)
     if not shown:
         return ""
-    ends = [end for each in shown for end in each.interval or ()]
-    axis = _Axis(min(0.0, *ends), max(0.0, *ends), 0, _TEXT_WIDTH - 1)
-    width = max(len(each.b.name) for each in shown)
-    first, last = Scale([axis.low, axis.high], shown[0].question.unit).write_signed()
+    axis, (first, last) = _scale_intervals(shown, 0, _TEXT_WIDTH - 1)
+    width = max(len(each.b.name) for each, _, _ in shown)
     lines = [" " * (width + 2) + first + last.rjust(_TEXT_WIDTH - len(first))]
-    for pair in shown:
-        assert pair.interval is not None
-        assert pair.difference is not None
+    for pair, difference, interval in shown:
         cells = [" "] * _TEXT_WIDTH
         cells[round(axis.find(0))] = "┊"
-        low, high = (round(axis.find(end)) for end in pair.interval)
+        low, high = (round(axis.find(end)) for end in interval)
         cells[low : high + 1] = "├" + "─" * (high - low - 1) + "┤" if high > low else "│"
-        cells[round(axis.find(pair.difference.value))] = "●"
+        cells[round(axis.find(difference))] = "●"
         lines.append(f"{pair.b.name.ljust(width)}  {''.join(cells)}")
     return "\n".join(lines)
