@@ -57,9 +57,14 @@ def read_spelling(schema: SectionSchema, key: str) -> Spelling:
     snake = _to_snake_case(key)
     for word in (key, snake):
         name = schema.familiar_words.get(word, word)
-        if name in schema.known or (name == ASYNC_EXECUTION and schema.name == "task"):
+        if is_known(schema, name):
             return Spelling(schema.short_words.get(name, name), word, name, name != key)
     return Spelling(key, snake, key)
+
+
+def is_known(schema: SectionSchema, name: str) -> bool:
+    """True for what can be written at a place: a key there, or a task's `async_execution`, which is no field."""
+    return name in schema.known or (name == ASYNC_EXECUTION and schema.name == "task")
 
 
 def list_familiar_words(schema: SectionSchema) -> tuple[str, ...]:
@@ -80,7 +85,7 @@ def find_foreign_hint(key: str) -> str | None:
 
 def find_other_schema(schema: SectionSchema, key: str) -> SectionSchema | None:
     """Find the place where an unknown key would be valid."""
-    return next((each for each in SCHEMAS if each is not schema and key in each.known), None)
+    return next((each for each in SCHEMAS if each is not schema and is_known(each, key)), None)
 
 
 def read_model_spelling(text: str) -> str:

@@ -345,3 +345,8 @@ def test_the_word_that_is_suggested_is_in_the_list_of_valid_ones_c10(word: str) 
 @pytest.mark.parametrize("text", ["agents: [{«name»: X, goal: y}]", "agents: {X: {«name»: Y, goal: y}}"])
 def test_name_of_an_agent_is_answered_with_its_role_c3(text: str) -> None:
     assert_mistakes(f"{text}\ntasks: [x]", r"unknown key 'name' in agent .*\. Did you mean 'role'\?")
+
+
+def test_async_execution_is_a_key_of_tasks_alone():
+    assert_mistakes("agents: {A: {goal: x, «async_execution»: true}}\ntasks: [a]", "unknown key 'async_execution'")
+    assert_mistakes("«async_execution»: true\ntasks: [a]", "It is a key of a task")

@@ -32,12 +32,12 @@ from ensemble_notebook.cell.reading.values import (
 )
 from ensemble_notebook.cell.reading.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
 from ensemble_notebook.cell.spellings import (
-    ASYNC_EXECUTION,
     Spelling,
     find_foreign_hint,
     find_invisible_character,
     find_misnamed,
     find_other_schema,
+    is_known,
     list_familiar_words,
     read_model_spelling,
     read_spelling,
@@ -148,7 +148,7 @@ class SectionReader:
         for key, each in node.pairs:
             try:
                 spelling = read_spelling(section.schema, key.text)
-                if spelling.name not in section.schema.known and spelling.name != ASYNC_EXECUTION:
+                if not is_known(section.schema, spelling.name):
                     raise self._explain_unknown_key(key, each, section)
                 if spelling.is_familiar:
                     self.has_familiar_key = self.has_familiar_key or key.text in list_familiar_words(section.schema)
@@ -196,11 +196,11 @@ class SectionReader:
         name = spelling.name
         label = f"{spelling.shown!r} of {section.label}"
         _claim(section, name, label, key_value)
-        if name == ASYNC_EXECUTION:
-            section.values[name] = read_flag(key_value.value, label)
-            return
-        key, node = section.schema.keys[name], key_value.value
-        if key.word.is_nullable and isinstance(node, ScalarNode) and node.is_plain and node.text in ("null", "~"):
+        key, node = section.schema.keys.get(name), key_value.value
+        is_null = isinstance(node, ScalarNode) and node.is_plain and node.text in ("null", "~")
+        if key is None:  # `async_execution`, which is no field
+            section.values[name] = read_flag(node, label)
+        elif key.word.is_nullable and is_null:
             section.values[name] = None
         else:
             read = self.familiar_readers.get(spelling.word) or self.readers[key.kind]
@@ -243,7 +243,7 @@ class SectionReader:
 
     def _is_unlike_any_key(self, schema: SectionSchema, word: str) -> bool:
         """Whether nothing is known of a word that could make it a key of this place, or of another one."""
-        if read_spelling(schema, word).name in (*schema.known, ASYNC_EXECUTION) or find_invisible_character(word):
+        if is_known(schema, read_spelling(schema, word).name) or find_invisible_character(word):
             return False
         return not (find_foreign_hint(word) or self._find_intended(schema, word) or find_other_schema(schema, word))
 
