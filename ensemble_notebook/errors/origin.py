@@ -75,18 +75,23 @@ def drop_own_frames(error: BaseException) -> None:
 
     A frame keeps all its variables alive, so with ours a failed run would live as long as its error.
     """
-    waiting, seen = [error], set[int]()
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        waiting += [link for link in (each.__cause__, each.__context__) if link is not None]
-        waiting += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+    for each in iterate_linked(error):
         frames = list(_frames(each))
         first = next((place for place, frame in enumerate(frames) if _is_ours(_file(frame))), None)
         if first is not None:
             each.__traceback__ = _link([frame for frame in frames[first:] if not _is_ours(_file(frame))])
+
+
+def iterate_linked(error: BaseException) -> Iterator[BaseException]:
+    """The error, and all that it was raised from, during, or of, each once; its links are read after it was given."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            waiting += [link for link in (each.__cause__, each.__context__) if link is not None]
+            waiting += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
 
 
 def _link(frames: Sequence[TracebackType]) -> TracebackType | None:

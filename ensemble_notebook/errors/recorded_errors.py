@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 from ensemble_notebook.errors.base import get_message, mask_text
 from ensemble_notebook.errors.http_status import read_http_status
+from ensemble_notebook.errors.origin import iterate_linked
 
 _DEEPEST: Final = 100
 
@@ -53,7 +54,7 @@ def mask_error(error: BaseException) -> BaseException:
     before; where a foreign class does not allow that, a stand-in of the same name takes its place in the chain.
     """
     masked = _mask_one(error)
-    for each in _chain(masked):
+    for each in islice(iterate_linked(masked), _DEEPEST):
         for link in ("__cause__", "__context__"):
             behind = getattr(each, link)
             if behind is not None and (stand_in := _mask_one(behind)) is not behind:
@@ -61,19 +62,6 @@ def mask_error(error: BaseException) -> BaseException:
                 setattr(each, link, stand_in)
                 each.__suppress_context__ = is_suppressed
     return masked
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, and all that it was raised from, during, or of; each once."""
-    waiting, seen = [error], set[int]()
-    while waiting and len(seen) < _DEEPEST:
-        each = waiting.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        yield each
-        waiting += [link for link in (each.__cause__, each.__context__) if link is not None]
-        waiting += getattr(each, "exceptions", ()) if isinstance(each, BaseExceptionGroup) else ()
 
 
 def _mask_one(error: BaseException) -> BaseException:

@@ -97,7 +97,7 @@ def is_pulled(weights: Weights = SMOLLM2) -> bool:
     return weights.path.is_file() and weights.path.stat().st_size == weights.size
 
 
-def pull_weights(notice: Callable[[str], None], weights: Weights = SMOLLM2) -> Path:
+def pull_weights(notice: Callable[[str], object], weights: Weights = SMOLLM2) -> Path:
     """Get the file with the weights, fetched if it is not here or not whole.
 
     Blocks. Several threads and processes may ask at once: the file appears complete or not at all.
@@ -272,7 +272,7 @@ _running: Final[dict[Path, LocalServer]] = {}
 _starting: Final = threading.Lock()
 
 
-def get_local_server(weights: str | None, notice: Callable[[str], None]) -> LocalServer:
+def get_local_server(weights: str | None, notice: Callable[[str], object]) -> LocalServer:
     """Get the server of this process for the weights in a file, or the default ones; started if need be. Blocks.
 
     Raises:

@@ -70,7 +70,8 @@ class LocalSpec(ModelSpec):
         if (name := find_name_to_start(self.path)) is not None:
             # Here, since the loop hears nothing while llama.cpp's binding holds the interpreter's lock.
             notice(f"Starting {name} ...")
-        server = await asyncio.to_thread(get_local_server, self.path, _call_on_this_loop(notice))
+        say = asyncio.get_running_loop().call_soon_threadsafe  # for the thread that starts it
+        server = await asyncio.to_thread(get_local_server, self.path, lambda text: say(notice, text))
         return ServedModel(
             endpoint=Endpoint(server.name, server.url, None, server.api_key),
             provider="local",
@@ -104,13 +105,3 @@ class LocalSpec(ModelSpec):
                 note="any GGUF file that llama.cpp can run",
             ),
         )
-
-
-def _call_on_this_loop(notice: Notice) -> Notice:
-    """Make a `notice` that another thread may call."""
-    loop = asyncio.get_running_loop()
-
-    def call(text: str) -> None:
-        loop.call_soon_threadsafe(notice, text)
-
-    return call

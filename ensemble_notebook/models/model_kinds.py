@@ -177,19 +177,15 @@ def _check_field(name: Any, value: Any) -> None:
         check_parameter(name, value)
         return
     if name == COST:
-        _check_price(value)
+        try:
+            find_rates({COST: value}, None)
+        except ValidationError as error:
+            raise make_spec_error(f"The price of a model: {error.problems[0].message}", COST) from None
         return
     if not isinstance(value, str) or not value.strip():
         raise make_spec_error(f"The {name} of a model must be text, got {type(value).__name__}.", name)
     if name != "api_key_env":
         _refuse_key(value, name)
-
-
-def _check_price(value: Any) -> None:
-    try:
-        find_rates({COST: value}, None)
-    except ValidationError as error:
-        raise make_spec_error(f"The price of a model: {error.problems[0].message}", COST) from None
 
 
 def _parse_name(name: str) -> ModelSpec:

@@ -126,8 +126,7 @@ def render(text: str, inputs: Mapping[str, Any]) -> str:
     def fill(match: re.Match[str]) -> str:
         if match[1] is not None:
             return "{" + match[1] + "}"
-        value = inputs.get(match[2], match[0])
-        return value if type(value) is str else write_value(value, config.max_table_chars).text
+        return _write_part(inputs.get(match[2], match[0]), "")
 
     return mend_text(_PLACEHOLDER.sub(fill, text) if "{" in text else text)
 

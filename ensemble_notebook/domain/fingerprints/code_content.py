@@ -287,10 +287,9 @@ def write_module(file: str | None) -> bytes:
 
 
 def _iterate_code(code: CodeType) -> Iterator[CodeType]:
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield each
-            yield from _iterate_code(each)
+    for each in _list_inner(code):
+        yield each
+        yield from _iterate_code(each)
 
 
 def _write_bytecode(code: CodeType) -> bytes:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urljoin
@@ -22,6 +23,7 @@ from ensemble_notebook.domain.outputs.task_output import NO_USAGE, TokenUsage
 from ensemble_notebook.domain.seams.chat_port import Fault
 from ensemble_notebook.domain.value_text import read_json
 from ensemble_notebook.errors import EnsembleError, read_http_status
+from ensemble_notebook.errors.origin import iterate_causes
 from ensemble_notebook.models.openai.reply_body import BrokenStreamError, MalformedReplyError
 from ensemble_notebook.models.openai.request_fields import has_changed_request
 
@@ -163,15 +165,9 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """Iterate over the error and its foreign causes.
 
     What was merely being handled meanwhile (``__context__``) says nothing about it. Our own errors are not looked
-    into: one that ran out of its time inside a user's model is no server that did. Each is given once: one that was
-    raised from itself is its own cause.
+    into: one that ran out of its time inside a user's model is no server that did.
     """
-    each: BaseException | None = error
-    seen: set[int] = set()
-    while each is not None and id(each) not in seen and not isinstance(each, EnsembleError):
-        yield each
-        seen.add(id(each))
-        each = each.__cause__
+    return takewhile(lambda each: not isinstance(each, EnsembleError), iterate_causes(error))
 
 
 def _find_status(error: BaseException) -> int | None:

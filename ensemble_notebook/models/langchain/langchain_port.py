@@ -36,6 +36,7 @@ from ensemble_notebook.models.langchain.replies import (
 from ensemble_notebook.models.langchain.tracing import is_traced_by_environment
 from ensemble_notebook.models.openai.kept_fields import KEPT, KeptFields
 from ensemble_notebook.models.openai.reply_body import WITHOUT_REASON, BrokenStreamError, collect_refused_usage
+from ensemble_notebook.models.openai.tool_calls import list_tool_names
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackHandler
@@ -371,11 +372,10 @@ class LangChainConversation(AskedConversation):
                 if piece := extract_text(chunk.content):
                     pieces.append(piece)
                     on_token(piece)
-        return join_chunks(chunks, self._list_tools), "".join(pieces)
-
-    def _list_tools(self) -> list[str]:
-        tools = _merge_bound_options(self._model).get("tools") or ()
-        return [str((each.get("function") or each).get("name")) for each in tools if isinstance(each, Mapping)]
+        return (
+            join_chunks(chunks, lambda: list_tool_names(_merge_bound_options(self._model).get("tools") or ())),
+            "".join(pieces),
+        )
 
 
 def _merge_bound_options(model: Any) -> dict[str, Any]:

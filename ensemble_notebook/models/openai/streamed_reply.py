@@ -28,7 +28,7 @@ from ensemble_notebook.models.openai.reply_body import (
     to_whole_calls,
     unwrap_error,
 )
-from ensemble_notebook.models.openai.tool_calls import CallJoiner, join_blocks, join_fields, read_calls
+from ensemble_notebook.models.openai.tool_calls import CallJoiner, join_blocks, join_fields, list_tool_names, read_calls
 
 # --- Chunks of a streamed reply that came at once, joined before anybody hears of them --------------------------------
 #
@@ -66,7 +66,11 @@ def _join_chunks(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
     other = _find_choice(second)
     if other is None or choice.get("finish_reason") is not None or choice.get("index") != other.get("index"):
         return None
-    return {**second, "choices": [{**other, "delta": _join_texts(choice["delta"], other["delta"])}]}
+    deltas = (choice["delta"], other["delta"])
+    texts = [each["content"] for each in deltas if each.get("content") is not None]
+    role = next(filter(None, (each.get("role") for each in deltas)), None)
+    delta = {"content": "".join(texts) if texts else None, **({} if role is None else {"role": role})}
+    return {**second, "choices": [{**other, "delta": delta}]}
 
 
 def _get_rest(chunk: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,12 +89,6 @@ def _find_choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
     is_text = all(value is None or name in _TEXT for name, value in delta.items())
     is_text = is_text and isinstance(delta.get("content"), str | None) and delta.get("role") in (None, "assistant")
     return choice if is_text else None
-
-
-def _join_texts(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    texts = [each["content"] for each in (first, second) if each.get("content") is not None]
-    role = first.get("role") or second.get("role")
-    return {"content": "".join(texts) if texts else None, **({} if role is None else {"role": role})}
 
 
 # --- Server-sent events, read from bytes as they come: the data of each event as a text -------------------------------
@@ -272,7 +270,7 @@ class ChunkCorrector:
             key = index if type(index) is int else self._first or 0
             if self._first is None:
                 self._first = key
-            known = self._choices.setdefault(key, _Choice(CallJoiner(self._list_tools)))
+            known = self._choices.setdefault(key, _Choice(CallJoiner(lambda: list_tool_names(self._tools))))
             known.finish_reason = _read_reason(choice) or known.finish_reason
             said = choice.get("delta") or choice.get("message")  # a whole reply in one event has no delta
             delta = dict(said) if isinstance(said, Mapping) else {}
@@ -323,10 +321,6 @@ class ChunkCorrector:
         if self._usage is not None:
             chunks.append({**self._last_chunk, "choices": [], "usage": check_usage(self._usage)})
         return chunks
-
-    def _list_tools(self) -> list[str]:
-        functions = [each.get("function") for each in self._tools]
-        return [str(each.get("name")) for each in functions if isinstance(each, Mapping)]
 
 
 def _read_reason(choice: Mapping[str, Any]) -> str | None:

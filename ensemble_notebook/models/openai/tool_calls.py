@@ -75,6 +75,11 @@ def read_calls(message: Mapping[str, Any]) -> list[ToolCallPiece]:
     return [piece for piece in pieces if piece is not None]
 
 
+def list_tool_names(tools: Iterable[Any]) -> list[str]:
+    """List the names of the tools on offer, as a request has them."""
+    return [str((each.get("function") or each).get("name")) for each in tools if isinstance(each, Mapping)]
+
+
 class CallJoiner:
     """Joins the pieces of the calls of one streamed reply.
 

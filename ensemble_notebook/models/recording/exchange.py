@@ -287,24 +287,38 @@ def outcome_from_document(document: Mapping[str, Any]) -> tuple[Outcome, tuple[s
     """Read the outcome, and the pieces of a streamed reply."""
     if document.get("stopped"):
         return CancelledRequest(), ()
-    if "fault" in document:
-        return _failed_from_document(document["fault"]), ()
-    return _reply_from_document(document["reply"])
-
-
-def _failed_from_document(document: Mapping[str, Any]) -> FailedRequest:
-    fault = Fault(
-        reason=read_text(document, "reason"),
-        is_transient=bool(document["is_transient"]),
-        retry_after_s=None if document.get("retry_after_s") is None else read_seconds(document, "retry_after_s"),
-        has_changed_request=bool(document.get("has_changed_request")),
-        usage=_read_usage(document["usage"]),
-        advice=_read_optional_text(document, "advice"),
+    if (said := document.get("fault")) is not None:
+        fault = Fault(
+            reason=read_text(said, "reason"),
+            is_transient=bool(said["is_transient"]),
+            retry_after_s=None if said.get("retry_after_s") is None else read_seconds(said, "retry_after_s"),
+            has_changed_request=bool(said.get("has_changed_request")),
+            usage=_read_usage(said["usage"]),
+            advice=_read_optional_text(said, "advice"),
+        )
+        error = read_text(said, "error")
+        if not error.isidentifier():
+            raise ValueError(f"{error!r} is no name of a class of errors")
+        return FailedRequest(error, read_text(said, "message"), fault), ()
+    said = document["reply"]
+    text, extras = read_text(said, "text"), said.get("extras") or {}
+    if not isinstance(extras, Mapping):
+        raise TypeError(f"extras must be a mapping, got {extras!r}")
+    calls = (
+        ToolCall(id=read_text(each, "id"), name=read_text(each, "name"), arguments=each["arguments"])
+        for each in said.get("tool_calls", ())
     )
-    error = read_text(document, "error")
-    if not error.isidentifier():
-        raise ValueError(f"{error!r} is no name of a class of errors")
-    return FailedRequest(error, read_text(document, "message"), fault)
+    reply = ModelReply(
+        text=text,
+        tool_calls=tuple(calls),
+        usage=_read_usage(said["usage"]),
+        model=_read_optional_text(said, "model"),
+        finish_reason=_read_optional_text(said, "finish_reason"),
+        refused_usage=said.get("refused_usage"),
+        reasoning=_read_optional_text(said, "reasoning") or "",
+        extras=extras,
+    )
+    return reply, _split_pieces(text, said.get("pieces", ()))
 
 
 def read_seconds(document: Mapping[str, Any], name: str) -> float:
@@ -329,27 +343,6 @@ def _read_usage(document: Mapping[str, Any]) -> TokenUsage:
 
 def _read_optional_text(document: Mapping[str, Any], name: str) -> str | None:
     return None if document.get(name) is None else read_text(document, name)
-
-
-def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple[str, ...]]:
-    text, extras = read_text(document, "text"), document.get("extras") or {}
-    if not isinstance(extras, Mapping):
-        raise TypeError(f"extras must be a mapping, got {extras!r}")
-    calls = (
-        ToolCall(id=read_text(each, "id"), name=read_text(each, "name"), arguments=each["arguments"])
-        for each in document.get("tool_calls", ())
-    )
-    reply = ModelReply(
-        text=text,
-        tool_calls=tuple(calls),
-        usage=_read_usage(document["usage"]),
-        model=_read_optional_text(document, "model"),
-        finish_reason=_read_optional_text(document, "finish_reason"),
-        refused_usage=document.get("refused_usage"),
-        reasoning=_read_optional_text(document, "reasoning") or "",
-        extras=extras,
-    )
-    return reply, _split_pieces(text, document.get("pieces", ()))
 
 
 def _split_pieces(text: str, lengths: Sequence[int]) -> tuple[str, ...]:
