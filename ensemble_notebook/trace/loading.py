@@ -188,7 +188,14 @@ def load_run_tables(where: PathLike | Sequence[PathLike] | None) -> dict[str, Ru
     places = [where] if isinstance(where, str | os.PathLike) else where
     by_run: dict[str, RunTables] = {}
     for path in (path for place in places for path in _find_files(place)):
-        for run_id, tables in _load_file(path).items():
+        with path.open("rb") as file:
+            is_store = file.read(len(_SQLITE)) == _SQLITE
+        if is_store:
+            found = _load_stored(path.absolute())
+        else:
+            trace = ExecutionTrace.load(path)
+            found = {trace.run_id: RunTables(trace)}
+        for run_id, tables in found.items():
             by_run.setdefault(run_id, tables)
     return by_run
 
@@ -204,15 +211,6 @@ def _find_files(place: PathLike) -> Iterable[Path]:
     if not found:
         raise FileNotFoundError(f"There is no trace {str(place)!r}.")
     return [each for each in found if each.is_file()]
-
-
-def _load_file(path: Path) -> dict[str, RunTables]:
-    with path.open("rb") as file:
-        is_store = file.read(len(_SQLITE)) == _SQLITE
-    if is_store:
-        return _load_stored(path.absolute())
-    trace = ExecutionTrace.load(path)
-    return {trace.run_id: RunTables(trace)}
 
 
 _WRITTEN_AT_ONCE: Final = 20

@@ -6,6 +6,7 @@ A part of a run that goes on, failed or was stopped has what was there by then; 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -277,8 +278,13 @@ class TaskTrace(SpanView):
 
     def _make_tool_call(self, span: Span) -> ToolCallTrace:
         delegation = next((each for each in self.delegations if each.span.parent_id == span.span_id), None)
-        parsed = _parse_arguments(span.input) if self.capture_mode is CaptureMode.FULL else None
-        return ToolCallTrace(span=span, parsed_input=parsed, delegation=delegation)
+        parsed = None
+        if self.capture_mode is CaptureMode.FULL:
+            with suppress(ValueError):  # a model may write anything
+                parsed = read_json(span.input or "")
+        return ToolCallTrace(
+            span=span, parsed_input=parsed if isinstance(parsed, dict) else None, delegation=delegation
+        )
 
     def _select_messages(self, calls: Sequence[Span]) -> Iterator[tuple[Message, ...]]:
         """The messages of each call: those that came until the next one was prepared, and by mode those before."""
@@ -331,14 +337,6 @@ class PhaseTrace(SpanView):
     def attempt(self) -> int:
         """How often it was done: more than once where a review sent it back."""
         return self.span.attempt or 1
-
-
-def _parse_arguments(text: str | None) -> Mapping[str, Any] | None:
-    try:
-        value = read_json(text or "")
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 # --- The tasks and phases of one run as typed parts, put together from its fold ---------------------------------------

@@ -19,11 +19,7 @@ from ensemble_notebook.domain.planning.map_design import (
     make_row_keys,
     write_value,
 )
-from ensemble_notebook.errors import (
-    BudgetExceededError,
-    TaskExecutionError,
-    find_origin,
-)
+from ensemble_notebook.errors import BudgetExceededError, TaskExecutionError, find_origin
 from ensemble_notebook.trace.analysis.row_table import (
     NOTHING_SPENT,
     RowFailure,
@@ -250,12 +246,7 @@ _OWN: Final = arrange(
             "row.run_id",
         ),
         Column("variant", "category", "that it ran under", "row.planned.variant"),
-        Column(
-            "row",
-            "category",
-            "label of the row, as the map calls it",
-            lambda each: each.row.planned.row or None,
-        ),
+        Column("row", "category", "label of the row, as the map calls it", lambda each: each.row.planned.row or None),
         Column(
             "row_key",
             "string",

@@ -267,7 +267,7 @@ def compute_timeseries(fold: TraceFold, dt: float | timedelta | None = None) -> 
     bin_ms = _to_bin_ms(dt, wall_ms)
     count = max(1, math.ceil(wall_ms / bin_ms))
     bins = [
-        SimpleNamespace(
+        SimpleNamespace(  # amounts are added up by the names of their columns
             start_ms=number * bin_ms,
             time=run.start_time + timedelta(milliseconds=number * bin_ms),
             currency=fold.currency,

@@ -308,6 +308,13 @@ class Span(SuggestsNames):
         return is_over and self.status is not SpanStatus.SKIPPED and not self.reused
 
     @property
+    def is_counted_failure(self) -> bool:
+        """Whether it is one of the failures that sums count: where one began, and each model call that failed."""
+        # Attempts that were followed by a good one are no errors of the run: their call tells whether it failed.
+        is_first = self.is_origin and self.kind is not SpanKind.ATTEMPT
+        return self.status is SpanStatus.ERROR and (is_first or self.kind is SpanKind.LLM)
+
+    @property
     def is_fatal(self) -> bool:
         """Whether it failed and so ended a task, a phase or the run; False for what was tried again or got over."""
         span = self

@@ -235,8 +235,7 @@ class SpanTree:
             # The first failure is the cause, but of a call's attempts the last one, for which it was given up.
             if parent.failed_child is None or span.kind is SpanKind.ATTEMPT:
                 parent.failed_child = (span.span_id, facts)
-        # Attempts that were followed by a good one are no errors of the run: their call tells whether it failed.
-        if span.kind is SpanKind.LLM or (span.is_origin and span.kind is not SpanKind.ATTEMPT):
+        if span.is_counted_failure:
             for totals in self.touch_totals_around(span):
                 totals.error_count += 1
 

@@ -31,10 +31,7 @@ STATUSES: Final[Mapping[str, str]] = {
     SpanStatus.INTERRUPTED: "interrupted",
     SpanStatus.SKIPPED: "skipped",
 }
-OUTCOMES: Final[Mapping[str, str]] = {
-    ToolOutcome.DECLINED: "declined",
-    PhaseStatus.EXITED_EARLY: "exited early",
-}
+OUTCOMES: Final[Mapping[str, str]] = {ToolOutcome.DECLINED: "declined", PhaseStatus.EXITED_EARLY: "exited early"}
 """What became of what was skipped, where that is another word; rows have it as their `outcome`."""
 RUN_STATUSES: Final[Mapping[str, str]] = {
     RunStatus.PENDING: "not started",
@@ -46,10 +43,7 @@ RUN_STATUSES: Final[Mapping[str, str]] = {
     RunStatus.EXITED_EARLY: "ended early",
     RunStatus.INTERRUPTED: "interrupted",
 }
-EXITS: Final[Mapping[str, str]] = {
-    ExitReason.TIMEOUT: "timed out",
-    ExitReason.NOBODY_TO_ASK: "nobody to ask",
-}
+EXITS: Final[Mapping[str, str]] = {ExitReason.TIMEOUT: "timed out", ExitReason.NOBODY_TO_ASK: "nobody to ask"}
 """Why a run ended, where that says more than how."""
 
 WHEN_SAVED: Final = "running when saved"

@@ -324,6 +324,7 @@ class ResultReader:
                 if not self._path.exists():
                     return
                 self._connection = open_file(self._path, is_new_allowed=False)
+            # One by one: of many results of a key, mostly the first one serves.
             yield from self._connection.execute(query, values)
         except StoreError:
             raise

@@ -156,9 +156,7 @@ def _list_changes(span: Span, weight: int) -> Iterator[Change]:
         yield end, "tool_calls", 1
     if span.kind is SpanKind.ATTEMPT and span.retry_reason is not None:
         yield end, "retries", 1
-    if span.status is SpanStatus.ERROR and (
-        span.kind is SpanKind.LLM or (span.is_origin and span.kind is not SpanKind.ATTEMPT)
-    ):
+    if span.is_counted_failure:
         yield end, "errors", 1
 
 

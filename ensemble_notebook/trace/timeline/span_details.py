@@ -132,14 +132,8 @@ def has_details(fold: TraceFold, span: Span) -> bool:
 
 
 def _make_message(span_id: str, **content: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {
-        "messages": [],
-        "input": None,
-        "output": None,
-        "error": None,
-        "lengths": {},
-        "handovers": [],
-    }
+    unknown = dict.fromkeys(("input", "output", "error"))
+    empty: dict[str, Any] = {"messages": [], **unknown, "lengths": {}, "handovers": []}
     return {"kind": "details", "span_id": span_id, **empty, **content}
 
 
