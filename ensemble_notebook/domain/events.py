@@ -262,7 +262,7 @@ class TaskInputPrepared(Event):
 
     Attributes:
         system_prompt: empty for a handler.
-        user_prompt: with everything that the task reads.
+        user_prompt: with everything that the task reads; empty where what is `earlier` ends with the result of a tool.
         context: names of the tasks whose outputs are in it.
         build_s: seconds that it took to make the prompts; None in files of 0.1.0.
         earlier: the conversation that the task continues, as far as it is sent, between the two prompts.

@@ -5,7 +5,7 @@ The models layer implements these Protocols; the engine knows nothing of LangCha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -218,6 +218,46 @@ class Conversation(Protocol):
         Raises:
             Exception: whatever the model raises; `ChatPort.classify` says what it means.
         """
+
+
+Step = ModelReply | tuple[ToolCall, str] | str
+"""What is added to a conversation: a reply, the result of a tool call, or what is said to the model."""
+
+
+def list_steps(messages: Iterable[ChatMessage]) -> Iterator[Step]:
+    """What messages add to a conversation. Each result of a tool call comes after the reply that asks for it."""
+    calls: dict[str | None, ToolCall] = {}
+    for each in messages:
+        if each.role == "assistant":
+            calls = {call.id: call for call in each.tool_calls}
+            yield ModelReply(text=mend_text(each.text), tool_calls=each.tool_calls)
+        elif each.role == "tool":
+            yield calls[each.tool_call_id], mend_text(each.text)
+        else:
+            yield mend_text(each.text)
+
+
+def to_message(step: Step) -> ChatMessage:
+    """A step as a message."""
+    match step:
+        case ModelReply():
+            return ChatMessage(role="assistant", text=step.text, tool_calls=step.tool_calls)
+        case str():
+            return ChatMessage(role="user", text=step)
+        case (call, text):
+            return ChatMessage(role="tool", text=text, tool_call_id=call.id, name=call.name)
+
+
+def add_steps(conversation: Conversation, steps: Iterable[Step]) -> None:
+    """Say again what was said."""
+    for step in steps:
+        match step:
+            case ModelReply():
+                conversation.add_reply(step)
+            case str():
+                conversation.add_user_message(step)
+            case (call, text):
+                conversation.add_tool_result(call, text)
 
 
 class RequestPlaces(Protocol):

@@ -20,6 +20,8 @@ from ensemble_notebook.domain.seams.chat_port import (
     ToolAnswer,
     ToolLeftRunning,
     ToolNeverBegun,
+    add_steps,
+    list_steps,
 )
 from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
@@ -198,15 +200,7 @@ class AgentLoop:
         try:
             system, text = map(mend_text, (self._request.system_prompt, first.text))
             conversation = self._port.open(system, text, self._toolbox.specs, self._schema)
-            calls: dict[str | None, ToolCall] = {}
-            for each in others:
-                if each.role == "assistant":
-                    calls = {call.id: call for call in each.tool_calls}
-                    conversation.add_reply(ModelReply(text=mend_text(each.text), tool_calls=each.tool_calls))
-                elif each.role == "tool":
-                    conversation.add_tool_result(calls[each.tool_call_id], mend_text(each.text))
-                else:
-                    conversation.add_user_message(mend_text(each.text))
+            add_steps(conversation, list_steps(others))
             return conversation
         except Exception as error:
             raise AgentExecutionError(

@@ -94,7 +94,7 @@ class AgentRunner:
             if key not in self._toolboxes:
                 self._toolboxes[key] = Toolbox(tools, functools.partial(self._ask, agent.role))
             toolbox = self._toolboxes[key].with_engine_tools(request.engine_tools)
-            llm = self._make_llm(request, port)
+            llm = self.make_llm(request, port)
             loop = AgentLoop(request, history, port, llm, toolbox, self._services, schema)
             if watch is not None:
                 watch(loop)
@@ -133,7 +133,7 @@ class AgentRunner:
         prompt = write_summary_prompt(history.left_out)
         try:
             with turn_span(task, agent=request.agent.role, iteration=0, prompt=prompt, is_summary=True) as turn:
-                reply = await self._make_llm(request, port).ask(port.open("", prompt), turn)
+                reply = await self.make_llm(request, port).ask(port.open("", prompt), turn)
         except AgentExecutionError as error:
             message = f"What is left out of the conversation was not summed up: {summarize_error(error)}"
             task.emit(Warned, message=message)
@@ -143,7 +143,8 @@ class AgentRunner:
             return history
         return history.with_summary(SUM_UP, text)
 
-    def _make_llm(self, request: AgentRequest, port: ChatPort) -> LlmCaller:
+    def make_llm(self, request: AgentRequest, port: ChatPort) -> LlmCaller:
+        """What asks a model for an agent, within its limits and those of the run."""
         limits = self._limits.with_rate_limits(*request.rate_limits, request.agent.rate_limit)
         return LlmCaller(request, port, limits, self._services.draw, streams=self._services.spec.streams)
 

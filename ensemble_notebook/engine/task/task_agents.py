@@ -11,6 +11,7 @@ from ensemble_notebook.domain.outputs.conversation import Messages, ShortenedHis
 from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
+from ensemble_notebook.engine.agent.call_again import CallAgain
 from ensemble_notebook.engine.agent.preparation import PreparedModels, PreparedTools
 from ensemble_notebook.engine.agent.prompts import (
     MemoryEntries,
@@ -76,6 +77,18 @@ class TaskAgents:
         # Getting a model ready (imports, weights) happens once for all, so it is on no task's clock.
         port = await self._models.get(llm, agent, work.resolved.description, work.span)
         return await work.deadline.limit(self._run_with(port, work, agent, is_fallback=is_fallback), "nothing yet")
+
+    async def call_again(self, call: CallAgain, work: TaskWork) -> WorkResult:
+        """Make a model call again, in the time that its task has.
+
+        Raises:
+            DeadlineExceededError: the time is over.
+            AgentExecutionError: the model can't be had, or gave no reply.
+        """
+        description = work.resolved.description
+        port = await self._models.get(call.llm, call.agent, description, work.span)
+        llm = self._runner.make_llm(call.make_request(description), port)
+        return await work.deadline.limit(call.ask(port, llm, work.span), f"a request to {port.name}")
 
     async def _run_with(self, port: ChatPort, work: TaskWork, agent: Agent, *, is_fallback: bool) -> WorkResult:
         before = None if is_fallback else work.loop_before

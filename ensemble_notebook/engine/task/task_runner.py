@@ -37,6 +37,7 @@ from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import set_asking_task
 from ensemble_notebook.domain.value_text import to_plain
 from ensemble_notebook.engine.agent.agent_request import WorkResult
+from ensemble_notebook.engine.agent.call_again import CallAgain
 from ensemble_notebook.engine.agent.preparation import PreparedTools
 from ensemble_notebook.engine.agent.prompts import NO_MEMORY, write_exchange
 from ensemble_notebook.engine.agent.structured_output import get_output_format
@@ -320,6 +321,8 @@ class TaskRunner:
     ) -> Awaitable[WorkResult]:
         if work.node.task.ensemble is not None and agent is None:
             return work.deadline.limit(run_ensemble(work, self._services, self._left_inside), "its ensemble")
+        if isinstance(work.node.task.handler, CallAgain):
+            return self._get_agents().call_again(work.node.task.handler, work)
         if agent is None:
             return work.deadline.limit(run_handler(work, self._see_inputs(work), self._services), "its handler")
         return self._get_agents().run(work, agent, llm, is_fallback=is_fallback)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,9 +18,13 @@ from ensemble_notebook.domain.seams.chat_port import (
     Fault,
     ModelReply,
     RunTool,
+    Step,
     ToolAnswer,
     ToolSpec,
+    add_steps,
     find_asking_task,
+    list_steps,
+    to_message,
 )
 from ensemble_notebook.errors import ReplayError
 from ensemble_notebook.models.recording.documents import BROKEN_DOCUMENT, ExchangeReader, to_question
@@ -287,10 +291,6 @@ class Opening(NamedTuple):
     schema: Mapping[str, Any] | None
 
 
-Step = ModelReply | tuple[ToolCall, str] | str
-"""What was added to a conversation: a reply, the result of a tool call, or what was said to the model."""
-
-
 class ResumingConversation:
     """A `Conversation` that has its replies from an earlier run as long as that had any.
 
@@ -374,23 +374,12 @@ class ResumingConversation:
         elif point.user is not None:
             opening = opening._replace(user=point.user)
         port = self._port.other or self._port.port
-        self._conversation = conversation = port.open(*opening)
+        self._conversation = port.open(*opening)
         self._request = make_request(port.llm, *opening)
         self._opening, self._steps = opening, []
-        said = [*((ChatMessage(role="system", text=opening.system),) if opening.system else ())]
-        said.append(ChatMessage(role="user", text=opening.user))
-        for step in steps:
-            match step:
-                case ModelReply():
-                    self.add_reply(step)
-                    said.append(ChatMessage(role="assistant", text=step.text, tool_calls=step.tool_calls))
-                case str():
-                    self.add_user_message(step)
-                    said.append(ChatMessage(role="user", text=step))
-                case (call, text):
-                    self.add_tool_result(call, text)
-                    said.append(ChatMessage(role="tool", text=text, tool_call_id=call.id, name=call.name))
-        assert conversation is self._conversation
+        add_steps(self, steps)
+        said = [] if not opening.system else [ChatMessage(role="system", text=opening.system)]
+        said += [ChatMessage(role="user", text=opening.user), *map(to_message, steps)]
         self._changed = ChangedRequest(
             port=self._port.other or self._port, has_other_model=self._port.other is not None, messages=tuple(said)
         )
@@ -425,16 +414,3 @@ class ResumingConversation:
         reply = await self._conversation.reply(on_token, max_tokens=max_tokens, check_sending=check_sending)
         self._note_reply(reply, None)
         return reply
-
-
-def list_steps(messages: Iterable[ChatMessage]) -> Iterator[Step]:
-    """What messages after the first add to a conversation."""
-    calls: dict[str | None, ToolCall] = {}
-    for each in messages:
-        if each.role == "assistant":
-            calls = {call.id: call for call in each.tool_calls}
-            yield ModelReply(text=each.text, tool_calls=each.tool_calls)
-        elif each.role == "tool":
-            yield calls[each.tool_call_id], each.text
-        else:
-            yield each.text

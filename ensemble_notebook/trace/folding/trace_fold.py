@@ -399,7 +399,8 @@ class TraceFold(EventFold):
             self.log.add_earlier(event, span, each, is_left_out=True)
         for each in event.earlier:
             self.log.add_earlier(event, span, each)
-        self.log.add(event, span, "user", event.user_prompt)
+        if event.user_prompt or not event.earlier:  # a call that is made again may come after the result of a tool
+            self.log.add(event, span, "user", event.user_prompt)
         since_ms, covered_ms = self._prompts.pop(event.span_id, (None, 0.0))
         if since_ms is not None:
             elapsed_ms = to_ms(event.offset_s) - since_ms - (span.covered_ms - covered_ms)
