@@ -68,7 +68,8 @@ def equals(column: str = _EXPECTED, field: str | None = None, ignore_case: bool 
     check_text("equals", column=column)
     if field is not None:
         check_text("equals", field=field)
-    check_flag("equals", ignore_case=ignore_case)
+    if not isinstance(ignore_case, bool):
+        raise ValidationError(f"equals: ignore_case must be True or False, got {ignore_case!r}.")
     function = partial(_equals, column, field, ignore_case)
     values = {"field": field, "ignore_case": ignore_case or None}
     shown = write_call("equals", *(() if column == _EXPECTED else (column,)), **values)
@@ -469,26 +470,15 @@ def check_text(function: str, **values: Any) -> None:
             raise ValidationError(f"{function}: {name} must not be blank.")
 
 
-def check_flag(function: str, **values: Any) -> None:
-    """Refuse what is neither True nor False.
-
-    Raises:
-        ValidationError: names function and argument.
-    """
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise ValidationError(f"{function}: {name} must be True or False, got {value!r}.")
-
-
-def check_count(function: str, *, least: int = 0, **values: Any) -> None:
+def check_count(function: str, **values: Any) -> None:
     """Refuse what is no whole number of at least `least`.
 
     Raises:
         ValidationError: names function and argument.
     """
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValidationError(f"{function}: {name} must be a whole number >= {least}, got {value!r}.")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ValidationError(f"{function}: {name} must be a whole number >= 0, got {value!r}.")
 
 
 def check_number(function: str, **values: Any) -> None:

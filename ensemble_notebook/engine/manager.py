@@ -158,11 +158,20 @@ class ConstraintTracker:
 
     def list_violations(self) -> tuple[str, ...]:
         """What the manager has left undone, one sentence for each required worker."""
-        return tuple(
-            self._describe_violation(role)
-            for worker, role in {normalize_role(role): role for role in self._required}.items()
-            if worker not in self._completed
-        )
+        found = []
+        for worker, role in {normalize_role(role): role for role in self._required}.items():
+            if worker in self._completed:
+                continue
+            asked, refusals = self._approved[worker], self._refusals.get(worker, Counter())
+            told = "; ".join(f"{why} ({_count_times(count)})" if count > 1 else why for why, count in refusals.items())
+            text = f"Required worker {role!r} was never delegated a task"
+            if asked:
+                text = f"Required worker {role!r} was delegated a task {_count_times(asked)}, never with success"
+            elif told:
+                count = refusals.total()
+                text += f": {'the request was' if count == 1 else f'{count} requests were'} refused"
+            found.append(f"{text}: {told}" if told else text)
+        return tuple(found)
 
     def list_undone_stages(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
         """The stages that are not complete: the number of each, from 1, and the workers that are still to come."""
@@ -171,20 +180,6 @@ class ConstraintTracker:
             for number, stage in enumerate(self._stages, start=1)
         )
         return tuple(each for each in found if each[1])
-
-    def _describe_violation(self, role: str) -> str:
-        asked, refusals = self._approved[normalize_role(role)], self._refusals.get(normalize_role(role), Counter())
-        told = "; ".join(
-            f"{reason} ({_count_times(count)})" if count > 1 else reason for reason, count in refusals.items()
-        )
-        if asked:
-            text = f"Required worker {role!r} was delegated a task {_count_times(asked)}, never with success"
-            return f"{text}: {told}" if told else text
-        text = f"Required worker {role!r} was never delegated a task"
-        if not told:
-            return text
-        count = refusals.total()
-        return f"{text}: {'the request was' if count == 1 else f'{count} requests were'} refused: {told}"
 
 
 def _count_times(count: int) -> str:

@@ -62,11 +62,8 @@ class ReviewQueue:
     """
 
     def __init__(self, services: RunServices, row: str | None) -> None:
+        self._services = services
         self._handler = services.spec.review_handler
-        self._source = services.source
-        self._caller = services.caller
-        self._exit_early = services.exit_early
-        self._warn = services.warn
         self._row = row
         self._unanswered: set[str | None] = set()  # tools whose questions it was said of that nobody answers them
         self.left: str | None = None
@@ -79,7 +76,7 @@ class ReviewQueue:
     @property
     def has_handler(self) -> bool:
         """Whether there is anybody to ask, or a recording that answers."""
-        return self._handler is not None or self._source.has_reviews
+        return self._handler is not None or self._services.source.has_reviews
 
     @property
     def handler(self) -> ReviewHandler | None:
@@ -88,7 +85,7 @@ class ReviewQueue:
 
     def warn_of_question(self, who: str) -> None:
         """Say that an agent had a question, and nobody could be asked."""
-        self._warn(f"{who} had a question for a person, and {NOBODY_HERE}.")
+        self._services.warn(f"{who} had a question for a person, and {NOBODY_HERE}.")
 
     async def ask(
         self, request: ReviewRequest, around: SpanEmitter, handler: ReviewHandler | None = None
@@ -113,15 +110,15 @@ class ReviewQueue:
             # One who is asked by other runs, too, is waited for.
             async with reviewer.turn() if isinstance(reviewer, SharedReviewer) else nullcontext():
                 ask = functools.partial(self._get_answer, request, reviewer)
-                asking = functools.partial(self._source.review, request, ask)
+                asking = functools.partial(self._services.source.review, request, ask)
                 answer = await self._ask(request, around.child(), asking)
             if answer.decision.verdict is Verdict.EXIT_EARLY:
                 reason, self.left = _LEFT.get(answer.by or "", _SOMEBODY_LEFT)
-                self._exit_early(reason, self.left)
+                self._services.exit_early(reason, self.left)
             is_empty = request.subject == "question" and answer.decision.verdict is Verdict.APPROVE
             if is_empty and request.tool not in self._unanswered:
                 self._unanswered.add(request.tool)
-                self._warn(
+                self._services.warn(
                     f"A question of {request.tool} for a person, in task {request.task!r}, was left without an answer: "
                     f"{answer.by or 'its review'} said 'approve', which gives none. A review_handler answers with "
                     f"ReviewDecision.edit('TEXT') where request.subject is 'question'."
@@ -172,7 +169,7 @@ class ReviewQueue:
             )
             if by == NOBODY_TO_ASK and self.left is None:
                 about = f"The review of {_describe(request)} was not answered, so {CONSEQUENCES[request.on_timeout]}"
-                self._warn(f"{about}: {NOBODY_HERE}.")
+                self._services.warn(f"{about}: {NOBODY_HERE}.")
         return answer
 
     async def _get_answer(self, request: ReviewRequest, handler: ReviewHandler | None) -> ReviewAnswer:
@@ -186,7 +183,7 @@ class ReviewQueue:
             limit = asyncio.timeout(request.timeout)
             try:
                 async with limit:
-                    decision = _check_decision(request, await self._caller.call(label, function, request))
+                    decision = _check_decision(request, await self._services.caller.call(label, function, request))
                 if shared is not None:
                     shared.keep_answer(request, decision)
                 return ReviewAnswer(decision, name_reviewer(function))

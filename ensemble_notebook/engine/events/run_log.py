@@ -51,8 +51,7 @@ class RunLogger:
     def __init__(self, graph: Graph, *, is_verbose: bool, is_row: bool = False) -> None:
         self._indices = {node.name: node.index + 1 for node in graph.tasks}
         self._agents = {node.name: node.agent for node in graph.all_tasks}
-        self._team = graph.team
-        self._has_manager = bool(graph.managed)
+        self._graph = graph
         self._is_verbose = is_verbose
         self._is_row = is_row
         self._name = ""
@@ -116,7 +115,7 @@ class RunLogger:
             case events.TaskStarted():
                 self._descriptions[name] = event.description
                 if name not in self._agents:
-                    member = next((each for each in self._team if each.agent.role == event.agent), None)
+                    member = next((each for each in self._graph.team if each.agent.role == event.agent), None)
                     self._agents[name] = None if member is None else member.agent
                 self._roles[name] = event.agent
             case events.TaskFellBack():
@@ -169,7 +168,7 @@ class RunLogger:
             parts.append(f"{pluralize(self._request_count, 'model request')} with {known}{tokens}")
         if self._tool_call_count:
             parts.append(pluralize(self._tool_call_count, "tool call"))
-        if self._has_manager and not self._delegation_count and ends["completed"]:
+        if self._graph.managed and not self._delegation_count and ends["completed"]:
             parts.append("no worker was asked")
         return ", ".join(parts)
 
