@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.seams.chat_port import Fault
-from ensemble_notebook.engine.agent.llm_call import compute_backoff, compute_retry_delay
+from ensemble_notebook.engine.agent.retry_delay import compute_backoff, compute_retry_delay
 
 BUSY = Fault(reason="503", is_transient=True)
 

@@ -16,7 +16,7 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.value_text import is_table
 from ensemble_notebook.engine.agent.agent_request import WorkResult
 from ensemble_notebook.engine.agent.langchain_tools import to_text
-from ensemble_notebook.engine.agent.llm_call import compute_backoff
+from ensemble_notebook.engine.agent.retry_delay import compute_backoff
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import to_handler_function
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
