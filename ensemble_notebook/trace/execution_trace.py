@@ -331,9 +331,9 @@ class ExecutionTrace(Pickled):
             MissingPackageError: the format needs a package that is not installed.
             OSError: the file can't be written; an older file is still there.
         """
-        from ensemble_notebook.trace.run_files import export_trace
+        from ensemble_notebook.trace.run_files import find_format
 
-        return export_trace(self, Path(path))
+        return find_format(Path(path))(self, Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ExecutionTrace:

@@ -32,19 +32,10 @@ class ExportedTrace(Protocol):
     def save(self, path: Path, /) -> Path: ...
 
 
-def export_trace(trace: ExportedTrace, path: Path) -> Path:
-    """Write a run as what the end of the file's name says; gives the file.
-
-    Raises:
-        ValidationError: no format has this ending; names those that there are.
-        MissingPackageError: the format needs a package that is not installed.
-        OSError: it can't be written; what was there before is still there.
-    """
-    return find_format(path)(trace, path)
-
-
 def find_format(path: Path) -> Callable[[ExportedTrace, Path], Path]:
-    """Who writes a run as what the end of the file's name says.
+    """Who writes a run as what the end of the file's name says, and gives the file.
+
+    Where it can't be written, what was there before is still there.
 
     Raises:
         ValidationError: no format has this ending; names those that there are.

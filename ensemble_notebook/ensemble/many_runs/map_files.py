@@ -20,7 +20,7 @@ from ensemble_notebook.evaluation.scorer import EXPECTED_COLUMNS
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.row_files import Formulas, write_csv, write_jsonl
 from ensemble_notebook.trace.run_files import FORMATS as RUN_FORMATS
-from ensemble_notebook.trace.run_files import export_trace, find_format, write_parquet
+from ensemble_notebook.trace.run_files import find_format, write_parquet
 from ensemble_notebook.trace.trace_file import write_whole
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def export_map(result: Any, path: Path, formulas: Formulas) -> Path:
         raise ValidationError("There was no row to run, so there is nothing to export.")
     write = _find_format(path)
     if write is None:
-        return export_trace(result.trace, path)
+        return find_format(path)(result.trace, path)
     written: Path = write(result, path, formulas)
     return written
 
