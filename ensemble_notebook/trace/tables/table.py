@@ -287,10 +287,14 @@ class FrameProperty(cached_property["pd.DataFrame"]):
         table: of the frame. rows: the function that gives its rows. finish: what else is to be done, see `as_frame`.
     """
 
-    name: str
-    table: Table
-    rows: Callable[[Any], Sequence[Any]]
-    finish: Finish | None
+    def __init__(self, rows: Callable[[Any], Sequence[Any]], table: Table, finish: Finish | None) -> None:
+        super().__init__(self._make)
+        self.name, self.table, self.rows, self.finish = rows.__name__, table, rows, finish
+        self.__doc__ = table.documentation
+
+    def _make(self, owner: HasFrames) -> pd.DataFrame:
+        made = owner.make_frame(self)
+        return made if self.finish is None else self.finish(owner, made)
 
     def count_rows(self, owner: Any) -> int:
         """How many rows it has for an owner."""
@@ -318,18 +322,7 @@ def as_frame(
         table: of the frame.
         finish: makes the frame of the rows of the table, where it has columns that no table can know.
     """
-
-    def decorate(rows: Callable[[Any], Sequence[Any]]) -> cached_property[pd.DataFrame]:
-        def build(owner: HasFrames) -> pd.DataFrame:
-            made = owner.make_frame(frame)
-            return made if finish is None else finish(owner, made)
-
-        build.__doc__ = table.documentation
-        frame = FrameProperty(build)
-        frame.name, frame.table, frame.rows, frame.finish = rows.__name__, table, rows, finish
-        return frame
-
-    return decorate
+    return partial(FrameProperty, table=table, finish=finish)
 
 
 def list_frames(kind: type) -> dict[str, FrameProperty]:
