@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 
 START: Final = Path(__file__).with_name("start_kernel.py")
 _MODULES: Final = (
@@ -91,7 +91,7 @@ class _Forks:
                     self._bury()
                 elif key.fileobj is self._door:
                     self._fork()
-                elif not key.fileobj.recv(16):  # type: ignore[union-attr]  # the process of Jupyter was killed
+                elif _is_over(key.fileobj):  # the process of Jupyter was killed
                     self._events.unregister(key.fileobj)
                     _kill(next((pid for pid, each in self._started.items() if each is key.fileobj), None))
 
@@ -99,7 +99,12 @@ class _Forks:
         asked, _ = self._door.accept()
         said, streams, _, _ = socket.recv_fds(asked, 1 << 20, 3)
         while not said.endswith(b"\n"):
-            said += asked.recv(1 << 20)
+            if not (more := asked.recv(1 << 20)):  # it was killed: on a busy machine, who waited for it gave up
+                for stream in streams:
+                    os.close(stream)
+                asked.close()
+                return
+            said += more
         wish = json.loads(said)
         pid = os.fork()
         if pid == 0:
@@ -110,7 +115,8 @@ class _Forks:
             os.close(stream)
         self._started[pid] = asked
         self._events.register(asked, selectors.EVENT_READ)
-        asked.sendall(b"%d\n" % pid)
+        with suppress(OSError):  # it was killed meanwhile, of which the next look at its socket tells
+            asked.sendall(b"%d\n" % pid)
 
     def _bury(self) -> None:
         with suppress(ChildProcessError):
@@ -122,6 +128,13 @@ class _Forks:
                 with suppress(OSError):
                     asked.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
                 asked.close()
+
+
+def _is_over(asked: Any) -> bool:
+    try:
+        return not asked.recv(16)
+    except ConnectionResetError:  # it had not yet read what it was told
+        return True
 
 
 def _kill(pid: int | None) -> None:
