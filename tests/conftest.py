@@ -5,6 +5,7 @@ its tests.
 """
 
 import gc
+import multiprocessing
 import os
 import signal
 import sys
@@ -37,6 +38,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # At its import, jsonschema has this compile 38 grammars of addresses, for seconds, and no test is about those.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
+# What forks processes has imported what runs need. It is one process for all tests, so that it is told here, before the
+# first of them starts it.
+multiprocessing.get_context("forkserver").set_forkserver_preload(["tests.crash.warm"])
 
 # No test fills the store of whoever runs it. Tests of the store ask for the fixture `store_path`.
 os.environ["ENSEMBLE_NOTEBOOK_STORE"] = "off"

@@ -47,10 +47,8 @@ def server() -> Iterator[OpenAIServer]:
 
 @pytest.fixture(scope="module")
 def processes() -> Any:
-    """Makes processes by forking one that has imported everything, and has no threads yet."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.crash.warm"])
-    return context
+    """Makes processes by forking one that has imported everything (tests/conftest.py), and has no threads yet."""
+    return multiprocessing.get_context("forkserver")
 
 
 @dataclass

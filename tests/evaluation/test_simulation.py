@@ -46,18 +46,18 @@ def draw_paired(seed: int, count: int, rows: int, gain: float, loss: float) -> I
 
 
 def test_equal_variants_are_claimed_to_differ_in_at_most_six_of_a_hundred() -> None:
-    claimed, covered = take_shares(draw_equal(1, 10_000, 40, 3), 3, 0.0)
+    claimed, covered = take_shares(draw_equal(1, 4_000, 40, 3), 3, 0.0)
     assert claimed <= 0.06
     assert 0.93 <= covered <= 0.97
 
 
 @pytest.mark.parametrize("gain, loss, power", [(0.25, 0.15, 0.875), (0.20, 0.10, 0.951)])
 def test_differences_are_found_as_often_as_by_mcnemars_exact_test(gain: float, loss: float, power: float) -> None:
-    claimed, covered = take_shares(draw_paired(2, 4_000, 400, gain, loss), 1, gain - loss)
+    claimed, covered = take_shares(draw_paired(2, 1_500, 400, gain, loss), 1, gain - loss)
     assert claimed == pytest.approx(power, abs=0.03)
     exact = [
         scipy.stats.binomtest(int((each > 0).sum()), max(1, int((each != 0).sum()))).pvalue <= 0.05
-        for each in draw_paired(2, 4_000, 400, gain, loss)
+        for each in draw_paired(2, 1_500, 400, gain, loss)
     ]
     assert claimed == pytest.approx(np.mean(exact), abs=0.03)
     assert 0.93 <= covered <= 0.97
@@ -66,13 +66,13 @@ def test_differences_are_found_as_often_as_by_mcnemars_exact_test(gain: float, l
 @pytest.mark.parametrize("rows", [5, 10, 20])
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_intervals_of_few_rows_hold_the_truth(rows: int, repeats: int) -> None:
-    _, covered = take_shares(draw_equal(3, 20_000, rows, repeats), repeats, 0.0)
+    _, covered = take_shares(draw_equal(3, 5_000, rows, repeats), repeats, 0.0)
     assert covered >= 0.925
 
 
 @pytest.mark.parametrize("share", [0.98, 0.95, 0.90])
 def test_intervals_beside_a_variant_that_is_always_right_hold_the_truth(share: float) -> None:
-    _, covered = take_shares(draw_paired(4, 20_000, 40, 0.0, 1 - share), 1, share - 1)
+    _, covered = take_shares(draw_paired(4, 5_000, 40, 0.0, 1 - share), 1, share - 1)
     assert covered >= 0.925
 
 

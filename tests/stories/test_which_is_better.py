@@ -1,7 +1,7 @@
 """Which is better, and can that be trusted? Six stories on a server whose truth is known, judges included.
 
 Each is told in as few lines as a person would write. Where inspect_ai tells the same, it does so against the same
-server, in a process of its own, and the lines of both are counted.
+server, in processes of its own, and the lines of both are counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -91,24 +91,70 @@ def test_two_prompts_are_told_apart_with_an_interval(notebook: Notebook) -> None
     assert count_lines(TWO_PROMPTS, "sums.compare()") == 5
 
 
-def run_inspect(code: str, server: OpenAIServer, folder: object, **values: object) -> str:
-    """Run a program with inspect_ai against the server; gives what it prints."""
-    names = "\n".join(f"{name} = {value!r}" for name, value in {**values, "folder": str(folder)}.items())
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", f"{names}\n{textwrap.dedent(code)}"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "key", "PATH": "/usr/bin:/bin", "HOME": str(folder)},
-    )
-    assert done.returncode == 0, done.stderr[-3_000:]
-    return done.stdout
+# Its import takes longer than all programs. Each has a fork, since a client keeps the address of its first server.
+RUN_EACH = """
+import json, os, sys, traceback
+import inspect_ai.dataset, inspect_ai.model, inspect_ai.scorer, inspect_ai.solver, inspect_ai.tool, openai
+for line in sys.stdin:
+    program = json.loads(line)
+    if (pid := os.fork()) == 0:
+        with open(program["output"], "w") as output:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+        os.environ.update(program["environment"])
+        status = 1
+        try:
+            exec(program["code"], {"__name__": "__main__"})
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    print(os.waitpid(pid, 0)[1], flush=True)
+"""
+RunInspect = Callable[..., str]
 
 
-def test_inspect_ai_tells_two_prompts_apart_by_hand(server: OpenAIServer, tmp_path: object) -> None:
+@pytest.fixture(scope="module")
+def inspect_ai() -> Iterator[subprocess.Popen[str]]:
+    """A process that has imported inspect_ai, and runs a program for each line that it is given."""
+    command = [sys.executable, "-W", "ignore", "-c", RUN_EACH]
+    environment = {"OPENAI_API_KEY": "key", "PATH": "/usr/bin:/bin"}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        yield process
+
+
+@pytest.fixture
+def run_inspect(inspect_ai: subprocess.Popen[str], server: OpenAIServer, tmp_path: Path) -> RunInspect:
+    """Runs a program with inspect_ai against the server; gives what it prints."""
+
+    def run(code: str, **values: object) -> str:
+        names = "\n".join(f"{name} = {value!r}" for name, value in {**values, "folder": str(tmp_path)}.items())
+        output = tmp_path / "output.txt"
+        program = {
+            "code": f"{names}\n{textwrap.dedent(code)}",
+            "output": str(output),
+            "environment": {"OPENAI_BASE_URL": server.url, "HOME": str(tmp_path)},
+        }
+        assert inspect_ai.stdin is not None
+        assert inspect_ai.stdout is not None
+        print(json.dumps(program), file=inspect_ai.stdin, flush=True)
+        status = inspect_ai.stdout.readline()
+        printed = output.read_text()
+        assert status == "0\n", printed[-3_000:]
+        return printed
+
+    return run
+
+
+def test_inspect_ai_tells_two_prompts_apart_by_hand(server: OpenAIServer, run_inspect: RunInspect) -> None:
     answer = add(Counter())
     server.choose = lambda request: Answer(answer(request.prompt))
-    printed = run_inspect(TWO_PROMPTS_WITH_INSPECT, server, tmp_path, questions=QUESTIONS)
+    printed = run_inspect(TWO_PROMPTS_WITH_INSPECT, questions=QUESTIONS)
     assert "Answer {'accuracy': 0.5" in printed
     assert "Think {'accuracy': 1.0" in printed
     assert count_lines(TWO_PROMPTS_WITH_INSPECT) == 13  # and no verdict: two means with their standard errors
@@ -184,9 +230,9 @@ def test_fields_of_300_rows_are_compared_and_those_that_failed_count(notebook: N
     assert count_lines(EXTRACTION, "bill.summary()") == 5
 
 
-def test_inspect_ai_compares_fields_by_scorers_of_ones_own(server: OpenAIServer, tmp_path: object) -> None:
+def test_inspect_ai_compares_fields_by_scorers_of_ones_own(server: OpenAIServer, run_inspect: RunInspect) -> None:
     server.choose = lambda request: Answer(read_bill(request.prompt))
-    printed = run_inspect(EXTRACTION_WITH_INSPECT, server, tmp_path, letters=write_bills())
+    printed = run_inspect(EXTRACTION_WITH_INSPECT, letters=write_bills())
     assert printed.splitlines() == ["vendor 0.88", "total 0.98"]
     assert count_lines(EXTRACTION_WITH_INSPECT) == 22
 
@@ -260,7 +306,9 @@ print("agreed", agreed)
 """
 
 
-def test_inspect_ai_asks_the_same_judge_and_leaves_the_check_to_us(server: OpenAIServer, tmp_path: Path) -> None:
+def test_inspect_ai_asks_the_same_judge_and_leaves_the_check_to_us(
+    server: OpenAIServer, run_inspect: RunInspect
+) -> None:
     def answer(request: Request) -> Answer:
         said = reply_or_judge(Asked("", request.prompt, request.prompt, request.prompt))
         return Answer(f"GRADE: {'C' if 'true' in said else 'I'}" if said.startswith("{") else said)
@@ -268,7 +316,7 @@ def test_inspect_ai_asks_the_same_judge_and_leaves_the_check_to_us(server: OpenA
     server.choose = answer
     likes = [f"Dear friend, this is about letter {number}." for number in range(20)]
     letters = [{"number": number} for number in range(20)]
-    printed = run_inspect(JUDGE_WITH_INSPECT, server, tmp_path, letters=letters, likes=likes)
+    printed = run_inspect(JUDGE_WITH_INSPECT, letters=letters, likes=likes)
     assert printed.splitlines() == ["curt 0.4", "warm 0.8", "agreed 36"]
     assert count_lines(JUDGE_WITH_INSPECT) == 14  # two means and a count: no kappa, no verdict
 
@@ -431,7 +479,7 @@ for score in log.results.scores:
 """
 
 
-def test_inspect_ai_looks_at_the_way_by_scorers_of_ones_own(server: OpenAIServer, tmp_path: Path) -> None:
+def test_inspect_ai_looks_at_the_way_by_scorers_of_ones_own(server: OpenAIServer, run_inspect: RunInspect) -> None:
     def answer(request: Request) -> Answer:
         said = "\n".join(str(each.get("content") or "") for each in request.messages)
         found = look_up(Asked("", request.messages[0]["content"], request.prompt, said))
@@ -439,6 +487,6 @@ def test_inspect_ai_looks_at_the_way_by_scorers_of_ones_own(server: OpenAIServer
 
     server.choose = answer
     topics = [{"topic": f"topic {number}"} for number in range(1, 41)]
-    printed = run_inspect(TRAJECTORY_WITH_INSPECT, server, tmp_path, topics=topics)
+    printed = run_inspect(TRAJECTORY_WITH_INSPECT, topics=topics)
     assert printed.splitlines() == ["searched_first 0.8", "at_most_three_calls 0.9"]
     assert count_lines(TRAJECTORY_WITH_INSPECT) == 30

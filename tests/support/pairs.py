@@ -34,10 +34,13 @@ def cover_pairs(
         row = {choices[place][0]: place for place in (first, second)}
         chosen = 1 << first | 1 << second
         for name, values in factors.items():
+            if name in row:
+                continue
             possible = [place for at in range(len(values)) if not chosen & ~fits[place := places[name, at]]]
-            if name not in row and possible:
-                row[name] = max(possible, key=lambda place: (missing[place] & chosen).bit_count())
-                chosen |= 1 << row[name]
+            if not possible:
+                break
+            row[name] = max(possible, key=lambda place: (missing[place] & chosen).bit_count())
+            chosen |= 1 << row[name]
         if len(row) < len(factors):  # nothing goes with these two
             count -= 1
             missing[first] &= ~(1 << second)
