@@ -96,13 +96,12 @@ types: $(INSTALLED) $(NODE_MODULES)
 vitest: $(NODE_MODULES)
 	cd js && npm test
 
-# Twice, since each process first collects all tests that it may be given. Tests of a file share what they start, so
-# that each file goes to one process, long ones first. Many tests wait, so that three processes are done sooner than two
-# on two cores. What has a browser in it, and waits for pictures, has no tests beside it that only compute. A machine
-# may starve any of the many processes: a test that fails is run once more, and the summary names it.
+# Tests of a file share what they start, so that each file goes to one process, long ones first. Many tests wait, so that
+# three processes are done sooner than two on two cores. What has a browser in it, and waits for pictures, comes before
+# all else and has no tests beside it that only compute: each process then starts its browser once (tests/conftest.py).
+# A machine may starve any of the many processes: a test that fails is run once more, and the summary names it.
 pytest: weights
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/browser
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/browser
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # The local model's weights are fetched once into the user's cache; a second call only checks them.
 weights: $(INSTALLED) $(BUNDLE)

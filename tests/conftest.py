@@ -101,8 +101,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         file_s: defaultdict[str, float] = defaultdict(float)
         for name, time in times.items():
             file_s[name.partition("::")[0]] += time.all_s
-        # Longest first, so that no process is left alone with one at the end; the short ones stay in random order.
-        items.sort(key=lambda item: -max(LONG_FILE_S, file_s[item.nodeid.partition("::")[0]]))
+
+        # Longest first, so that no process is left alone with one at the end; the short ones stay in random order. What
+        # has a browser comes before all else: between others, it would be closed and started again.
+        def find_place(item: pytest.Item) -> tuple[bool, float]:
+            file = item.nodeid.partition("::")[0]
+            return not file.startswith("tests/browser/"), -max(LONG_FILE_S, file_s[file])
+
+        items.sort(key=find_place)
 
 
 def find_needs(test: pytest.Function) -> set[str]:

@@ -91,10 +91,11 @@ def test_two_prompts_are_told_apart_with_an_interval(notebook: Notebook) -> None
     assert count_lines(TWO_PROMPTS, "sums.compare()") == 5
 
 
-# Its import takes longer than all programs. Each has a fork, since a client keeps the address of its first server.
+# Its imports, anthropic's among them, take as long as a program. Each program has a fork, since a client keeps the
+# address of its first server.
 RUN_EACH = """
 import json, os, sys, traceback
-import inspect_ai.dataset, inspect_ai.model, inspect_ai.scorer, inspect_ai.solver, inspect_ai.tool, openai
+import anthropic, inspect_ai.dataset, inspect_ai.model, inspect_ai.scorer, inspect_ai.solver, inspect_ai.tool, openai
 for line in sys.stdin:
     program = json.loads(line)
     if (pid := os.fork()) == 0:
