@@ -51,9 +51,13 @@ def store(done: Done, again: Again) -> None:
         stored = stored[is_of_run]
         assert len(stored) == len(own), name
         for column in own.columns.intersection(stored.columns):
-            assert stored[column].astype(object).where(stored[column].notna(), None).to_list() == (
-                own[column].astype(object).where(own[column].notna(), None).to_list()
-            ), (name, column)
+            assert _list_values(stored[column]) == _list_values(own[column]), (name, column)
+
+
+def _list_values(column: pd.Series) -> list[Any]:
+    """Its values, with None for those that are missing in any of the ways of pandas."""
+    pairs = zip(column.to_list(), column.isna().to_list(), strict=True)
+    return [None if is_missing else value for value, is_missing in pairs]
 
 
 def load(done: Done, again: Again) -> None:
