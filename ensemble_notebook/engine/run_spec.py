@@ -28,11 +28,12 @@ from ensemble_notebook.domain.text_filter import TextFilter
 
 
 class ForkPlace(NamedTuple):
-    """Where a run forks another one, and the names of what it changes there."""
+    """Where a run forks another one, or makes a call of it again, and the names of what it changes there."""
 
     run_id: str
     span_id: str
     changed: tuple[str, ...]
+    is_rerun: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -566,7 +566,8 @@ def _prepare_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
     of_run, origin = given.of_run, find_origin(given.run)
     forked = fork_run(origin, given.span, given.change, build_graph(ensemble))
     deps = forked.choose_deps(of_run.settings.deps, ensemble.deps)
-    settings = replace(of_run.settings, continue_from=origin.continued, deps=deps)
+    place = ForkPlace(origin.run_id, forked.span.span_id, forked.change.names)
+    settings = replace(of_run.settings, continue_from=origin.continued, deps=deps, forked_from=place)
     inputs = forked.merge_inputs(of_run.inputs, of_run.variables)
     return _prepare_run(ensemble, RunArguments(inputs, of_run.variables, settings), forked=forked)
 
@@ -587,7 +588,6 @@ def _prepare_run(
     """
     inputs, settings = given.inputs, replace(ask_person_here(given.settings), streams=streams)
     source, resumed, resumed_from = make_source(settings), None, None
-    forked_from = None if forked is None else ForkPlace(forked.origin.run_id, forked.span.span_id, forked.change.names)
     if settings.resume is not None:
         from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
 
@@ -602,7 +602,7 @@ def _prepare_run(
         settings = replace(settings, continue_from=find_continued(settings.continue_from))
     values = merge_inputs(ensemble, inputs, given.variables)
     protect_named(values)
-    prepared = PreparedEnsemble(ensemble, settings, source, resumed_from, forked_from=forked_from)
+    prepared = PreparedEnsemble(ensemble, settings, source, resumed_from)
     check_variables(prepared.variables, values, list_places(ensemble), SETTING_NAMES)
     if unused := find_unused(ensemble, given.variables, prepared.variables):
         raise ValidationError(unused)

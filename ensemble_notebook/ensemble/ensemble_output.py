@@ -54,6 +54,7 @@ from ensemble_notebook.errors import (
 )
 
 if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.many_runs.rerun import Rerun
     from ensemble_notebook.trace.analysis.run_diff import RunDiff
     from ensemble_notebook.trace.analysis.what_if import Prediction
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -346,6 +347,48 @@ class EnsembleOutput(Scorable, Pickled):
             ValidationError, TaskExecutionError, DeadlineExceededError, RunInterrupted: as of `Ensemble.fork`.
         """
         return self.ensemble.fork(self, span, **change)
+
+    def rerun(
+        self,
+        span: Any,
+        *,
+        system_prompt: str | None = None,
+        user_prompt: str | None = None,
+        messages: Sequence[Any] | None = None,
+        llm: Any = None,
+        repeat: int = 1,
+        **parameters: Any,
+    ) -> Rerun:
+        """Make one model call again, as it was made, with what is given in place of what it had.
+
+        Its tools are offered and not called, and nothing after the call runs. All replies are one run.
+
+        Args:
+            span: the model call, or its id.
+            system_prompt: in place of the agent's.
+            user_prompt: in place of the task's own prompt; what was said after it stays.
+            messages: all that the model is told.
+            llm: who is asked in place of the agent's model.
+            repeat: how many replies, 1 to 1,000.
+            **parameters: of the model, such as ``temperature=0``; ``budget=``, ``timeout=``, ``concurrency=`` and
+                ``listeners=`` are the run's.
+
+        Raises:
+            ValidationError: there is no such call, or what it was told is not kept; nothing was asked.
+        """
+        from ensemble_notebook.ensemble.many_runs.rerun import rerun_call
+
+        return rerun_call(
+            self.ensemble,
+            self,
+            span,
+            system_prompt=system_prompt,
+            user_prompt=user_prompt,
+            messages=messages,
+            llm=llm,
+            repeat=repeat,
+            **parameters,
+        )
 
     async def afork(self, span: Any, **change: Any) -> EnsembleOutput:
         """Fork on the caller's event loop; arguments and errors as of `fork`."""

@@ -43,7 +43,7 @@ from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.text_filter import TextFilter
 from ensemble_notebook.engine.events.listeners import wants_tokens
 from ensemble_notebook.engine.run_services import ParentRun, find_parent_run
-from ensemble_notebook.engine.run_spec import ForkPlace, RunSpec, find_inner_revision
+from ensemble_notebook.engine.run_spec import RunSpec, find_inner_revision
 from ensemble_notebook.ensemble.person import find_person, find_waiting_person
 from ensemble_notebook.ensemble.run_checks import check_runnable, check_textless, warn_of_tracing
 from ensemble_notebook.ensemble.run_settings import (
@@ -155,7 +155,6 @@ class PreparedEnsemble:
         setting: of each run.
         source: where models come from.
         resumed_from: the run that is gone on with; None where none is.
-        forked_from: the run that is forked, and where; likewise.
         task_noun: what its tasks are: those of a map are runs with keys of their own for reuse.
 
     Attributes:
@@ -177,14 +176,12 @@ class PreparedEnsemble:
         source: ChatSource,
         resumed_from: str | None = None,
         *,
-        forked_from: ForkPlace | None = None,
         task_noun: TaskNoun = TaskNoun.TASK,
     ) -> None:
         self._ensemble = ensemble
         self._task_noun = task_noun
         self._setting = setting
         self._resumed_from = resumed_from
-        self._forked_from = forked_from
         parent = find_parent_run()
         self._path = (*(() if parent is None else parent.spec.path), describe_ensemble(ensemble))
         if len(self._path) > MAX_DEPTH + 1:  # one of those that are nested reaches itself
@@ -213,7 +210,8 @@ class PreparedEnsemble:
         if continued is not None:
             self._warnings = (*self._warnings, *self._check_continued(continued))
         self.only = find_part(self.graph, setting.only)
-        is_reusing = setting.reuse or resumed_from is not None or forked_from is not None or self.only is not None
+        is_fork = setting.forked_from is not None and not setting.forked_from.is_rerun
+        is_reusing = setting.reuse or resumed_from is not None or is_fork or self.only is not None
         self._is_reusing = is_reusing or (parent is not None and parent.spec.is_reusing)
         if self.capture_mode is CaptureMode.METADATA:
             self._warnings = (*self._warnings, *check_textless(ensemble, self.graph, setting))
@@ -392,7 +390,7 @@ class PreparedEnsemble:
             is_reusing=self._is_reusing and setting.record is None,
             only=self.only,
             resumed_from=self._resumed_from,
-            forked_from=self._forked_from,
+            forked_from=setting.forked_from,
             path=self._path,
             conversations=self._conversations,
             continued_from=self._continued_from,

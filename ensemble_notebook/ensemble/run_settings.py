@@ -25,6 +25,7 @@ from ensemble_notebook.domain.value_text import (
     find_data_url_fault,
     write_value,
 )
+from ensemble_notebook.engine.run_spec import ForkPlace
 from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.trace.store.run_facts import RunOrigin
 
@@ -111,6 +112,7 @@ class RunSettings:
         review_handler: asked where the ensemble has none of its own.
         streams: whether replies are streamed in any case.
         origin: the cell that it comes from; None for a run from Python.
+        forked_from: the run that it forks, or a call of which it makes again; None where there is none.
         is_row: whether it is one of the runs of a map: that has the budget, and tells listeners and exporter.
 
     Raises:
@@ -134,6 +136,7 @@ class RunSettings:
     review_handler: ReviewHandler | None = None
     streams: bool = False
     origin: RunOrigin | None = None
+    forked_from: ForkPlace | None = None
     is_row: bool = False
 
     def __post_init__(self) -> None:

@@ -146,7 +146,7 @@ def read_fork(
     if name := next((each for each in _BY_ITSELF if each in variables), None):
         use = " Use until= for a task up to which it goes." if name == "only" else ""
         raise ValidationError(f"{name} does not go with a fork, which goes on with a run by itself.{use}")
-    change = _read_change(
+    change = read_change(
         reply=reply,
         tool_result=tool_result,
         output=output,
@@ -169,8 +169,23 @@ def read_fork(
     return ForkArguments(run, span, change, of_run)
 
 
-def _read_change(**given: Any) -> ForkChange:
-    """Read what is different at the point."""
+def read_change(
+    *,
+    reply: Any = None,
+    tool_result: Any = None,
+    output: Any = None,
+    system_prompt: str | None = None,
+    user_prompt: str | None = None,
+    messages: Sequence[Any] | None = None,
+    llm: Any = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> ForkChange:
+    """Read what is different at the point.
+
+    Raises:
+        ValidationError: things are given that don't go together, or one has a wrong value.
+    """
+    given = dict(locals())
     names = tuple(name for name, value in given.items() if value is not None)
     alone = [name for name in names if name in ("reply", "tool_result", "output")]
     others = [name for name in names if name not in alone and name != "llm"]

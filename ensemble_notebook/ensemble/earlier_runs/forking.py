@@ -7,7 +7,7 @@ among it, and at the span itself stands what somebody wants instead.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -207,18 +207,13 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
     Raises:
         ValidationError: there is no such span, nothing can be forked there, or what is given does not fit.
     """
-    from ensemble_notebook.models.recording.documents import BROKEN_DOCUMENT, ExchangeReader
     from ensemble_notebook.models.recording.resumer import KeptAnswers
 
     fold = origin.trace._fold
     point_span = _find_span(origin, span, change)
     dependence = Dependence(fold, origin.trace._events, graph, point_span)
-    made, reader = [(make, make(False)) for make in origin.documents], ExchangeReader()
-    for _, document in made:
-        try:
-            reader.add(document)
-        except BROKEN_DOCUMENT:
-            continue
+    made = [(make, make(False)) for make in origin.documents]
+    reader = read_documents(document for _, document in made)
     point = _make_point(origin, point_span, change, reader, dependence, graph)
     keeper = _DocumentKeeper(fold.spans, reader, dependence, point)
     kept = [(make, document) for make, document in made if keeper.keeps(document)]
@@ -273,25 +268,70 @@ def _find_span(origin: Origin, given: Any, change: ForkChange) -> Span:
     return span
 
 
+def find_call_of(origin: Origin, span: Span) -> Span:
+    """The model call whose reply asked for a tool call; a model call itself."""
+    spans = origin.trace._fold.spans.values()
+    calls = (each for each in spans if each.kind is SpanKind.LLM and each.parent is span.parent)
+    return next(calls, span) if span.kind is SpanKind.TOOL else span
+
+
+def _find_exchange(origin: Origin, call: Span, reader: ExchangeReader) -> int | None:
+    """The number of the exchange of a model call; None where it was never sent.
+
+    Raises:
+        ValidationError: it was sent, and that is not kept.
+    """
+    exchange = reader.spans.get(call.span_id)
+    if exchange is None and (call.reused or call.is_call):
+        raise ValidationError(
+            f"What was said in span {call.span_id} of run {origin.run_id} is not kept with its place: the run was made "
+            f"by an earlier version, or its store was cleared. Run it again, and fork that run."
+        )
+    return exchange
+
+
+def find_call_span(origin: Origin, span: Any) -> Span:
+    """The span of a model call that can be made again, by its id, or by that of its turn or attempt.
+
+    Raises:
+        ValidationError: there is none, or it is still running.
+    """
+    return _find_span(origin, span, ForkChange(names=("messages",)))
+
+
+def find_exchange(origin: Origin, call: Span, documents: Sequence[Mapping[str, Any]]) -> int:
+    """The number of the exchange of a model call in the documents of its run.
+
+    Raises:
+        ValidationError: it was never sent, or that is not kept.
+    """
+    exchange = _find_exchange(origin, call, read_documents(documents))
+    if exchange is None:
+        raise ValidationError(f"Span {call.span_id} failed before its request: nothing was sent that could be again.")
+    return exchange
+
+
+def read_documents(documents: Iterable[Mapping[str, Any]]) -> ExchangeReader:
+    """Read what was said in a run; what is not whole is passed over."""
+    from ensemble_notebook.models.recording.documents import BROKEN_DOCUMENT, ExchangeReader
+
+    reader = ExchangeReader()
+    for document in documents:
+        try:
+            reader.add(document)
+        except BROKEN_DOCUMENT:
+            continue
+    return reader
+
+
 def _make_point(
     origin: Origin, span: Span, change: ForkChange, reader: ExchangeReader, dependence: Dependence, graph: Graph
 ) -> ForkPoint | None:
     """The point for the answers; None where the fork is at a task."""
     if span.kind is SpanKind.TASK:
         return None
-    call = span
-    if span.kind is SpanKind.TOOL:
-        turn = span.parent
-        calls = (
-            each for each in origin.trace._fold.spans.values() if each.kind is SpanKind.LLM and each.parent is turn
-        )
-        call = next(calls, span)
-    exchange = reader.spans.get(call.span_id)
-    if exchange is None and (call.reused or call.is_call):
-        raise ValidationError(
-            f"What was said in span {span.span_id} of run {origin.run_id} is not kept with its place: the run was made "
-            f"by an earlier version, or its store was cleared. Run it again, and fork that run."
-        )
+    call = find_call_of(origin, span)
+    exchange = _find_exchange(origin, call, reader)
     if span.kind is SpanKind.TOOL and (exchange is None or span.tool_call_id is None):
         raise ValidationError(f"Span {span.span_id} of run {origin.run_id} is a tool call that no reply asked for.")
     return change.make_point(

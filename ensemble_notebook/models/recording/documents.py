@@ -6,9 +6,9 @@ Secrets are masked on both ways in, as in exchanges. Knows no files and no tools
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.definitions.review import (
@@ -20,7 +20,7 @@ from ensemble_notebook.domain.definitions.review import (
 )
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolAnswer
+from ensemble_notebook.domain.seams.chat_port import ModelReply, Step, ToolAnswer, ToolSpec
 from ensemble_notebook.errors import ReviewTimeoutError, get_message
 from ensemble_notebook.models.recording.exchange import (
     Form,
@@ -338,3 +338,75 @@ class ExchangeReader:
         if tool.answer is None:
             raise ValueError(f"the tool call {tool.call.id} has no answer")
         return to_result_part(tool.call.id, content["tool"], tool.answer.text)
+
+
+# --- A call as it was made, to be made again (F1) -----------------------------------------------------------------
+
+
+class RecordedCall(NamedTuple):
+    """All that a model was told before a reply.
+
+    Attributes:
+        system, user: with what the conversation began.
+        steps: what was said after that.
+        tools: that it was offered.
+        schema: the JSON schema that it was held to.
+        reply: what it replied; None where it did not.
+    """
+
+    system: str
+    user: str
+    steps: tuple[Step, ...]
+    tools: tuple[ToolSpec, ...]
+    schema: Mapping[str, Any] | None
+    reply: ModelReply | None
+
+
+def find_call(documents: Iterable[Mapping[str, Any]], number: int) -> RecordedCall:
+    """The call of an exchange.
+
+    Args:
+        documents: of a run, in order.
+        number: of the exchange.
+
+    Raises:
+        AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError: one of them is not whole.
+    """
+    exchanges, answers = {}, {}
+    for each in documents:
+        if "exchange" in each:
+            exchanges[each["exchange"]] = each
+        elif "tool" in each and "answer" in each:  # the last one counts, as it does for `ExchangeReader`
+            answers[each["asked_in"], each["call"]] = each["answer"]
+    steps: list[Step] = []
+    last = outcome_from_document(exchanges[number])[0]
+    while "continues" in exchanges[number] or "repeats" in exchanges[number]:
+        document = exchanges[number]
+        if "repeats" in document:
+            number = document["repeats"]
+            continue
+        number = document["continues"]
+        reply = outcome_from_document(exchanges[number])[0]
+        if not isinstance(reply, ModelReply):
+            raise ValueError(f"exchange {number} has no reply that could be continued")
+        calls = {call.id: call for call in reply.tool_calls}
+        said: list[Step] = [
+            (calls[each["call"]], each["text"] if "text" in each else answers[number, each["call"]])
+            for each in document.get("results", ())
+        ]
+        if "user" in document:
+            said.append(read_text(document, "user"))
+        steps = [reply, *said, *steps]
+    opening = exchanges[number]
+    tools = [
+        ToolSpec(name=each["name"], description=each["description"], parameters=each["parameters"])
+        for each in opening.get("tools", ())
+    ]
+    return RecordedCall(
+        system=read_text(opening, "system"),
+        user=read_text(opening, "user"),
+        steps=tuple(steps),
+        tools=tuple(tools),
+        schema=opening.get("schema"),
+        reply=last if isinstance(last, ModelReply) else None,
+    )
