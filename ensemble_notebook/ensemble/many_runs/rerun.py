@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy
@@ -30,10 +30,9 @@ from ensemble_notebook.trace.analysis.text_changes import TextChanges
 from ensemble_notebook.trace.spans.span import Span
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
     from ensemble_notebook.models.recording.documents import RecordedCall
+    from ensemble_notebook.trace.analysis.row_table import RowFrame
 
 _SETTINGS: Final = ("budget", "timeout", "listeners", "concurrency")
 _COLUMNS: Final = ("status", "error", "input_tokens", "output_tokens", "cost", "duration_ms")
@@ -77,7 +76,7 @@ class Rerun(Scorable):
         return tuple(map(_find_reply, self.result.rows))
 
     @cached_property
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> RowFrame:
         """A row for each reply, by its number from 1.
 
         Columns: reply, value (of a typed one), tool_calls, status, error, input_tokens, output_tokens, cost,
@@ -90,7 +89,7 @@ class Rerun(Scorable):
         values = (each.output.parsed_output if each.output is not None else None for each in self.result.rows)
         frame.insert(0, "value", list(values))
         frame.insert(0, "reply", [None if each is None else mask(each.text) for each in self.replies])
-        return frame
+        return cast("RowFrame", frame)
 
     @property
     def _score_columns(self) -> set[str]:
