@@ -427,6 +427,7 @@ def stop_while_charging(ensemble: Ensemble, till: Till) -> EnsembleOutput:
         handle.result()
     output = caught.value.output
     assert isinstance(output, EnsembleOutput)
+    wait_for_store()  # the end of a run waits for its file only so long
     return output
 
 
@@ -634,6 +635,7 @@ def stop_map_while_charging(ensemble: Ensemble, till: Till, rows: Any) -> MapRes
         handle.result()
     result = caught.value.output
     assert isinstance(result, MapResult)
+    wait_for_store()
     return result
 
 
@@ -642,7 +644,6 @@ def of_result(result: MapResult) -> MapResult:
 
 
 def of_loaded(result: MapResult) -> MapResult:
-    wait_for_store()
     return load_map(str(result.run_id))
 
 
