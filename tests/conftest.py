@@ -66,11 +66,27 @@ LEFT_OUT: Final = pytest.StashKey[dict[str, int]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--measure", action="store_true", help="write down how long tests took, for `make quick`")
+    parser.addoption("--part", metavar="K/N", help="run the K-th of N parts of the tests, each with files of its own")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("measure") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Watch())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of other parts."""
+    if (part := config.getoption("part")) is None or (place := find_places().get(collection_path)) is None:
+        return None
+    which, count = map(int, part.split("/"))
+    return True if place % count != which - 1 else None
+
+
+@cache
+def find_places() -> dict[Path, int]:
+    """The files of tests in the order of their size, so that each part gets as many long ones as the others."""
+    files = sorted(Path(__file__).parent.rglob("test_*.py"), key=lambda file: (file.stat().st_size, file))
+    return {file: place for place, file in enumerate(files)}
 
 
 @pytest.hookimpl(wrapper=True)
