@@ -43,6 +43,8 @@ _WATCH: Final = """() => {
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # one connection for many files
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name that the base class gives it
         pass
 

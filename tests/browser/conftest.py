@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
+from tests.browser.built_view import served_view
 from tests.browser.lab import ARTEFACTS, ROOT, START_LIMIT_S, Lab, Notebook, jupyter_lab, write_notebook
 from tests.browser.window import SIZE, Window
 
@@ -26,6 +27,12 @@ FLAGS: Final = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+# Extensions that show nothing on a page with a notebook: without them JupyterLab is loaded sooner.
+LEFT_OUT: Final = (
+    *("audio", "video", "console", "csvviewer", "debugger", "extensionmanager", "pluginmanager", "help", "htmlviewer"),
+    *("hub", "imageviewer", "inspector", "logconsole", "lsp", "markdownviewer", "mermaid", "running", "settingeditor"),
+    *("terminal", "theme-dark-high-contrast"),
+)
 BROWSER: Final = pytest.StashKey[Browser]()
 # A state is waited for; how long it may take on a busy machine says nothing of the view.
 expect.set_options(timeout=60_000)
@@ -38,8 +45,8 @@ class Opener(Protocol):
 
 
 @pytest.fixture(scope="package")
-def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """Headless Chromium of the system.
+def browser(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Headless Chromium of the system, whose first profile is in a folder: there it keeps scripts as it compiled them.
 
     Playwright keeps a loop running on this thread as long as it lives, so it must not outlive these tests: in random
     order, others that run loops of their own come next.
@@ -47,10 +54,13 @@ def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
         pytest.fail(f"There is no browser at {CHROMIUM}. Install chromium, or name one in ENSEMBLE_NOTEBOOK_CHROMIUM.")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        request.session.stash[BROWSER] = browser
-        yield browser
-        browser.close()
+        profile = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("profile"), executable_path=CHROMIUM, args=FLAGS, viewport=SIZE
+        )
+        assert profile.browser is not None
+        request.session.stash[BROWSER] = profile.browser
+        yield profile.browser
+        profile.close()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,26 +81,26 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory, kernels_home: Path) -> Iterator[Lab]:
     """A JupyterLab of our own."""
-    with jupyter_lab(tmp_path_factory.mktemp("lab"), kernels_home) as lab:
+    with jupyter_lab(tmp_path_factory.mktemp("lab"), kernels_home, LEFT_OUT) as lab:
         yield lab
 
 
 @pytest.fixture(scope="package")
-def profile(browser: Browser) -> Iterator[BrowserContext]:
-    """A profile with a window of ordinary width, high enough for a lesson's cell and its output."""
-    context = browser.new_context(viewport=SIZE)
-    context.set_default_timeout(START_LIMIT_S * 1000)
-    yield context
-    context.close()
+def address() -> Iterator[str]:
+    """Where the built view has a page of its own, for `open_view`; one for all tests, so that it is compiled once."""
+    with served_view() as address:
+        yield address
 
 
 @pytest.fixture
-def page(profile: BrowserContext) -> Iterator[Page]:
+def page(browser: Browser) -> Iterator[Page]:
     """A fresh page; that its profile is not means that JupyterLab is compiled once for all of them."""
+    profile = browser.contexts[0]
+    profile.set_default_timeout(START_LIMIT_S * 1000)
     page = profile.new_page()
     yield page
     profile.clear_cookies()
-    for each in profile.pages:
+    for each in profile.pages[1:]:  # the browser may end with its last page
         if each.url.startswith("http"):
             each.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
         each.close()
@@ -144,7 +154,12 @@ def make_opener(page: Page, lab: Lab, *, in_notebook_7: bool) -> Iterator[Opener
 
 
 def make_file(lab: Lab, *sources: str, lesson: str | None) -> Path:
-    """A notebook of these cells, or a copy of a lesson without outputs: its numbers tell which cells ran."""
+    """A notebook of these cells, or a copy of a lesson without outputs: its numbers tell which cells ran.
+
+    What an earlier try of a test let go on has to wait again.
+    """
+    for wake in lab.work.glob("*.wake"):
+        wake.unlink()
     if lesson is not None:
         notebook = json.loads((ROOT / "notebooks" / lesson).read_text())
         for cell in notebook["cells"]:

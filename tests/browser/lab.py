@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 ARTEFACTS: Final = ROOT / "tests" / "artefacts"
-START_LIMIT_S: Final = 90.0
+START_LIMIT_S: Final = 150.0
 RUN_LIMIT_S: Final = 120.0
 
 # JupyterLab's indicators say "idle" before there is a kernel, so the application itself is asked.
@@ -35,9 +35,13 @@ _EXECUTE: Final = """async code => {
     return (await kernel.requestExecute({code, store_history: false}).done).content.status;
 }"""
 
-_FIND_FAULTS: Final = """async root => (await axe.run(root)).violations
-    .filter(({impact}) => impact === "serious" || impact === "critical")
-    .map(({id, nodes}) => `${id}: ${nodes.map(({html}) => html).join(" ")}`)"""
+# No result but faults is asked for, and no style sheets are fetched, which only rules need that are not on.
+_FIND_FAULTS: Final = """async (root, evenMinor) =>
+    (await axe.run(root, {resultTypes: ["violations"], preload: false})).violations
+    .filter(({impact}) => evenMinor || impact === "serious" || impact === "critical")
+    .map(({id, nodes}) => `${id}: ${nodes.map(({html, failureSummary}) => `${html} ${failureSummary}`).join(" ")}`)"""
+
+_THEME: Final = "() => document.body.dataset.jpThemeName"
 
 _MEASURE_LOOP: Final = """() => {
     const began = performance.now();
@@ -88,10 +92,11 @@ class Lab:
 
 
 @contextmanager
-def jupyter_lab(home: Path, kernels: Path | None = None) -> Iterator[Lab]:
+def jupyter_lab(home: Path, kernels: Path | None = None, left_out: Sequence[str] = ()) -> Iterator[Lab]:
     """Serve a JupyterLab that knows this checkout and no settings or files of anybody else.
 
-    `kernels` is a folder of Jupyter's path, whose kernels it has; else it has those that are installed.
+    `kernels` is a folder of Jupyter's path, whose kernels it has; else it has those that are installed. Of JupyterLab's
+    own extensions, those that are `left_out` are not loaded.
     """
     lab = Lab(home)
     lab.work.mkdir()
@@ -99,7 +104,9 @@ def jupyter_lab(home: Path, kernels: Path | None = None) -> Iterator[Lab]:
     lab.set_up("docmanager-extension", "plugin", {"autosave": False})  # a test that takes long is as one that does not
     switches = home / "config" / "labconfig" / "page_config.json"
     switches.parent.mkdir(parents=True)
-    switches.write_text(json.dumps({"buildCheck": False}))  # each page would have it looked for extensions to build in
+    disabled = {f"@jupyterlab/{name}-extension": True for name in left_out}
+    # Else each page would have it looked for extensions to build in.
+    switches.write_text(json.dumps({"buildCheck": False, "disabledExtensions": disabled}))
     extensions = home / "path" / "labextensions"
     extensions.mkdir(parents=True)
     (extensions / "ensemble-notebook").symlink_to(ROOT / "ensemble_notebook" / "static" / "labextension")
@@ -203,6 +210,12 @@ class Notebook:
         """Have the kernel do something that stands in no cell, and wait until it is done."""
         assert self.page.evaluate(_EXECUTE, code) == "ok"
 
+    def wear(self, theme: str) -> None:
+        """Have the page be light or dark from now on."""
+        name = f"JupyterLab {theme.title()}"
+        self.page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', {theme})", name)
+        wait_for(lambda: bool(self.page.evaluate(_THEME) == name), START_LIMIT_S)
+
     def wait_until_done(self, number: int) -> None:
         """Wait until the kernel has answered for a cell."""
         wait_for(lambda: "*" not in self.prompt(number), RUN_LIMIT_S, lambda: self.output(number))
@@ -223,17 +236,19 @@ class Notebook:
         self.page.evaluate("() => window.jupyterapp?.serviceManager.sessions.shutdownAll()")
 
 
-def photograph(name: str, part: Locator | Page) -> None:
-    """Keep a picture as an artefact, for whoever asked for them in the environment."""
+def photograph(name: str, part: Locator | Page, *, after_s: float = 0) -> None:
+    """Keep a picture as an artefact, for whoever asked for them in the environment; later, where things still move."""
     if os.environ.get("ENSEMBLE_NOTEBOOK_PHOTOGRAPHS"):
+        time.sleep(after_s)
         ARTEFACTS.mkdir(exist_ok=True)
         part.screenshot(path=ARTEFACTS / f"{name}.png")
 
 
-def find_axe_faults(view: Locator) -> list[str]:
+def find_axe_faults(view: Locator, *, even_minor: bool = False) -> list[str]:
     """What axe finds wrong in a part of the page, that is serious."""
-    view.page.evaluate((ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
-    found: list[str] = view.evaluate(_FIND_FAULTS)
+    if not view.page.evaluate("() => 'axe' in window"):
+        view.page.evaluate((ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    found: list[str] = view.evaluate(_FIND_FAULTS, even_minor)
     return found
 
 
@@ -273,11 +288,12 @@ def wait_for_text(part: Locator, text: str, limit_s: float = 60.0) -> None:
 
 
 def wait_for(holds: Callable[[], bool], limit_s: float, explain: Callable[[], str] = str) -> None:
-    """Look every tenth of a second until it holds."""
-    end = time.monotonic() + limit_s
+    """Look until it holds: often at first, then every tenth of a second."""
+    end, pause_s = time.monotonic() + limit_s, 0.01
     while not holds():
         assert time.monotonic() < end, f"not within {limit_s:g} s: {explain()}"
-        time.sleep(0.1)
+        time.sleep(pause_s)
+        pause_s = min(0.1, pause_s * 1.5)
 
 
 def _says_its_port(lab: Lab, runtime: Path, server: subprocess.Popen[bytes]) -> bool:

@@ -122,8 +122,8 @@ def watch(page: Page) -> list[str]:
     return noticed
 
 
-def open_saved(page: Page, lab: Lab, where: str, replies: list[str], theme: str = "light") -> Notebook:
-    lab.wear(theme)
+def open_saved(page: Page, lab: Lab, where: str, replies: list[str]) -> Notebook:
+    lab.wear("light")
     path = make_notebook(lab.work / f"answers-{len(list(lab.work.iterdir()))}.ipynb", replies)
     notebook = Notebook(page, lab.url(path) if where == LAB else lab.notebook_7_url(path), path)
     notebook.open()
@@ -131,20 +131,22 @@ def open_saved(page: Page, lab: Lab, where: str, replies: list[str], theme: str 
 
 
 @pytest.mark.parametrize("where", [LAB, NOTEBOOK])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_an_answer_is_laid_out_and_its_formulas_are_typeset_c30a(page: Page, lab: Lab, where: str, theme: str) -> None:
+def test_an_answer_is_laid_out_and_its_formulas_are_typeset_c30a(page: Page, lab: Lab, where: str) -> None:
     noticed = watch(page)
-    notebook = open_saved(page, lab, where, [REPLY], theme)
+    notebook = open_saved(page, lab, where, [REPLY])
     wait_for(lambda: page.evaluate(COUNT_TYPESET) == 3, 60)
-    for text in SOURCES:
-        assert text in notebook.output(0)
-    looks = page.evaluate(MEASURE_LOOKS)
-    text, *headings = looks["sizes"]
-    assert text <= headings[0] < headings[1] < headings[2]
-    assert "rgba(0, 0, 0, 0)" not in looks["grounds"]
-    assert page.evaluate(FIND_ACTIVE) == []
+    for theme in ("light", "dark"):
+        notebook.wear(theme)
+        for text in SOURCES:
+            assert text in notebook.output(0)
+        looks = page.evaluate(MEASURE_LOOKS)
+        text, *headings = looks["sizes"]
+        assert text <= headings[0] < headings[1] < headings[2]
+        assert "rgba(0, 0, 0, 0)" not in looks["grounds"]
+        assert page.evaluate(COUNT_TYPESET) == 3
+        assert page.evaluate(FIND_ACTIVE) == []
+        photograph(f"answer-{where.replace(' ', '-').lower()}-{theme}", notebook.outputs(0))
     assert noticed == []
-    photograph(f"answer-{where.replace(' ', '-').lower()}-{theme}", notebook.outputs(0))
     notebook.shut_down()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from ensemble_notebook.notebook.picture.static_picture import make_last_bundle
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
-from tests.browser.built_view import open_view, served_view
+from tests.browser.built_view import open_view
 from tests.browser.lab import photograph, wait_for
 from tests.browser.scenes import run_hier, run_report, show_saved
 
@@ -29,12 +29,6 @@ _COUNT_RED: Final = """(canvas) => {
   }
   return red;
 }"""
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served_view() as address:
-        yield address
 
 
 def show(page: Page, address: str, *, width: int = 900) -> Locator:

@@ -80,9 +80,9 @@ def write_turn(build: EventBuilder, rand: random.Random, number: int) -> None:
                 build.llm("Helped.", seconds=rand.uniform(0.2, 2))
 
 
-@pytest.fixture(params=[1, 2], ids=["1x", "2x"])
-def view_page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
-    """The built view alone, on a screen of one or two pixels to the point; no request leaves the browser."""
+@pytest.fixture(scope="module", params=[1, 2], ids=["1x", "2x"])
+def screen(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    """A page on a screen of one or two pixels to the point, with our files alone; no request leaves the browser."""
     context = browser.new_context(viewport={"width": 1100, "height": 900}, device_scale_factor=request.param)
     page = context.new_page()
 
@@ -96,10 +96,17 @@ def view_page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page
             route.fulfill(status=404)
 
     page.route("**/*", answer)
-    page.goto(ADDRESS)
-    page.wait_for_selector("body[data-ready]", state="attached")
     yield page
     context.close()
+
+
+@pytest.fixture
+def view_page(screen: Page) -> Page:
+    """The built view alone."""
+    screen.mouse.move(0, 0)
+    screen.goto(ADDRESS)
+    screen.wait_for_selector("body[data-ready]", state="attached")
+    return screen
 
 
 def show(page: Page, fold: TraceFold) -> tuple[float, list[dict[str, Any]]]:

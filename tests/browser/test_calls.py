@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.built_view import served_view
 from tests.browser.cell import LOAD
 from tests.browser.conftest import Opener
 from tests.browser.lab import Lab, Notebook, photograph, wait_for, wait_for_text
@@ -17,12 +16,17 @@ from tests.browser.lab import Lab, Notebook, photograph, wait_for, wait_for_text
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
+# Its handler goes on when the test says so, and then the clock of the run may be some seconds later at once.
 TEAM: Final = """
 import asyncio, time
+from pathlib import Path
 from ensemble_notebook import ScriptedChatModel
+from ensemble_notebook.engine.events.event_stream import SystemClock
 
 async def dawdle(task):
-    await asyncio.sleep(LENGTH)
+    while not Path("NAME.wake").exists():
+        await asyncio.sleep(0.05)
+    SystemClock.monotonic = staticmethod(lambda: time.monotonic() + LATER_S)
     return "The tide turns twice a day."
 
 model = ScriptedChatModel(default="A draft.")
@@ -54,27 +58,29 @@ def tab_title(page: Page) -> str:
     )
 
 
-def scroll_away(notebook: Notebook) -> None:
-    """To where the timeline is not, as a person does who writes the next cell."""
+def run_out_of_sight(open_one: Opener, name: str, cell: str, *, later_s: int = 0) -> Notebook:
+    """Run a cell, scroll to where its timeline is not, as a person does who writes the next one, and let it go on."""
+    team = TEAM.replace("NAME", name).replace("LATER_S", str(later_s))
+    notebook = open_one(LOAD, team, cell, PADDING, PADDING)
+    notebook.run_to_end(0, 1)
+    notebook.run(2)
+    wait_for_text(notebook.timeline(2), "Running")
     notebook.cell(3).locator(".cm-content").click()
     notebook.page.keyboard.press("Control+End")
     expect(notebook.timeline(2).locator(".et-status")).not_to_be_in_viewport()
+    (notebook.path.parent / f"{name}.wake").touch()
+    return notebook
 
 
 def test_w29_a_question_out_of_sight_calls_and_leads_there(open_notebook: Opener) -> None:
-    notebook = open_notebook(LOAD, TEAM.replace("LENGTH", "4"), ASKING, PADDING, PADDING)
+    notebook = run_out_of_sight(open_notebook, "dawdle_asked", ASKING)
     page = notebook.page
-    notebook.run_to_end(0, 1)
-    notebook.run(2)
-    wait_for_text(notebook.timeline(2), "0/2 tasks")
-    scroll_away(notebook)
     note = notes(page)
     expect(note).to_contain_text("report: Is the output of draft good?")
     expect(note).to_contain_text(re.compile(r"\d:\d\d left, then the run ends early"))
     wait_for(lambda: tab_title(page).startswith("⏸ "), 30, lambda: tab_title(page))
     expect(page).to_have_title(re.compile("^⏸ "))
-    page.wait_for_timeout(1000)  # it slides in
-    photograph("called-light", page)
+    photograph("called-light", page, after_s=1)  # it slides in
     assert notebook.path.exists()  # a title that is changed would rename the file
 
     note.get_by_role("button", name="Go there").click()
@@ -89,18 +95,13 @@ def test_w29_a_question_out_of_sight_calls_and_leads_there(open_notebook: Opener
 
 
 def test_w29_a_question_out_of_sight_calls_in_notebook_7(open_in_notebook_7: Opener) -> None:
-    notebook = open_in_notebook_7(LOAD, TEAM.replace("LENGTH", "4"), ASKING, PADDING, PADDING)
+    notebook = run_out_of_sight(open_in_notebook_7, "dawdle_asked_7", ASKING)
     page = notebook.page
-    notebook.run_to_end(0, 1)
-    notebook.run(2)
-    wait_for_text(notebook.timeline(2), "0/2 tasks")
-    scroll_away(notebook)
     note = notes(page)
     expect(note).to_contain_text("report: Is the output of draft good?")
     expect(note).to_contain_text(re.compile(r"\d:\d\d left, then the run ends early"))
     expect(page).to_have_title(re.compile("^⏸ "))
-    page.wait_for_timeout(1000)  # it slides in
-    photograph("called-notebook-7", page)
+    photograph("called-notebook-7", page, after_s=1)
     note.get_by_role("button", name="Go there").click()
     expect(notebook.timeline(2).locator(".et-review")).to_be_in_viewport()
     expect(note).to_have_count(0)
@@ -110,13 +111,9 @@ def test_w29_a_question_out_of_sight_calls_in_notebook_7(open_in_notebook_7: Ope
 
 
 def test_w29_the_end_of_a_long_run_calls_once(open_notebook: Opener) -> None:
-    notebook = open_notebook(LOAD, TEAM.replace("LENGTH", "21"), SLOW, PADDING, PADDING)
-    notebook.run_to_end(0, 1)
-    notebook.run(2)
-    wait_for_text(notebook.timeline(2), "Running")
-    scroll_away(notebook)
+    notebook = run_out_of_sight(open_notebook, "dawdle_slow", SLOW, later_s=60)
     expect(notes(notebook.page)).to_have_count(1)
-    expect(notes(notebook.page)).to_contain_text("slow completed in 21 s: 1 task.")
+    expect(notes(notebook.page)).to_contain_text(re.compile(r"slow completed in 1:\d\d: 1 task\."))
     assert not tab_title(notebook.page).startswith("⏸ ")
 
 
@@ -126,12 +123,9 @@ def test_w29_one_setting_turns_it_off(open_notebook: Opener, lab: Lab) -> None:
     settings = folder / "live.jupyterlab-settings"
     settings.write_text(json.dumps({"callMe": False}))
     try:
-        notebook = open_notebook(LOAD, TEAM.replace("LENGTH", "2"), ASKING, PADDING, PADDING)
-        notebook.run_to_end(0, 1)
-        notebook.run(2)
-        wait_for_text(notebook.timeline(2), "0/2 tasks")
-        scroll_away(notebook)
-        notebook.page.wait_for_timeout(4000)
+        notebook = run_out_of_sight(open_notebook, "dawdle_off", ASKING)
+        expect(notebook.timeline(2).locator(".et-review")).to_have_count(1)
+        notebook.page.wait_for_timeout(1000)
         expect(notes(notebook.page)).to_have_count(0)
         assert not notebook.page.title().startswith("⏸ ")
         notebook.timeline(2).get_by_role("button", name="Approve").click()
@@ -141,11 +135,10 @@ def test_w29_one_setting_turns_it_off(open_notebook: Opener, lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("width", [1400, 900, 480])
-def test_w29_how_it_will_end_is_said_whole(page: Page, width: int) -> None:
-    with served_view() as address:
-        page.set_viewport_size({"width": width, "height": 700})
-        page.goto(f"{address}?scene=gates&at=28000")
-        timeline = page.locator(".ensemble-timeline")
-        expect(timeline.locator(".et-countdown")).to_contain_text("left, then the run ends early")
-        wait_for(lambda: bool(timeline.evaluate("(e) => e.scrollWidth <= e.clientWidth")), 30)
-        photograph(f"asked-{width}", timeline)
+def test_w29_how_it_will_end_is_said_whole(page: Page, address: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 700})
+    page.goto(f"{address}?scene=gates&at=28000")
+    timeline = page.locator(".ensemble-timeline")
+    expect(timeline.locator(".et-countdown")).to_contain_text("left, then the run ends early")
+    wait_for(lambda: bool(timeline.evaluate("(e) => e.scrollWidth <= e.clientWidth")), 30)
+    photograph(f"asked-{width}", timeline)

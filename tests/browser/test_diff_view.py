@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from ensemble_notebook.notebook.picture.diff_picture import make_diff_bundle
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from tests.browser.built_view import open_view, served_view, show_saved_view
+from tests.browser.built_view import open_view, show_saved_view
 from tests.browser.compared_runs import RATES, save_comparison
 from tests.browser.lab import photograph, wait_for
 from tests.support.event_builder import EventBuilder
@@ -16,19 +16,18 @@ PAIRS = ["plan", "facts", "risks", "brief"]
 
 
 @pytest.mark.parametrize("width", [480, 940, 1400])
-def test_two_runs_stand_one_above_the_other_with_their_differences(page: Page, width: int) -> None:
-    with served_view() as address:
-        open_view(page, address, "", width=width)
-        show_saved_view(page, save_comparison())
-        rows, chips = page.locator(".et-row-task"), page.locator(".et-delta")
-        titles = [f"{side} · {name}" for name in PAIRS for side in "AB"]
-        expect(rows.locator(".et-title")).to_have_text([*titles, "B · check"])
-        expect(chips).to_have_count(5)
-        expect(chips.first).to_contain_text("+720 ms")
-        expect(chips.last).to_have_text("added")
-        expect(rows.nth(5)).to_contain_text("+3.9 s · +48 tokens")
-        for number, row in enumerate([1, 3, 5, 7, 8]):
-            wait_for(lambda number=number, row=row: is_beside(page, number, row), 30)
+def test_two_runs_stand_one_above_the_other_with_their_differences(page: Page, address: str, width: int) -> None:
+    open_view(page, address, "", width=width)
+    show_saved_view(page, save_comparison())
+    rows, chips = page.locator(".et-row-task"), page.locator(".et-delta")
+    titles = [f"{side} · {name}" for name in PAIRS for side in "AB"]
+    expect(rows.locator(".et-title")).to_have_text([*titles, "B · check"])
+    expect(chips).to_have_count(5)
+    expect(chips.first).to_contain_text("+720 ms")
+    expect(chips.last).to_have_text("added")
+    expect(rows.nth(5)).to_contain_text("+3.9 s · +48 tokens")
+    for number, row in enumerate([1, 3, 5, 7, 8]):
+        wait_for(lambda number=number, row=row: is_beside(page, number, row), 30)
 
 
 def is_beside(page: Page, number: int, row: int) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.built_view import open_view, served_view, wait_for_picture
-from tests.browser.lab import ROOT, measure_slowness, photograph, wait_for, wait_for_text
+from tests.browser.built_view import open_view, wait_for_picture
+from tests.browser.lab import find_axe_faults, measure_slowness, photograph, wait_for, wait_for_text
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -53,14 +52,6 @@ KEEP_WHAT_IS_SAID = """drawer => new MutationObserver(() => {
     for (const {textContent} of drawer.querySelectorAll("[role=status]")) window.said?.push(textContent);
 }).observe(drawer, {childList: true, characterData: true, subtree: true})"""
 IS_WHOLE = "panel => panel.scrollWidth <= panel.clientWidth + 1"
-FIND_FAULTS = """async root => (await axe.run(root)).violations
-    .map(({id, nodes}) => [id, nodes.map(({html, failureSummary}) => [html, failureSummary])])"""
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served_view() as address:
-        yield address
 
 
 def open_drawer(timeline: Locator, row: str, steps: int = 0) -> Locator:
@@ -109,7 +100,6 @@ def test_tabs_are_walked_by_arrows_and_axe_finds_nothing(page: Page, address: st
     timeline = open_view(page, address, OVER)
     drawer = open_drawer(timeline, "search the web")
     wait_for_text(drawer, "Local models in notebooks")
-    page.evaluate((ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
     drawer.get_by_role("tab", selected=True).focus()
     names = ["summary", "messages", "tool", "spend", "links", "raw"]
     expect(drawer.get_by_role("tab")).to_have_count(len(names))
@@ -119,7 +109,7 @@ def test_tabs_are_walked_by_arrows_and_axe_finds_nothing(page: Page, address: st
         expect(focused).to_have_attribute("aria-selected", "true")
         expect(drawer.locator("[role=tab][tabindex='0']")).to_have_count(1)
         wait_for_picture(page)
-        assert drawer.evaluate(FIND_FAULTS) == []
+        assert find_axe_faults(drawer, even_minor=True) == []
         page.keyboard.press("ArrowRight")
     expect(page.locator(":focus")).to_have_attribute("data-tab", "summary")
     page.keyboard.press("Tab")  # the switch, the copy button, then the text itself

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from tests.browser.cell import LOAD, NIGHT, SLEEPER
@@ -50,14 +51,16 @@ def test_w5_the_end_of_a_run_closes_nothing_and_moves_nothing(open_in_window: Op
 
 def look_at_rest(timeline: Locator) -> dict[str, object]:
     """Where things stand once nothing has moved for a second."""
-    seen: list[dict[str, object]] = [look(timeline)]
+    seen, since = look(timeline), time.monotonic()
 
     def rests() -> bool:
-        seen.append(look(timeline))
-        return len(seen) > 10 and all(each == seen[-1] for each in seen[-10:])
+        nonlocal seen, since
+        if (now := look(timeline)) != seen:
+            seen, since = now, time.monotonic()
+        return time.monotonic() - since > 1
 
     wait_for(rests, 60)
-    return seen[-1]
+    return seen
 
 
 def look(timeline: Locator) -> dict[str, object]:

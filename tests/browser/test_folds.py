@@ -8,23 +8,15 @@ import pytest
 from playwright.sync_api import expect
 
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from tests.browser.built_view import open_view, served_view, wait_for_picture
+from tests.browser.built_view import open_view, wait_for_picture
 from tests.browser.lab import find_axe_faults, photograph
 from tests.browser.scenes import show_saved
 from tests.support.event_builder import EventBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Locator, Page
 
 _BARS: Final = "() => document.querySelector('.et-canvas').listBars().filter((bar) => bar.shape === 'llm')"
-
-
-@pytest.fixture
-def address() -> Iterator[str]:
-    with served_view() as address:
-        yield address
 
 
 def first_run(*, startup_s: float = 8.0) -> ExecutionTrace:

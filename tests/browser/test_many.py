@@ -27,7 +27,8 @@ begun = []
 async def work(task):
     number = int((task.inputs.get("topic") or task.name.rstrip("]").replace("[", " ")).split()[-1])
     begun.append(number)
-    await asyncio.sleep(0.05 + number % 7 / 100)
+    if not Path("many{count}.wake").exists():
+        await asyncio.sleep(0.05 + number % 7 / 100)
     while len(begun) > 160 and not Path("many{count}.wake").exists():
         await asyncio.sleep(0.05)
     if number < 300 and number % 10 == 3:
@@ -68,7 +69,6 @@ def test_many_are_one_strip_with_a_count_and_open_with_what_failed_first(
     photograph(f"{name}-live", page)
     (lab.work / f"many{count}.wake").touch()
     notebook.wait_until_done(2)
-    (lab.work / f"many{count}.wake").unlink()
     expect(view.locator(".et-word")).to_have_text("Completed with warnings")
     expect(view.locator(".et-row")).to_have_count(1)
     expect(view.locator(".et-chip[data-hue=error]")).to_have_text("30")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.built_view import open_view, served_view, wait_for_picture
+from tests.browser.built_view import open_view, wait_for_picture
 from tests.browser.lab import photograph, wait_for
 
 if TYPE_CHECKING:
@@ -39,12 +38,6 @@ OVERFLOWING = """root => [...root.querySelectorAll(":is(.et-status, .et-toolbar,
     .filter(one => one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0)
     .filter(one => getComputedStyle(one).overflowX !== "visible" && getComputedStyle(one).textOverflow !== "ellipsis")
     .map(one => one.className)"""
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served_view() as address:
-        yield address
 
 
 def pixels(timeline: Locator, left: float = 0, right: float = 1) -> int:

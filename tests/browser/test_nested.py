@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import pytest
-
 from tests.browser.cell import LOAD, SLEEPER
 from tests.browser.conftest import Opener
 from tests.browser.lab import photograph, wait_for, wait_for_text
@@ -26,10 +24,9 @@ tasks:
 INSIDE: Final = ["find", "rank", "note"]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_e54_the_tasks_of_an_ensemble_stand_below_the_task_that_it_does(open_notebook: Opener, theme: str) -> None:
+def test_e54_the_tasks_of_an_ensemble_stand_below_the_task_that_it_does(open_notebook: Opener) -> None:
     notebook = open_notebook(
-        LOAD, SLEEPER, INNER, f"%%ensemble --dry-run\n{OUTER.partition('trip')[2].lstrip()}", OUTER, theme=theme
+        LOAD, SLEEPER, INNER, f"%%ensemble --dry-run\n{OUTER.partition('trip')[2].lstrip()}", OUTER
     )
     notebook.run_to_end(0, 1, 2, 3)
     wait_for_text(notebook.outputs(3), "note")
@@ -42,14 +39,18 @@ def test_e54_the_tasks_of_an_ensemble_stand_below_the_task_that_it_does(open_not
 
     wait_for_text(timeline, "NAP")
     wait_for(lambda: list_inside() == INSIDE, 60)
-    photograph(f"nested-live-{theme}", timeline)
+    photograph("nested-live-light", timeline)
     (notebook.path.parent / "NAP.wake").touch()
     notebook.wait_until_done(4)
     wait_for_text(timeline, "3 tasks in ")
-    photograph(f"nested-{theme}", timeline)
+    photograph("nested-light", timeline)
     row = timeline.get_by_role("row").filter(has_text="beds").first
     row.locator(".et-fold").click()
     wait_for(lambda: list_inside() == [], 30)
-    photograph(f"nested-folded-{theme}", timeline)
+    photograph("nested-folded-light", timeline)
     row.locator(".et-fold").click()
     wait_for(lambda: list_inside() == INSIDE, 30)
+    notebook.wear("dark")
+    timeline.and_(notebook.page.locator("[data-theme=dark]")).wait_for()
+    assert list_inside() == INSIDE
+    photograph("nested-dark", timeline)

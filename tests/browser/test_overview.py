@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.built_view import open_view, read_texts, served_view, wait_for_picture, watch_canvas
+from tests.browser.built_view import open_view, read_texts, wait_for_picture, watch_canvas
 from tests.browser.lab import find_axe_faults, photograph, wait_for
 
 if TYPE_CHECKING:
@@ -24,12 +23,6 @@ _IS_DRAWN = """() => {
   const path = document.querySelector(".et-minimap-work")?.getAttribute("d") ?? "";
   return path.split("V").length > 4;
 }"""
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served_view() as address:
-        yield address
 
 
 def box_of(part: Locator) -> dict[str, float]:

@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.models.langchain.scripted_model import Reply
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from tests.browser.built_view import open_view, served_view, wait_until_measured
+from tests.browser.built_view import open_view, wait_until_measured
 from tests.browser.lab import find_axe_faults, photograph
 from tests.browser.scenes import run_report, show_saved
 from tests.support.drive import drive
@@ -22,17 +22,9 @@ from tests.support.hostile_texts import KNOWN
 from tests.support.recorded_messages import make_agent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from playwright.sync_api import Locator, Page
 
 _BARS: Final = "() => document.querySelector('.et-canvas').listBars()"
-
-
-@pytest.fixture
-def address() -> Iterator[str]:
-    with served_view() as address:
-        yield address
 
 
 def open_report(page: Page, address: str, *, width: int = 1400, theme: str = "light") -> Locator:

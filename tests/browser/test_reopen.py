@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 
 from tests.browser.cell import LOAD, NIGHT, REPORT, SLEEPER, TEAM
 from tests.browser.conftest import Opener
-from tests.browser.lab import ROOT, Lab, Notebook, photograph, wait_for, wait_for_text
+from tests.browser.lab import ROOT, Lab, Notebook, photograph, wait_for, wait_for_text, write_notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -97,11 +97,12 @@ def test_restart_after_a_run_leaves_its_view_as_it_was(
     complaints.clear()
     restart(page)
     notebook.wait_until_idle()
-    for number in (2, 3):
-        timeline = notebook.timeline(number)
+    timelines = [notebook.timeline(number) for number in (2, 3)]
+    for timeline in timelines:
         wait_for_text(timeline, "Completed")
         timeline.get_by_text("find", exact=True).first.click()
-        page.wait_for_timeout(2500)
+    page.wait_for_timeout(2500)
+    for timeline in timelines:
         wait_for(lambda timeline=timeline: "Loading" not in timeline.inner_text(), 30)
     photograph("restarted-after-light", page)
     assert complaints == []
@@ -121,22 +122,23 @@ def test_trace_file_opens_as_a_timeline(page: Page, open_notebook: Opener, lab: 
     photograph("trace-file-light", page)
 
 
-def test_notebook_of_damaged_views_opens_and_shows_each(page: Page, open_notebook: Opener, lab: Lab) -> None:
+def test_notebook_of_damaged_views_opens_and_shows_each(page: Page, lab: Lab) -> None:
     released = json.loads((ROOT / "tests/fixtures/0.1.0/report.view.json").read_text())
     chance = random.Random(7)
-    notebook = open_notebook(*["%%ensemble\n- Report"] * 70)
-    saved = json.loads(notebook.path.read_text())
+    path = write_notebook(lab.work / "damaged.ipynb", *["%%ensemble\n- Report"] * 70)
+    saved = json.loads(path.read_text())
     for number, cell in enumerate(saved["cells"]):
         data = copy.deepcopy(released)
         for row in data[TRACE]["rows"]:
             if chance.random() < (0.1, 0.5, 1)[number % 3]:
                 row["parent_id"] = chance.choice(data[TRACE]["rows"])["span_id"]
         cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
-    page.goto("about:blank")
-    notebook.path.write_text(json.dumps(saved))
+    path.write_text(json.dumps(saved))
+    notebook = Notebook(page, lab.url(path), path)
     notebook.show()
     expect(page.locator(".ensemble-timeline")).to_have_count(70)
     expect(page.locator(".ensemble-timeline").last).to_contain_text(re.compile(r"saved view, \d"))
+    notebook.shut_down()
 
 
 def test_ensemble_cells_have_yaml_colours_as_long_as_they_are_ensemble_cells(open_in_window: Opener) -> None:

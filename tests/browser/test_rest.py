@@ -5,16 +5,14 @@ Holds W5 and W10 in a page.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tests.browser.cell import LOAD, NIGHT, REPORT, SLEEPER, TEAM
 from tests.browser.conftest import Opener
-from tests.browser.lab import ROOT, Lab, photograph, wait_for, wait_for_text
+from tests.browser.lab import Lab, find_axe_faults, photograph, wait_for, wait_for_text
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Page
 
 # Counts the callbacks that our modules ask for; the page's own have other addresses on their stacks.
 COUNT_CALLBACKS = """
@@ -31,11 +29,6 @@ COUNT_CALLBACKS = """
     }
 """
 ANIMATIONS = "root => root.getAnimations({subtree: true}).filter(({playState}) => playState === 'running').length"
-RUN_AXE = """async root => {
-    const {violations} = await axe.run(root);
-    return violations.filter(({impact}) => ["serious", "critical"].includes(impact))
-        .map(({id, help, nodes}) => [id, help, nodes.map(({html, failureSummary}) => [html, failureSummary])]);
-}"""
 
 
 def test_a_view_of_a_run_that_is_over_has_no_timers_and_no_animations(
@@ -66,16 +59,12 @@ def callbacks_in_a_second(page: Page) -> int:
 
 
 def test_axe_finds_nothing_serious_in_light_and_dark(open_in_window: Opener) -> None:
-    axe = ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js"
-    if not axe.exists():
-        pytest.fail("axe-core is missing: run `npm ci` in js/.")
     notebook = open_in_window(LOAD, TEAM, REPORT, "report.timeline")
     page = notebook.page
     notebook.run_to_end(0, 1, 2, 3)
     live = notebook.timeline(3)
     live.get_by_text("find", exact=True).first.click()
     live.get_by_role("tab", name="Messages").click()
-    page.evaluate(axe.read_text(encoding="utf-8"))
     live.locator(".et-row").nth(1).click(modifiers=["Control"])
     live.locator(".et-gutter").press("[")
     live.locator(".et-range-handle").first.wait_for()
@@ -84,20 +73,16 @@ def test_axe_finds_nothing_serious_in_light_and_dark(open_in_window: Opener) -> 
         page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{theme: 'JupyterLab {theme.title()}'}})")
         notebook.timeline(3).and_(page.locator(f"[data-theme={theme}]")).wait_for(timeout=30_000)
         photograph(f"explored-{theme}", live)
-        assert violations(live) == []
-        assert violations(notebook.timeline(2)) == []
+        assert find_axe_faults(live) == []
+        assert find_axe_faults(notebook.timeline(2)) == []
         live.get_by_label("Search the run").fill("tides")
         live.locator(".et-gutter").focus()
         page.keyboard.press("?")
-        assert violations(live) == []
+        assert find_axe_faults(live) == []
         photograph(f"searched-{theme}", live)
         page.keyboard.press("t")
         live.get_by_role("grid").wait_for()
-        assert violations(live) == []
+        assert find_axe_faults(live) == []
         page.keyboard.press("?")
         page.keyboard.press("t")
         live.get_by_label("Clear the search").click()
-
-
-def violations(part: Locator) -> Any:
-    return part.evaluate(RUN_AXE)

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.cell import HOSTILE, LOAD
 from tests.browser.conftest import Opener
-from tests.browser.lab import ROOT, photograph, wait_for, wait_for_text
+from tests.browser.lab import find_axe_faults, photograph, wait_for, wait_for_text
 
 TEAM = f"""
 from ensemble_notebook import ScriptedChatModel
@@ -25,7 +25,6 @@ tasks:
   publish: {{description: Publish, context: [draft]}}
 """
 RESULT = "print(report.status.value, '/', report['draft'].raw)"
-AXE = (ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 def test_a_click_sends_a_draft_back_and_the_next_lets_the_run_go_on_while_the_cell_is_busy(
@@ -72,11 +71,7 @@ def test_keys_in_the_field_write_and_the_panel_is_clean(open_in_window: Opener) 
     expect(field).to_have_value(f"A long **draft**. {HOSTILE}")
     notebook.page.keyboard.press("ControlOrMeta+a")
     notebook.page.keyboard.type("f+- bad d")  # keys of the timeline, and of the notebook
-    notebook.page.evaluate(AXE)
-    found = notebook.page.evaluate(
-        "axe.run('.et-review').then(found => found.violations.map(({id, nodes}) => [id, nodes.map(node => node.html)]))"
-    )
-    assert found == []
+    assert find_axe_faults(notebook.timeline(2).locator(".et-review"), even_minor=True) == []
     small = panel.get_by_role("button").evaluate_all(
         "all => all.map(one => one.getBoundingClientRect()).filter(box => box.height < 24 || box.width < 24).length"
     )

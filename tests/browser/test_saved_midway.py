@@ -143,7 +143,6 @@ def test_run_whose_kernel_was_restarted_says_what_is_left_and_is_resumed_by_a_bu
     wait_for_text(notebook.timeline(3), "Completed")
     wait_for_text(notebook.timeline(3), "8 tasks in")
     expect(notebook.timeline(3).locator(".et-resume")).to_have_count(0)
-    (lab.work / "midway.wake").unlink()
 
 
 def begin(notebook: Notebook) -> None:

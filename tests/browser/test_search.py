@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.built_view import open_view, served_view
+from tests.browser.built_view import open_view
 from tests.browser.cell import LOAD
 from tests.browser.conftest import Opener
 from tests.browser.lab import Notebook, photograph, wait_for
@@ -16,12 +15,6 @@ from tests.browser.scenes import PACE, REPORT, REPORT_TEAM, run_report, show_sav
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served_view() as address:
-        yield address
 
 
 QUICK: Final = REPORT_TEAM.replace(PACE, "PACE = 0.1")

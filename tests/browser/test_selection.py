@@ -113,6 +113,7 @@ def read_range(notebook: Notebook, before: tuple[float, float] | None = None) ->
 
     def rests() -> bool:
         """A drag is told at most every 100 ms, and its end after it."""
+        notebook.page.wait_for_timeout(100)
         notebook.run_to_end(4)
         found = RANGE.search(notebook.output(4))
         seen.append((float(found[1]), float(found[2])) if found else None)

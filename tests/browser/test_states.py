@@ -9,8 +9,8 @@ import pytest
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
-from tests.browser.built_view import served_view, wait_for_picture
-from tests.browser.lab import ROOT, photograph, wait_for, wait_for_text
+from tests.browser.built_view import wait_for_picture
+from tests.browser.lab import ROOT, find_axe_faults, photograph, wait_for, wait_for_text
 from tests.support.event_builder import EventBuilder
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ MAKE_HOSTILE = """
     };
 """.replace("HOSTILE", HOSTILE)
 ACTIVE = "root => root.querySelectorAll('a, img, script, iframe, object, embed, form, [onerror], [href], [src]').length"
-FIND_FAULTS = """async root => (await axe.run(root)).violations
-    .map(({id, nodes}) => [id, nodes.map(({html, failureSummary}) => [html.slice(0, 200), failureSummary])])"""
 # What of the head and the notes is cut off at the right, or lies outside of the view.
 FIND_CUT = """root => {
     const edge = root.getBoundingClientRect();
@@ -55,7 +53,13 @@ FIND_SMALL = """root => [...root.querySelectorAll("button, select, [role=tab]")]
 FIND_CUT_SENTENCE = """root => [...root.querySelectorAll(".et-sentence")]
     .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.innerText)"""
 ANIMATIONS = "root => root.getAnimations({subtree: true}).filter(({playState}) => playState === 'running').length"
-AXE = (ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+SHOW = """async ([view, state]) => {
+    const [{ showState }, { default: module }] = await Promise.all([import("./states.js"), import(view)]);
+    place.replaceChildren();
+    showState(state, place, module, window.change);
+}"""
 
 
 class StatePage:
@@ -79,20 +83,19 @@ class StatePage:
             route.abort()
 
     def show(self, state: str, theme: str = "light") -> Locator:
-        self.page.goto(f"{self._address}?state={state}&view={self.view}&theme={theme}")
-        self.page.wait_for_selector("body[data-ready]")
+        """Show a state in place of the last one; only the first of a page is loaded with it."""
+        address = f"{self._address}?view={self.view}&theme={theme}"
+        if self.page.url.startswith(address):
+            self.page.evaluate(SHOW, [self.view, state])
+        else:
+            self.page.goto(f"{address}&state={state}")
+            self.page.wait_for_selector("body[data-ready]")
         view = self.page.locator(".ensemble-timeline")
         view.wait_for()
         if state in LOST:
             view.locator(f"[data-state={state}]").wait_for()
         wait_for_picture(self.page)
         return view
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served_view() as address:
-        yield address
 
 
 def open_states(browser: Browser, address: str, **options: Any) -> Iterator[StatePage]:
@@ -148,8 +151,7 @@ def wait_until_none(view: Locator, find: str, state: str) -> None:
 def test_w10_axe_finds_nothing_in_any_state(hostile: StatePage, theme: str) -> None:
     for state in STATES:
         view = hostile.show(state, theme)
-        hostile.page.evaluate(AXE)
-        assert view.evaluate(FIND_FAULTS) == [], state
+        assert find_axe_faults(view, even_minor=True) == [], state
 
 
 def test_w11_in_320_pixels_nothing_of_any_state_is_cut_and_a_finger_can_hit_it(narrow: StatePage) -> None:

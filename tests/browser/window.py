@@ -31,8 +31,6 @@ _IS_LOADED: Final = "() => window.jupyterapp?.shell?.currentWidget != null"
 _OPEN: Final = (
     "async name => { await jupyterapp.commands.execute('docmanager:open', {path: name, factory: 'Notebook'}); }"
 )
-_WEAR: Final = "async theme => { await jupyterapp.commands.execute('apputils:change-theme', {theme}); }"
-_THEME: Final = "() => document.body.dataset.jpThemeName"
 
 
 class Window:
@@ -51,12 +49,9 @@ class Window:
     def open(self, path: Path, theme: str) -> Notebook:
         """Open a notebook, and wait until its kernel is ready."""
         page = self._load(theme) if self._context is None else self._context.pages[0]
-        name = f"JupyterLab {theme.title()}"
-        if page.evaluate(_THEME) != name:
-            page.evaluate(_WEAR, name)
-            wait_for(lambda: bool(page.evaluate(_THEME) == name), START_LIMIT_S)
-        page.evaluate(_OPEN, path.name)
         notebook = Notebook(page, self._lab.url(path), path)
+        notebook.wear(theme)
+        page.evaluate(_OPEN, path.name)
         notebook.wait_until_idle()
         return notebook
 
