@@ -6,6 +6,7 @@ Knows LangChain's shapes by name and attribute; imports nothing of any provider,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -169,11 +170,5 @@ def _protect(name: str, value: Any, *, is_header: bool, depth: int = 0) -> None:
             protect(value)
             protect(value.partition(" ")[2])  # what stands behind `Bearer` or `Basic`
         if "@" in value and "://" in value:
-            protect(_find_password(value))
-
-
-def _find_password(url: str) -> str:
-    try:
-        return urlsplit(url).password or ""
-    except ValueError:
-        return ""
+            with suppress(ValueError):  # it is no address
+                protect(urlsplit(value).password or "")

@@ -154,13 +154,24 @@ def to_message(reply: ModelReply) -> AIMessage:
 
     content, beside = reply.extras.get("content") or reply.text, reply.extras.get("additional_kwargs") or {}
     calls = [{"name": each.name, "args": each.arguments, "id": each.id} for each in reply.tool_calls]
-    if all(isinstance(call["args"], dict) for call in calls):
-        tool_calls = [call | {"type": "tool_call"} for call in calls]
-        return AIMessage(content, tool_calls=tool_calls, additional_kwargs={**beside})
-    invalid = [
-        call | {"type": "invalid_tool_call", "error": None, "args": write_arguments(call["args"])} for call in calls
+    texts = [write_arguments(each.arguments) for each in reply.tool_calls]
+    return AIMessage(content, additional_kwargs={**beside}, **_place_calls(calls, texts))
+
+
+def _place_calls(calls: Sequence[dict[str, Any]], texts: Sequence[str]) -> dict[str, Any]:
+    """Place the calls of a reply as LangChain keeps them: all good, or all malformed, so that they stay in order.
+
+    Args:
+        calls: name, parsed arguments and id.
+        texts: of the arguments.
+    """
+    if all(isinstance(each["args"], dict) for each in calls):
+        return {"tool_calls": [each | {"type": "tool_call"} for each in calls], "invalid_tool_calls": []}
+    marked = [
+        each | {"type": "invalid_tool_call", "error": None, "args": text}
+        for each, text in zip(calls, texts, strict=True)
     ]
-    return AIMessage(content, invalid_tool_calls=invalid, additional_kwargs={**beside})
+    return {"tool_calls": [], "invalid_tool_calls": marked}
 
 
 def parse_arguments(text: Any) -> Any:
@@ -281,12 +292,6 @@ def join_chunks(chunks: Sequence[AIMessage], list_tools: Callable[[], Iterable[s
     if is_same and all(isinstance(parse_arguments(each.arguments), dict) for each in calls):
         return cast("AIMessage", message)
     made = [{"id": each.id or None, "name": each.name, "args": parse_arguments(each.arguments)} for each in calls]
-    message.tool_calls, message.invalid_tool_calls = [], []
-    if all(isinstance(each["args"], dict) for each in made):
-        message.tool_calls = [each | {"type": "tool_call"} for each in made]
-    else:
-        message.invalid_tool_calls = [
-            made_call | {"type": "invalid_tool_call", "args": each.arguments, "error": None}
-            for made_call, each in zip(made, calls, strict=True)
-        ]
+    placed = _place_calls(made, [each.arguments for each in calls])
+    message.tool_calls, message.invalid_tool_calls = placed["tool_calls"], placed["invalid_tool_calls"]
     return cast("AIMessage", message)

@@ -92,8 +92,13 @@ def collect_refused_usage() -> Iterator[list[str]]:
 def refuse_usage(usage: Any) -> None:
     """Remember usage that can't be counted, for whoever collects it."""
     refused = _refused_usage.get()
-    if refused is not None:
-        refused.append(_quote(usage))
+    if refused is None:
+        return
+    try:
+        text = json.dumps(usage, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        text = type(usage).__name__
+    refused.append(text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}...")
 
 
 def check_usage(usage: Any) -> Any:
@@ -132,7 +137,7 @@ def fit_counts(
             cache beside the input: where the total says so, it is added.
     """
     parts = [part for part in (*input_parts, reasoning, total) if part is not None]
-    if not all(map(_is_count, (input_tokens, output_tokens, *parts))):
+    if not all(type(each) is int and 0 <= each <= _LARGEST for each in (input_tokens, output_tokens, *parts)):
         return None
     if total is not None and reasoning and total == input_tokens + output_tokens + reasoning:
         output_tokens += reasoning
@@ -145,23 +150,11 @@ def fit_counts(
     return input_tokens, output_tokens
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= _LARGEST
-
-
 def _pick(details: Any, *names: str) -> tuple[Any, ...]:
     """The parts of a count; something that is none where the details have another shape."""
     if details is None:
         return (None,) * len(names)
     return tuple(details.get(name) for name in names) if isinstance(details, Mapping) else (details,) * len(names)
-
-
-def _quote(usage: Any) -> str:
-    try:
-        text = json.dumps(usage, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError):
-        text = type(usage).__name__
-    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}..."
 
 
 # --- The body of a reply in one piece: read, whatever a server sends, or refused with the beginning of what it said ---

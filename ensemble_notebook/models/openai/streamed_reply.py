@@ -271,13 +271,17 @@ class ChunkCorrector:
             if self._first is None:
                 self._first = key
             known = self._choices.setdefault(key, _Choice(CallJoiner(lambda: list_tool_names(self._tools))))
-            known.finish_reason = _read_reason(choice) or known.finish_reason
+            reason = _read_reason(choice)
+            known.finish_reason = reason or known.finish_reason
             said = choice.get("delta") or choice.get("message")  # a whole reply in one event has no delta
             delta = dict(said) if isinstance(said, Mapping) else {}
             for piece in read_calls(delta):
                 known.joiner.add(piece)
             if key == self._first:
-                kept.append({**choice, "delta": self._correct(delta), "finish_reason": self._find_reason(choice)})
+                delta = self._correct(delta)
+                self.has_reason |= reason is not None
+                told = REFUSED if reason and self._is_refused else reason
+                kept.append({**choice, "delta": delta, "finish_reason": told})
                 self._usage = self._usage or choice.get("usage")
         return kept
 
@@ -294,11 +298,6 @@ class ChunkCorrector:
         for name in ("tool_calls", "function_call", "id"):
             delta.pop(name, None)
         return delta
-
-    def _find_reason(self, choice: Mapping[str, Any]) -> str | None:
-        reason = _read_reason(choice)
-        self.has_reason |= reason is not None
-        return REFUSED if reason and self._is_refused else reason
 
     def finish(self, url: str, *, is_announced: bool) -> list[dict[str, Any]]:
         """Take in the end of the stream; give a chunk with all calls, and one with the usage, where there are any.
@@ -404,7 +403,10 @@ class _Reading:
                 if isinstance(event, ErrorData):
                     yield _to_error(text)
                 elif text:  # some servers send empty ones to keep a connection open
-                    yield self.corrector.take(_parse_chunk(text))
+                    chunk = unwrap_error(parse_json(text))
+                    if not isinstance(chunk, dict):
+                        raise MalformedReplyError(text)
+                    yield self.corrector.take(chunk)
             except MalformedReplyError as error:
                 self.error = error
                 return
@@ -450,10 +452,3 @@ async def _prepend(start: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[
     yield start
     async for piece in pieces:
         yield piece
-
-
-def _parse_chunk(text: str) -> dict[str, Any]:
-    chunk = unwrap_error(parse_json(text))
-    if not isinstance(chunk, dict):
-        raise MalformedReplyError(text)
-    return chunk

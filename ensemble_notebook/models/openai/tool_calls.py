@@ -136,7 +136,7 @@ class CallJoiner:
         if not piece.name:
             return bool(call.next_name) and begins_object
         if piece.name != call.name:
-            return bool(call.name) and (call.has_arguments() or self._are_tools(call.name, piece.name))
+            return bool(call.name) and (call.has_arguments() or {call.name, piece.name} <= set(self._list_tools()))
         return begins_object and call.is_whole()
 
     def _add_name(self, call: _Call, piece: ToolCallPiece) -> None:
@@ -146,9 +146,6 @@ class CallJoiner:
         elif piece.name:
             is_longer = bool(call.name) and piece.name.startswith(call.name)
             call.name = piece.name if is_longer else call.name + piece.name
-
-    def _are_tools(self, *names: str) -> bool:
-        return set(names) <= set(self._list_tools())
 
 
 @dataclass(slots=True)
