@@ -43,6 +43,9 @@ NEVER: Final = "it says reuse: never"
 _APPROVED: Final = "APPROVE"
 
 
+_NOT_COMPARED: Final = PendingKey(lambda: NO_KEY)
+
+
 class TaskReuse:
     """What earlier runs have left for the tasks of this one, and what this one leaves.
 
@@ -70,11 +73,13 @@ class TaskReuse:
         Says why it runs, where somebody has asked for reuse. What counts is what it is given now: what people and
         guardrails do to it from here on is part of the work.
         """
-        if self._kept_tasks is None:
+        if self._kept_tasks is None or (self._keys is None and not self._spec.is_reusing):
             return None
         node = resolved.node
         self._approvals.pop(node, None)  # those of an attempt before are of another output
-        key = self._made[node] = self._make_key(resolved, memory)
+        key = self._make_key(resolved, memory)
+        if self._keys is not None:
+            self._made[node] = key
         if not self._spec.is_reusing:
             return None
         kept, output, reason = self._look_up(self._kept_tasks, resolved, key)
@@ -213,7 +218,19 @@ class TaskReuse:
 
     def keep(self, node: TaskNode, output: TaskOutput, delegated: Sequence[TaskOutput] = ()) -> None:
         """A task is done, and its duration is fixed; its output is kept, so that later runs find it."""
-        if (key := self._made.pop(node, None)) is not None:
+        if self._keys is None and self._kept_tasks is not None:  # for those who fork this very run
+            revision = self._revisions.get(node, FIRST_ATTEMPT)
+            self._kept_tasks.keep(
+                DoneTask(
+                    path=self._make_path(node),
+                    key=_NOT_COMPARED,
+                    output=output,
+                    delegated=tuple(delegated),
+                    attempt=revision.attempt,
+                    feedback=revision.feedback,
+                )
+            )
+        elif (key := self._made.pop(node, None)) is not None:
             self._keep(node, key, output, delegated)
 
     def keep_item(self, whole: TaskNode, node: TaskNode, output: TaskOutput) -> None:
@@ -270,8 +287,8 @@ class TaskReuse:
 
     def _make_key(self, resolved: ResolvedTask, memory: MemoryEntries) -> PendingKey:
         """The key of a start; of one that is not the first, also what the first would have with the same input."""
-        if self._keys is None:  # nothing is remembered: what is kept is for those who fork this very run
-            return PendingKey(lambda: NO_KEY)
+        if self._keys is None:
+            return _NOT_COMPARED
         node, revision, keys = resolved.node, resolved.revision, self._keys
         start = TaskStart(
             node=node,

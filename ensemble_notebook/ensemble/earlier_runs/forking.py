@@ -7,8 +7,10 @@ among it, and at the span itself stands what somebody wants instead.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
@@ -24,9 +26,9 @@ from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.ensemble.earlier_runs.dependence import Dependence, find_path, list_around
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange
 from ensemble_notebook.ensemble.earlier_runs.reuse import find_reads, make_kept_task
-from ensemble_notebook.ensemble.earlier_runs.run_journal import MakeDocument, RunJournal
+from ensemble_notebook.ensemble.earlier_runs.run_journal import DoneWork, MakeDocument, RunJournal
 from ensemble_notebook.ensemble.run_settings import Continuable, KeptConversations
-from ensemble_notebook.errors import OutputParsingError, ValidationError, summarize_error
+from ensemble_notebook.errors import OutputParsingError, StoreError, ValidationError, summarize_error
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -86,7 +88,11 @@ def find_origin(run: Any) -> Origin:
 
     journal = getattr(run, "_journal", None)
     if journal is not None:
-        results = [_to_result(run.run_id, each) for each in journal.done]
+        known, stored = RunStore.find(), list[StoredResult]()
+        if known is not None:  # which knows what counted for each, so that it is told what has changed since
+            with suppress(StoreError):
+                stored = known.load_results(run.run_id)
+        results = [*map(partial(_to_result, run.run_id), journal.done, _match(journal.done, stored))]
         return Origin(
             run_id=run.run_id,
             trace=run.trace,
@@ -123,15 +129,23 @@ def find_origin(run: Any) -> Origin:
     )
 
 
-def _to_result(run_id: str, done: DoneTask) -> StoredResult:
-    key = done.key.get()
+def _match(done: Sequence[DoneWork], stored: Sequence[StoredResult]) -> Iterator[StoredResult | None]:
+    """What the store has of each task that was done, in the same order."""
+    by_path: dict[str, list[StoredResult]] = defaultdict(list)
+    for result in reversed(stored):
+        by_path[result.path].append(result)
+    for each in done:
+        yield by_path[each.path].pop() if by_path[each.path] else None
+
+
+def _to_result(run_id: str, done: DoneWork, stored: StoredResult | None) -> StoredResult:
     facts = {"attempt": done.attempt, "feedback": list(done.feedback)}
     facts["approvals"] = [[each.gate, each.by, each.reviewer, each.run_id or run_id] for each in done.approvals]
     return StoredResult(
         run_id=run_id,
         path=done.path,
-        key=key.key,
-        parts=key.parts,
+        key="" if stored is None else stored.key,
+        parts={} if stored is None else stored.parts,
         obstacle=None,
         output=replace(done.output, saving=None),
         delegated=done.delegated,

@@ -5,14 +5,30 @@ The texts are as they were said: what a store keeps of them has its secrets mask
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, KeptTasks, TaskKey
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.seams.kept_tasks import Approval, DoneTask, KeptTask, KeptTasks, TaskKey
 from ensemble_notebook.ensemble.run_settings import Continuable
 
 MakeDocument = Callable[[bool], Mapping[str, Any]]
+
+
+class DoneWork(NamedTuple):
+    """A task that was done, without what its key is made of: a run of thousands of tasks holds one for each.
+
+    Attributes:
+        path, output, delegated, attempt, feedback, approvals: as of a `DoneTask`.
+    """
+
+    path: str
+    output: TaskOutput
+    delegated: tuple[TaskOutput, ...]
+    attempt: int
+    feedback: Sequence[str]
+    approvals: tuple[Approval, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +47,7 @@ class RunJournal:
     deps: object = None
     continued: Continuable = None
     documents: list[MakeDocument] = field(default_factory=list)
-    done: list[DoneTask] = field(default_factory=list)
+    done: list[DoneWork] = field(default_factory=list)
 
 
 class JournalledTasks:
@@ -60,6 +76,7 @@ class JournalledTasks:
 
     def keep(self, done: DoneTask) -> None:
         """A task is done."""
-        self._journal.done.append(done)
+        work = DoneWork(done.path, done.output, done.delegated, done.attempt, done.feedback, done.approvals)
+        self._journal.done.append(work)
         if self._kept_tasks is not None:
             self._kept_tasks.keep(done)
