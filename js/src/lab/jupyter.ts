@@ -111,7 +111,7 @@ export interface CellModel {
   mimeType: string;
   readonly mimeTypeChanged: Signal<CellModel, unknown>;
   readonly contentChanged: Signal<CellModel, unknown>;
-  readonly sharedModel: { getSource(): string };
+  readonly sharedModel: { getSource(): string; setSource?(source: string): void };
   /** Of code cells. */
   readonly outputs?: OutputAreaModel;
   executionCount?: number | null;

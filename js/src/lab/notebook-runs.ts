@@ -2,7 +2,9 @@
 // and writes what stays when a run has ended (W13).
 
 import type { KernelConnection } from "../kernel/connection";
+import type { CellChange } from "../view/cells";
 import { Caller, type CallingPage } from "./caller";
+import { changeSource } from "./cell-source";
 import type { CellModel, CellWidget, EditorLanguages, Json, Kernel, Message, MimeBundle, NotebookPanel, Services } from "./jupyter";
 import { type CellEnd, type Feed, PageChannel } from "./page-channel";
 import { SubshellLink } from "./subshell-link";
@@ -92,16 +94,24 @@ export class NotebookRuns implements ChannelSource {
     return () => this.#acts.delete(act);
   }
 
-  writeBelow(place: HTMLElement, source: string): void {
+  writeBelow(place: HTMLElement, source: string, change?: CellChange): "below" | "changed" | null {
     const { content } = this.#panel;
     const { model, widgets } = content;
-    if (!model || model.readOnly) return;
+    if (!model || model.readOnly) return null;
+    const changed = change ? widgets.findIndex((cell) => cell.model.id === change.cell_id) : -1;
+    const text = change && changed >= 0 ? changeSource((widgets[changed] as CellWidget).model.sharedModel.getSource(), change) : null;
+    if (text !== null) {
+      (widgets[changed] as CellWidget).model.sharedModel.setSource?.(text);
+      content.activeCellIndex = changed;
+      return "changed";
+    }
     const at = widgets.findIndex((cell) => cell.node.contains(place));
     const below = at < 0 ? widgets.length : at + 1;
     // A second click changes nothing.
     if (widgets[below]?.model.sharedModel.getSource() !== source) model.sharedModel.insertCell(below, { cell_type: "code", source });
     content.activeCellIndex = below;
     content.mode = "edit";
+    return "below";
   }
 
   // --- The kernel ------------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class FakeSource implements ChannelSource {
     return () => (this.#act = () => undefined);
   }
 
-  writeBelow(): void {
+  writeBelow(): never {
     throw new Error("nothing is to be written here");
   }
 

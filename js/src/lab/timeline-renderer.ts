@@ -1,9 +1,10 @@
 // The renderer of our MIME type: a saved timeline, and where the kernel knows its run, the live one in its place (W14).
 
 import type { KernelConnection } from "../kernel/connection";
+import type { CellChange, WriteBelow } from "../view/cells";
 import type { Json, LuminoWidget, MimeBundle, WidgetClass } from "./jupyter";
 import type { PageChannel } from "./page-channel";
-import type { ViewModule, WriteBelow } from "./view-module";
+import type { ViewModule } from "./view-module";
 
 export const MIME_TYPE = "application/vnd.ensemble.trace+json";
 
@@ -13,8 +14,8 @@ export interface ChannelSource {
   readonly channel: PageChannel | null;
   /** Calls when the channel is another one, opens or closes. */
   onChange(act: () => void): () => void;
-  /** Writes a cell below the one that an element stands in, and runs nothing. */
-  writeBelow(place: HTMLElement, source: string): void;
+  /** Writes a cell below the one that an element stands in, or changes one, and runs nothing: see `WriteBelow`. */
+  writeBelow(place: HTMLElement, source: string, change?: CellChange): ReturnType<NonNullable<WriteBelow>>;
   /** Calls a person to a live view that is out of sight (W29); gives back what ends that. */
   attend(place: HTMLElement, connection: KernelConnection, module: ViewModule): () => void;
 }
@@ -75,7 +76,7 @@ export function rendererClass(Base: WidgetClass, load: () => Promise<ViewModule>
 
     get #writeBelow(): WriteBelow {
       const source = this.#source;
-      return source && ((text) => source.writeBelow(this.node, text));
+      return source && ((text, change) => source.writeBelow(this.node, text, change));
     }
 
     /** What can be shown without a kernel. */

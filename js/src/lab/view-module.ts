@@ -1,11 +1,9 @@
 // What the module with the views offers, which is loaded when a page has its first timeline.
 
 import type { KernelConnection } from "../kernel/connection";
+import type { WriteBelow } from "../view/cells";
 import type { Outgoing } from "../wire/messages";
 import type { Json } from "./jupyter";
-
-/** Writes a cell below the one that shows a view; null where there are no cells. */
-export type WriteBelow = ((source: string) => void) | null;
 
 export interface ViewModule {
   /** The style sheet of the views. */

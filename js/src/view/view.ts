@@ -10,6 +10,7 @@ import { EMPTY, type Layout, type Track } from "../layout/tracks";
 import type { Store } from "../store/store";
 import type { Paint } from "../theme/theme";
 import type { Row } from "../wire/rows";
+import type { WriteBelow } from "./cells";
 import { nextProblem } from "../store/problems";
 import { Search } from "./search";
 import { nextInTime, nextRunning, nextSlowest, scrollToRunning, spansOf } from "./walk";
@@ -83,7 +84,7 @@ export class View {
   readonly isPlaying = signal(false);
   readonly search: Search;
   /** Writes a cell below the one that shows this view, and runs nothing; null where there are no cells. */
-  writeBelow: ((source: string) => void) | null = null;
+  writeBelow: WriteBelow = null;
   readonly scrollTop = signal(0);
   /** Pixels of the chart above the rows: the axis, and what stands below it. */
   readonly head = signal(AXIS_HEIGHT);
