@@ -104,14 +104,8 @@ class Noted(Event):
 
 
 @event
-class Warned(Event):
-    """Something is unusual, but no reason to stop. It is also logged.
-
-    Attributes:
-        message: a sentence.
-    """
-
-    message: str
+class Warned(Noted):
+    """Something is unusual, but no reason to stop. It is also logged."""
 
 
 @event

@@ -34,6 +34,7 @@ from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkArguments, r
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.ensemble_tool import make_tool
 from ensemble_notebook.ensemble.many_runs.map_settings import read_map, read_repeated
+from ensemble_notebook.ensemble.many_runs.rerun import Rerun, read_rerun
 from ensemble_notebook.ensemble.run_checks import check_runnable
 from ensemble_notebook.ensemble.run_handle import RunHandle, RunStream
 from ensemble_notebook.ensemble.run_preparation import (
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
     from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.ensemble.many_runs.rerun_run import RerunHandle
     from ensemble_notebook.ensemble.many_runs.variants import Variants
     from ensemble_notebook.evaluation.scorer import AnyScorers
 
@@ -299,6 +301,7 @@ class Ensemble(RunnableEnsemble):
             deps: as in `run`; those of a run of this process are used unless others are given.
             listeners: as in `run`.
             review_handler: as in `run`.
+            **variables: of the run, in place of those that it had.
 
         Raises:
             ValidationError, StoreError: there is no such run or span, or the change does not fit it; nothing was asked.
@@ -315,7 +318,7 @@ class Ensemble(RunnableEnsemble):
 
     @takes(read_fork)
     async def afork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput:
-        """Fork on the caller's event loop; arguments and errors as of `fork`."""
+        """Fork on the caller's event loop; arguments and errors as for `fork`."""
         handle = _prepare_fork(self, read_fork(run, span, **given))
         try:
             await handle._run_here()
@@ -326,8 +329,55 @@ class Ensemble(RunnableEnsemble):
 
     @takes(read_fork)
     def start_fork(self, run: Any, span: Any, **given: Any) -> RunHandle:
-        """Start a fork in the background and return its handle at once; arguments as of `fork`."""
+        """Start a fork in the background and return its handle at once; arguments as for `fork`."""
         handle = _prepare_fork(self, read_fork(run, span, **given))
+        handle._begin()
+        return handle
+
+    @takes(read_rerun)
+    def rerun(self, run: Any, span: Any, **given: Any) -> Rerun:  # noqa: D417 - what is given is described here
+        """Make one model call of an earlier run again, as it was made, with what is given in place of what it had.
+
+        Its tools are offered and not called, and nothing after the call runs. All replies are one run, a row each.
+
+        Args:
+            run: as in `fork`.
+            span: the model call, or its id.
+            system_prompt: in place of the agent's.
+            user_prompt: in place of the task's own prompt; what was said after it stays.
+            messages: all that the model is told.
+            llm: who is asked in place of the agent's model.
+            repeat: how many replies, 1 to 1,000.
+            budget: of all of them, in place of the ensemble's.
+            timeout: seconds until they are stopped.
+            concurrency: the most replies at the same time; None: 10.
+            listeners: of this run, beside the ensemble's own.
+            **parameters: of the model, such as ``temperature=0``.
+
+        Raises:
+            ValidationError, StoreError: there is no such call, or what it was told is not kept; nothing was asked.
+            DeadlineExceededError, RunInterrupted: it was stopped; has what is there as ``output``.
+        """
+        from ensemble_notebook.ensemble.many_runs.rerun_run import prepare_rerun
+
+        return prepare_rerun(self, read_rerun(run, span, **given))._run_to_end()
+
+    @takes(read_rerun)
+    async def arerun(self, run: Any, span: Any, **given: Any) -> Rerun:
+        """Make a call again on the caller's event loop; arguments and errors as for `rerun`."""
+        from ensemble_notebook.ensemble.many_runs.rerun_run import prepare_rerun
+
+        return await prepare_rerun(self, read_rerun(run, span, **given))._run_here()
+
+    @takes(read_rerun)
+    def start_rerun(self, run: Any, span: Any, **given: Any) -> RerunHandle:
+        """Make a call again in the background and return the handle at once; arguments as for `rerun`.
+
+        ``handle.events`` has the pieces of the replies as they come.
+        """
+        from ensemble_notebook.ensemble.many_runs.rerun_run import prepare_rerun
+
+        handle = prepare_rerun(self, read_rerun(run, span, **given), streams=True)
         handle._begin()
         return handle
 

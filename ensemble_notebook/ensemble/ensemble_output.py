@@ -38,6 +38,7 @@ from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.ensemble.earlier_runs.fork_change import read_fork
 from ensemble_notebook.ensemble.earlier_runs.run_journal import RunJournal
+from ensemble_notebook.ensemble.many_runs.rerun import Rerun, read_rerun
 from ensemble_notebook.ensemble.run_settings import Inputs, PathLike, read_run, takes
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.errors import (
@@ -54,7 +55,6 @@ from ensemble_notebook.errors import (
 )
 
 if TYPE_CHECKING:
-    from ensemble_notebook.ensemble.many_runs.rerun import Rerun
     from ensemble_notebook.trace.analysis.run_diff import RunDiff
     from ensemble_notebook.trace.analysis.what_if import Prediction
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -103,6 +103,21 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
     @abstractmethod
     @takes(read_fork)
     def start_fork(self, run: Any, span: Any, **given: Any) -> Any:
+        """The same in the background."""
+
+    @abstractmethod
+    @takes(read_rerun)
+    def rerun(self, run: Any, span: Any, **given: Any) -> Rerun:
+        """Make a model call of an earlier run again."""
+
+    @abstractmethod
+    @takes(read_rerun)
+    async def arerun(self, run: Any, span: Any, **given: Any) -> Rerun:
+        """The same on the caller's event loop."""
+
+    @abstractmethod
+    @takes(read_rerun)
+    def start_rerun(self, run: Any, span: Any, **given: Any) -> Any:
         """The same in the background."""
 
     def _with_rows(self, tasks: Sequence[Task], *, error_strategy: ErrorStrategy, concurrency: int) -> Self:
@@ -376,10 +391,7 @@ class EnsembleOutput(Scorable, Pickled):
         Raises:
             ValidationError: there is no such call, or what it was told is not kept; nothing was asked.
         """
-        from ensemble_notebook.ensemble.many_runs.rerun import rerun_call
-
-        return rerun_call(
-            self.ensemble,
+        return self.ensemble.rerun(
             self,
             span,
             system_prompt=system_prompt,
@@ -391,12 +403,23 @@ class EnsembleOutput(Scorable, Pickled):
         )
 
     async def afork(self, span: Any, **change: Any) -> EnsembleOutput:
-        """Fork on the caller's event loop; arguments and errors as of `fork`."""
+        """Fork on the caller's event loop; arguments and errors as for `fork`."""
         return await self.ensemble.afork(self, span, **change)
 
     def start_fork(self, span: Any, **change: Any) -> Any:
-        """Start a fork in the background and return its `RunHandle` at once; arguments as of `fork`."""
+        """Start a fork in the background and return its `RunHandle` at once; arguments as for `fork`."""
         return self.ensemble.start_fork(self, span, **change)
+
+    async def arerun(self, span: Any, **change: Any) -> Rerun:
+        """Make a call again on the caller's event loop; arguments and errors as for `rerun`."""
+        return await self.ensemble.arerun(self, span, **change)
+
+    def start_rerun(self, span: Any, **change: Any) -> Any:
+        """Make a call again in the background and return the `RerunHandle` at once; arguments as for `rerun`.
+
+        ``handle.events`` has the pieces of the replies as they come.
+        """
+        return self.ensemble.start_rerun(self, span, **change)
 
     @cached_property
     def task_outputs(self) -> tuple[TaskOutput, ...]:

@@ -220,11 +220,11 @@ class Conversation(Protocol):
         """
 
 
-Step = ModelReply | tuple[ToolCall, str] | str
+Said = ModelReply | tuple[ToolCall, str] | str
 """What is added to a conversation: a reply, the result of a tool call, or what is said to the model."""
 
 
-def list_steps(messages: Iterable[ChatMessage]) -> Iterator[Step]:
+def list_said(messages: Iterable[ChatMessage]) -> Iterator[Said]:
     """What messages add to a conversation. Each result of a tool call comes after the reply that asks for it."""
     calls: dict[str | None, ToolCall] = {}
     for each in messages:
@@ -237,25 +237,25 @@ def list_steps(messages: Iterable[ChatMessage]) -> Iterator[Step]:
             yield mend_text(each.text)
 
 
-def to_message(step: Step) -> ChatMessage:
-    """A step as a message."""
-    match step:
+def to_message(said: Said) -> ChatMessage:
+    """What is added as a message."""
+    match said:
         case ModelReply():
-            return ChatMessage(role="assistant", text=step.text, tool_calls=step.tool_calls)
+            return ChatMessage(role="assistant", text=said.text, tool_calls=said.tool_calls)
         case str():
-            return ChatMessage(role="user", text=step)
+            return ChatMessage(role="user", text=said)
         case (call, text):
             return ChatMessage(role="tool", text=text, tool_call_id=call.id, name=call.name)
 
 
-def add_steps(conversation: Conversation, steps: Iterable[Step]) -> None:
+def say_again(conversation: Conversation, said: Iterable[Said]) -> None:
     """Say again what was said."""
-    for step in steps:
-        match step:
+    for each in said:
+        match each:
             case ModelReply():
-                conversation.add_reply(step)
+                conversation.add_reply(each)
             case str():
-                conversation.add_user_message(step)
+                conversation.add_user_message(each)
             case (call, text):
                 conversation.add_tool_result(call, text)
 

@@ -20,8 +20,8 @@ from ensemble_notebook.domain.seams.chat_port import (
     ToolAnswer,
     ToolLeftRunning,
     ToolNeverBegun,
-    add_steps,
-    list_steps,
+    list_said,
+    say_again,
 )
 from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
@@ -200,7 +200,7 @@ class AgentLoop:
         try:
             system, text = map(mend_text, (self._request.system_prompt, first.text))
             conversation = self._port.open(system, text, self._toolbox.specs, self._schema)
-            add_steps(conversation, list_steps(others))
+            say_again(conversation, list_said(others))
             return conversation
         except Exception as error:
             raise AgentExecutionError(

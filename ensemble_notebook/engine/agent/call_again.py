@@ -11,7 +11,7 @@ from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import TaskInputPrepared, Warned
 from ensemble_notebook.domain.outputs.conversation import ChatMessage
-from ensemble_notebook.domain.seams.chat_port import ChatPort, Step, ToolSpec, add_steps, to_message
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Said, ToolSpec, say_again, to_message
 from ensemble_notebook.engine.agent.agent_loop import turn_span
 from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
@@ -29,7 +29,7 @@ class CallAgain:
         llm: who is asked.
         rates: what that costs; None: by the public price list.
         system, user: with what the conversation begins.
-        steps: what was said after that.
+        said: what was said after that.
         tools: that the model is offered.
         schema: the JSON schema that it is held to, where it can be; None for any text.
         output_type: what its reply is read as; None for any text.
@@ -40,7 +40,7 @@ class CallAgain:
     rates: CostConfiguration | None = None
     system: str
     user: str
-    steps: tuple[Step, ...] = ()
+    said: tuple[Said, ...] = ()
     tools: tuple[ToolSpec, ...] = ()
     schema: Mapping[str, Any] | None = None
     output_type: Any = None
@@ -70,16 +70,16 @@ class CallAgain:
             AgentExecutionError, ModelRefusedError, BudgetExceededError, RateLimitTimeoutError: as `LlmCaller.ask`.
         """
         conversation = port.open(self.system, self.user, self.tools, self.schema if port.has_schema_support else None)
-        add_steps(conversation, self.steps)
-        said = [ChatMessage(role="user", text=self.user), *map(to_message, self.steps)]
-        prompt = said.pop().text if said[-1].role == "user" else ""
+        say_again(conversation, self.said)
+        told = [ChatMessage(role="user", text=self.user), *map(to_message, self.said)]
+        prompt = told.pop().text if told[-1].role == "user" else ""
         task.emit(
             TaskInputPrepared,
             system_prompt=self.system,
             user_prompt=prompt,
             context=(),
             build_s=0.0,
-            earlier=tuple(said),
+            earlier=tuple(told),
         )
         with turn_span(task, agent=self.agent.role, iteration=1) as turn:
             reply = await llm.ask(conversation, turn)

@@ -21,6 +21,9 @@ from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
+from ensemble_notebook.ensemble.many_runs.rerun import Rerun, read_rerun
+from ensemble_notebook.ensemble.many_runs.rerun_run import RerunHandle, prepare_rerun
+from ensemble_notebook.ensemble.run_settings import takes
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.score_history import ScoreHistory, make_score_history
@@ -285,6 +288,23 @@ class LoadedEnsemble(RunnableEnsemble):
         raise ValidationError(f"This ensemble can't run. {_NO_CODE}")
 
     fork = afork = start_fork = run
+
+    @takes(read_rerun)
+    def rerun(self, run: Any, span: Any, **given: Any) -> Rerun:
+        """Make a model call again: what it was told is in the store, or in the trace."""
+        return prepare_rerun(self, read_rerun(run, span, **given))._run_to_end()
+
+    @takes(read_rerun)
+    async def arerun(self, run: Any, span: Any, **given: Any) -> Rerun:
+        """The same on the caller's event loop."""
+        return await prepare_rerun(self, read_rerun(run, span, **given))._run_here()
+
+    @takes(read_rerun)
+    def start_rerun(self, run: Any, span: Any, **given: Any) -> RerunHandle:
+        """The same in the background."""
+        handle = prepare_rerun(self, read_rerun(run, span, **given), streams=True)
+        handle._begin()
+        return handle
 
     def _prepare_rows(self, *_: Any) -> NoReturn:
         self.run()

@@ -20,7 +20,7 @@ from ensemble_notebook.domain.definitions.review import (
 )
 from ensemble_notebook.domain.outputs.conversation import ToolCall
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.seams.chat_port import ModelReply, Step, ToolAnswer, ToolSpec
+from ensemble_notebook.domain.seams.chat_port import ModelReply, Said, ToolAnswer, ToolSpec
 from ensemble_notebook.errors import ReviewTimeoutError, get_message
 from ensemble_notebook.models.recording.exchange import (
     Form,
@@ -348,7 +348,7 @@ class RecordedCall(NamedTuple):
 
     Attributes:
         system, user: with what the conversation began.
-        steps: what was said after that.
+        said: what was said after that.
         tools: that it was offered.
         schema: the JSON schema that it was held to.
         reply: what it replied; None where it did not.
@@ -356,7 +356,7 @@ class RecordedCall(NamedTuple):
 
     system: str
     user: str
-    steps: tuple[Step, ...]
+    said: tuple[Said, ...]
     tools: tuple[ToolSpec, ...]
     schema: Mapping[str, Any] | None
     reply: ModelReply | None
@@ -378,7 +378,7 @@ def find_call(documents: Iterable[Mapping[str, Any]], number: int) -> RecordedCa
             exchanges[each["exchange"]] = each
         elif "tool" in each and "answer" in each:  # the last one counts, as it does for `ExchangeReader`
             answers[each["asked_in"], each["call"]] = each["answer"]
-    steps: list[Step] = []
+    said: list[Said] = []
     last = outcome_from_document(exchanges[number])[0]
     while "continues" in exchanges[number] or "repeats" in exchanges[number]:
         document = exchanges[number]
@@ -390,13 +390,13 @@ def find_call(documents: Iterable[Mapping[str, Any]], number: int) -> RecordedCa
         if not isinstance(reply, ModelReply):
             raise ValueError(f"exchange {number} has no reply that could be continued")
         calls = {call.id: call for call in reply.tool_calls}
-        said: list[Step] = [
+        added: list[Said] = [
             (calls[each["call"]], each["text"] if "text" in each else answers[number, each["call"]])
             for each in document.get("results", ())
         ]
         if "user" in document:
-            said.append(read_text(document, "user"))
-        steps = [reply, *said, *steps]
+            added.append(read_text(document, "user"))
+        said = [reply, *added, *said]
     opening = exchanges[number]
     tools = [
         ToolSpec(name=each["name"], description=each["description"], parameters=each["parameters"])
@@ -405,7 +405,7 @@ def find_call(documents: Iterable[Mapping[str, Any]], number: int) -> RecordedCa
     return RecordedCall(
         system=read_text(opening, "system"),
         user=read_text(opening, "user"),
-        steps=tuple(steps),
+        said=tuple(said),
         tools=tuple(tools),
         schema=opening.get("schema"),
         reply=last if isinstance(last, ModelReply) else None,

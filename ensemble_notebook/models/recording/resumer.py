@@ -18,12 +18,12 @@ from ensemble_notebook.domain.seams.chat_port import (
     Fault,
     ModelReply,
     RunTool,
-    Step,
+    Said,
     ToolAnswer,
     ToolSpec,
-    add_steps,
     find_asking_task,
-    list_steps,
+    list_said,
+    say_again,
     to_message,
 )
 from ensemble_notebook.errors import ReplayError
@@ -305,7 +305,7 @@ class ResumingConversation:
         self._request = request
         self._answers = port.answers
         self._kept_exchange: int | None = None
-        self._steps: list[Step] = []
+        self._said: list[Said] = []
         self._changed: ChangedRequest | None = None
         point = self._answers.point
         # What holds for the agent from the point on holds for its later conversations in the same task, too.
@@ -319,13 +319,13 @@ class ResumingConversation:
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
         self._conversation.add_tool_result(call, text)
-        self._steps.append((call, text))
+        self._said.append((call, text))
         self._request = (*self._request, to_result_part(call.id, call.name, text))
 
     def add_user_message(self, text: str) -> None:
         """Append what is said to the model after its last reply."""
         self._conversation.add_user_message(text)
-        self._steps.append(text)
+        self._said.append(text)
         self._request = (*self._request, to_user_part(text))
 
     def add_reply(self, reply: ModelReply) -> None:
@@ -367,25 +367,25 @@ class ResumingConversation:
     def _change(self, point: ForkPoint) -> None:
         """Begin again as the fork wants it, and say what was said by now."""
         opening = self._opening._replace(system=self._opening.system if point.system is None else point.system)
-        steps = self._steps
+        said = self._said
         if point.messages is not None:
             first, *others = point.messages
-            opening, steps = opening._replace(user=first.text), [*list_steps(others)]
+            opening, said = opening._replace(user=first.text), [*list_said(others)]
         elif point.user is not None:
             opening = opening._replace(user=point.user)
         port = self._port.other or self._port.port
         self._conversation = port.open(*opening)
         self._request = make_request(port.llm, *opening)
-        self._opening, self._steps = opening, []
-        add_steps(self, steps)
-        said = [] if not opening.system else [ChatMessage(role="system", text=opening.system)]
-        said += [ChatMessage(role="user", text=opening.user), *map(to_message, steps)]
+        self._opening, self._said = opening, []
+        say_again(self, said)
+        told = [] if not opening.system else [ChatMessage(role="system", text=opening.system)]
+        told += [ChatMessage(role="user", text=opening.user), *map(to_message, said)]
         self._changed = ChangedRequest(
-            port=self._port.other or self._port, has_other_model=self._port.other is not None, messages=tuple(said)
+            port=self._port.other or self._port, has_other_model=self._port.other is not None, messages=tuple(told)
         )
 
     def _note_reply(self, reply: ModelReply, kept_exchange: int | None) -> None:
-        self._steps.append(reply)
+        self._said.append(reply)
         self._request = (*self._request, *to_reply_parts(reply))
         self._kept_exchange = kept_exchange
 
