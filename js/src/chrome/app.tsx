@@ -48,6 +48,7 @@ export function mount(
   host.append(root);
   const view = new View(store, end);
   view.writeBelow = writeBelow;
+  view.mount = (place, other, until) => mount(place, other.store, other, controls, until, writeBelow);
   const hadFocus = takeOverView(view);
   const theme = signal(applyTheme(root));
   const sentence = signal("");

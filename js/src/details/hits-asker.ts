@@ -38,7 +38,7 @@ export class HitsAsker {
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       this.#asked = words;
-      this.connection.wantHits(words);
+      this.connection.post({ kind: "search", words: words });
     }, hits ? AGAIN_MS : TYPING_MS);
   }
 

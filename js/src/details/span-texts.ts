@@ -34,7 +34,7 @@ export class SpanTexts {
     return {
       text,
       length,
-      onMore: canLoad ? () => connection.wantPiece(this.span, field, text.length) : undefined,
+      onMore: canLoad ? () => connection.post({ kind: "piece", span_id: this.span, field, from: text.length }) : undefined,
       restIs: connection === null ? "not in the saved copy" : "the kernel is gone",
       load: async () => (canLoad ? this.#load(field, beginning, length) : text),
     };
@@ -48,7 +48,7 @@ export class SpanTexts {
       if (text.length > asked) {
         waits = 0;
         asked = text.length;
-        this.connection?.wantPiece(this.span, field, asked);
+        this.connection?.post({ kind: "piece", span_id: this.span, field, from: asked });
       }
       await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
     }

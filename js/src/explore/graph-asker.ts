@@ -73,7 +73,7 @@ export class GraphAsker {
       this.look();
     }, this.#wait);
     this.#wait = Math.min(2 * this.#wait, LAST_WAIT_MS);
-    this.connection?.wantGraph();
+    this.connection?.post({ kind: "graph" });
   }
 
   #form(mode: GraphMode): GraphModel | null {

@@ -5,7 +5,7 @@
 import { batch, signal } from "@preact/signals";
 import { Store } from "../store/store";
 import type { Bytes } from "../wire/columns";
-import type { Outgoing } from "../wire/messages";
+import type { Incoming, Outgoing } from "../wire/messages";
 import { readMessage } from "../wire/reader";
 import type { Verdict } from "../wire/rows";
 import { PacedQueue } from "./paced-queue";
@@ -43,12 +43,14 @@ export class KernelConnection {
   readonly isRestarted = signal(false);
   /** The span whose details were asked for and did not come in time. */
   readonly overdueDetails = signal<string | null>(null);
+  /** What was told last of calls made again and of forks (F4). */
+  readonly trial = signal<Extract<Incoming, { kind: "trial" }> | null>(null);
 
   readonly #send: (message: Outgoing) => void;
   readonly #clock: () => number;
   readonly #timers = new Set<Timer>();
   readonly #arrivals: PacedQueue<Arrival>;
-  readonly #selection = new SelectionSync(this.store.selection, (message) => this.#post(message));
+  readonly #selection = new SelectionSync(this.store.selection, (message) => this.post(message));
   #nonce = 0;
   #isAsking = false;
   #helloAt = -Infinity;
@@ -100,6 +102,9 @@ export class KernelConnection {
       case "selection":
         this.#selection.receive(message.selected);
         return;
+      case "trial":
+        this.trial.value = message;
+        return;
       case "piece":
         this.store.keepPiece(message.piece);
         return;
@@ -114,14 +119,14 @@ export class KernelConnection {
   stop(): void {
     if (this.control.value !== "live" || this.isStopping.value || this.store.isOver) return;
     this.isStopping.value = true;
-    this.#post({ kind: "stop" });
+    this.post({ kind: "stop" });
   }
 
   /** Answers a review, in a map perhaps for all rows; what the engine asks next is another one. */
   review(span: string, verdict: Verdict, text: string, isForAll = false): void {
     if (this.control.value !== "live" || this.answeredReview.value === span || this.store.isOver) return;
     this.answeredReview.value = span;
-    this.#post({ kind: "review", span_id: span, verdict, text, ...(isForAll && { for_all: true }) });
+    this.post({ kind: "review", span_id: span, verdict, text, ...(isForAll && { for_all: true }) });
   }
 
   /** Asks for the details of a span, unless they are here, or were asked for when it was as far as it is now. */
@@ -130,25 +135,10 @@ export class KernelConnection {
     const progress = this.store.progress(span);
     if (this.#asked.get(span) === progress) return;
     this.#asked.set(span, progress);
-    if (!this.#post({ kind: "details", span_id: span })) return;
+    if (!this.post({ kind: "details", span_id: span })) return;
     this.#later(DETAILS_MS, () => {
       if (this.#asked.has(span)) this.overdueDetails.value = span;
     });
-  }
-
-  /** Asks for more of a text, from character `from` on. */
-  wantPiece(span: string, field: string, from: number): void {
-    this.#post({ kind: "piece", span_id: span, field, from });
-  }
-
-  /** Asks for the run as a graph, with where everything in it stands. */
-  wantGraph(): void {
-    this.#post({ kind: "graph" });
-  }
-
-  /** Asks where words stand in the texts that this page does not have. */
-  wantHits(words: readonly string[]): void {
-    this.#post({ kind: "search", words });
   }
 
   /**
@@ -169,7 +159,7 @@ export class KernelConnection {
   suspectLoss(): void {
     this.markLost();
     // After the run one question is enough, since nothing is left that could be stopped.
-    if (this.store.isOver) this.#post({ kind: "ping", nonce: (this.#nonce += 1) });
+    if (this.store.isOver) this.post({ kind: "ping", nonce: (this.#nonce += 1) });
     else this.#ask();
   }
 
@@ -199,7 +189,7 @@ export class KernelConnection {
     this.#forgetHello();
     this.#awaitsState = !this.store.isOver;
     this.#helloAt = this.#clock();
-    const isSent = this.#post({ kind: "hello", have: this.store.n });
+    const isSent = this.post({ kind: "hello", have: this.store.n });
     if (isSent && this.#awaitsState && wait <= LAST_REPEAT_MS) this.#nextHello = this.#later(wait, () => this.#hello(wait * 2));
   }
 
@@ -222,11 +212,12 @@ export class KernelConnection {
     this.#isAsking = this.control.value !== "live" && wait <= LAST_REPEAT_MS;
     if (!this.#isAsking) return;
     this.#nonce += 1;
-    if (this.#post({ kind: "ping", nonce: this.#nonce })) this.#later(wait, () => this.#ping(wait * 2));
+    if (this.post({ kind: "ping", nonce: this.#nonce })) this.#later(wait, () => this.#ping(wait * 2));
     else this.#isAsking = false;
   }
 
-  #post(message: Outgoing): boolean {
+  /** Sends a message; false where there is no way any more. */
+  post(message: Outgoing): boolean {
     try {
       this.#send(message);
       return true;

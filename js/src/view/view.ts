@@ -7,6 +7,7 @@ import { ALL_ROWS, type Arrange, isMapOfMany, isOpen, LayoutBuilder } from "../l
 import type { Grouping } from "../layout/groups";
 import { AXIS_HEIGHT } from "../layout/sizes";
 import { EMPTY, type Layout, type Track } from "../layout/tracks";
+import type { KernelConnection } from "../kernel/connection";
 import type { Store } from "../store/store";
 import type { Paint } from "../theme/theme";
 import type { Row } from "../wire/rows";
@@ -85,6 +86,8 @@ export class View {
   readonly search: Search;
   /** Writes a cell below the one that shows this view, and runs nothing; null where there are no cells. */
   writeBelow: WriteBelow = null;
+  /** Shows another run in a place of this page, as this one is shown, until a signal ends it. */
+  mount: ((place: HTMLElement, connection: KernelConnection, end: AbortSignal) => View) | null = null;
   readonly scrollTop = signal(0);
   /** Pixels of the chart above the rows: the axis, and what stands below it. */
   readonly head = signal(AXIS_HEIGHT);

@@ -32,7 +32,6 @@ it.each([
   ["no rows", { ...wire(snapshot()), rows: "none" }, "no rows"],
   ["a delta without numbers", { ...delta(0, 1), from: null }, "incomplete"],
   ["an unknown kind", { kind: "poke" }, "unknown kind"],
-  ["a pong without its number", { kind: "pong" }, "without its number"],
 ])("says why it can't read %s", (_what, message, why) => {
   const read = readMessage(message);
   expect(read.kind).toBe("bad");
@@ -117,4 +116,9 @@ it("puts the texts of a saved view together, which has each once, and bears what
   const { messages, input, output } = saved.details.t as Details;
   expect(messages.map(({ text }) => text)).toEqual(["about tides.", "as it is", ""]);
   expect([input, output]).toEqual(["tides", ""]);
+});
+
+it("hands on what is told of calls made again and forks, with its buffers", () => {
+  const told = { kind: "trial", number: 1, error: "no" };
+  expect(readMessage(told)).toEqual({ kind: "trial", trial: told, buffers: [] });
 });

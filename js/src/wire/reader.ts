@@ -39,19 +39,19 @@ export function readMessage(value: unknown, buffers: readonly Bytes[] = []): Inc
     case "details":
       return typeof value.span_id === "string"
         ? { kind: "details", details: readDetails(value.span_id, value) }
-        : { kind: "bad", why: "details without a span" };
+        : { kind: "bad", why: "incomplete details" };
     case "piece":
       return isPiece(value)
         ? { kind: "piece", piece: { span_id: value.span_id, field: value.field, from: value.from, text: value.text, length: value.length } }
-        : { kind: "bad", why: "an incomplete piece of a text" };
+        : { kind: "bad", why: "an incomplete piece" };
     case "found":
       return { kind: "found", hits: readHits(value) };
     case "graph":
       return { kind: "graph", graphs: value.graphs };
     case "pong":
-      return typeof value.nonce === "number"
-        ? { kind: "pong", nonce: value.nonce }
-        : { kind: "bad", why: "a pong without its number" };
+      return { kind: "pong" };
+    case "trial": // read where it is shown, which is loaded late
+      return { kind: "trial", trial: value, buffers };
     case "selection":
       return { kind: "selection", selected: { spans: textsOf(value.selection), range: readRange(value.range), time: numberOr(value.time, null), nonce: numberOr(value.nonce, null) } };
     case "ended": // what the cell shows now is for the page, not for the view
