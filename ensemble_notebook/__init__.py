@@ -53,6 +53,7 @@ register_view("comparison_text", "ensemble_notebook.notebook.picture.verdict_pic
 register_view("score_history", "ensemble_notebook.notebook.picture.verdict_picture:make_history_bundle")
 register_view("diff", "ensemble_notebook.notebook.picture.diff_picture:make_diff_bundle")
 register_view("run_history", "ensemble_notebook.notebook.picture.diff_picture:make_history_bundle")
+register_view("family", "ensemble_notebook.trace.store.families:sum_family")
 register_view("frames", "ensemble_notebook.notebook.picture.shown_table:make_frames_bundle")
 register_view("text_changes", "ensemble_notebook.notebook.picture.diff_picture:make_changes_bundle")
 register_view("cell", "ensemble_notebook.cell.writing.cell_writer:write_cell")

@@ -25,6 +25,7 @@ from .domain.definitions.enums import OnTimeout as OnTimeout
 from .domain.definitions.enums import PhaseStatus as PhaseStatus
 from .domain.definitions.enums import ReviewPolicy as ReviewPolicy
 from .domain.definitions.enums import ReviewTiming as ReviewTiming
+from .domain.definitions.enums import RunKind as RunKind
 from .domain.definitions.enums import RunStatus as RunStatus
 from .domain.definitions.enums import SpanStatus as SpanStatus
 from .domain.definitions.enums import ToolOutcome as ToolOutcome

@@ -16,6 +16,7 @@ from ensemble_notebook.domain.definitions.enums import (
     CaptureMode,
     ExitReason,
     PhaseStatus,
+    RunKind,
     RunStatus,
     SpanStatus,
     TaskNoun,
@@ -44,8 +45,9 @@ class RunStarted(Event):
         agents: all who take part.
         replayed_from: name of the recording that answers in place of models; None if models are asked.
         resumed_from: id of the run that this one resumes; None if there is none.
-        forked_from_run: id of the run that this one forks; None if there is none.
-        forked_from_span: id of the span at which it does.
+        kind: what the run is; None in files of earlier versions.
+        forked_from_run: id of the run that it forks, or makes a call of again; None if there is none.
+        forked_from_span: id of the span of that run where it does.
         changed: what it changes there: the names of its arguments.
         earlier: what that run and those before it took, or of a map those whose rows it took over; None if unknown.
         task_noun: what views call its tasks.
@@ -65,6 +67,7 @@ class RunStarted(Event):
     agents: tuple[PlannedAgent, ...] = ()
     replayed_from: str | None = None
     resumed_from: str | None = None
+    kind: RunKind | None = None
     forked_from_run: str | None = None
     forked_from_span: str | None = None
     changed: tuple[str, ...] = ()
@@ -94,11 +97,7 @@ class PlanMade(Event):
 
 @event
 class Noted(Event):
-    """Something that a person watching should know, for example that the local model is being started.
-
-    Attributes:
-        message: a sentence.
-    """
+    """Something that a person watching should know, such as that a model is being started; `message` is a sentence."""
 
     message: str
 
@@ -228,11 +227,7 @@ class TaskStarted(Event):
 
 @event
 class ItemsListed(Event):
-    """The items of a task with `for_each` are known. Each item is a task in its span.
-
-    Attributes:
-        count: how many.
-    """
+    """The items of a task with `for_each` are known; `count` says how many. Each is a task in its span."""
 
     count: int
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.delegation import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunKind, TaskNoun
 from ensemble_notebook.domain.definitions.limits import Budget, Pricing, get_currency
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.review import ReviewHandler
@@ -67,6 +67,7 @@ class RunSpec:
         task_keys: makes the keys under which finished tasks are kept; None where none of its own is.
         is_reusing: whether what earlier runs have done serves in place of running it again.
         only: the one task that the run is about, and what it builds on; None for all tasks.
+        kind: what the run is.
         task_noun: what views call its tasks.
         versions: of what it was declared with; None where nobody has named them.
         variable: that its output is bound to in a notebook; None where nobody chose one.
@@ -107,6 +108,7 @@ class RunSpec:
     conversations: Mapping[str, Messages] = field(default_factory=dict)
     continued_from: str | None = None
     revision: InnerRevision | None = None
+    kind: RunKind = RunKind.RUN
     task_noun: TaskNoun = TaskNoun.TASK
     versions: Versions | None = None
     variable: str | None = None

@@ -12,7 +12,7 @@ from ensemble_notebook.domain.definitions.agent import Agent, find_llm_fault
 from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
 from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunKind, TaskNoun
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE
 from ensemble_notebook.domain.definitions.task import Task
@@ -390,6 +390,7 @@ class PreparedEnsemble:
             is_reusing=self._is_reusing and setting.record is None,
             only=self.only,
             resumed_from=self._resumed_from,
+            kind=self._find_kind(),
             forked_from=setting.forked_from,
             path=self._path,
             conversations=self._conversations,
@@ -401,6 +402,14 @@ class PreparedEnsemble:
             versions=None if self._task_noun.is_run else self.versions,
             variable=None if setting.origin is None else setting.origin.variable,
         )
+
+    def _find_kind(self) -> RunKind:
+        """What the run is; one that is a part of another is that alone."""
+        if self._setting.is_row or len(self._path) > 1:
+            return RunKind.NESTED
+        if (place := self._setting.forked_from) is not None:
+            return RunKind.RERUN if place.is_rerun else RunKind.FORK
+        return RunKind.MAP if self._task_noun.is_run else RunKind.RUN
 
 
 def list_planned_agents(agents: Iterable[Agent], graph: Graph) -> Iterator[PlannedAgent]:

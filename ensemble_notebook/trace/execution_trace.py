@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunKind, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
@@ -138,6 +138,26 @@ class ExecutionTrace(Pickled):
     def name(self) -> str | None:
         """The name of the ensemble; None where it has none."""
         return self._fold.name
+
+    @property
+    def kind(self) -> RunKind:
+        """What the run is: run, map, rerun, fork or nested."""
+        return self._fold.kind
+
+    @property
+    def forked_from_run(self) -> str | None:
+        """The id of the run that it forks, or makes a call of again; None where it does neither."""
+        return self._fold.forked_from_run
+
+    @property
+    def forked_from_span(self) -> str | None:
+        """The id of the span of that run at which it does."""
+        return self._fold.forked_from_span
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """What it changes there: the names of the arguments."""
+        return self._fold.changed
 
     @property
     def workflow(self) -> str | None:

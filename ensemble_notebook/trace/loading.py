@@ -22,6 +22,7 @@ from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.frames import Frames
+from ensemble_notebook.trace.store.families import FamilyPlace, list_by_family
 from ensemble_notebook.trace.store.kept_tables import KeptTables, encode_tables, find_mark, read_kept, write_kept
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
 from ensemble_notebook.trace.store.run_store import RunStore
@@ -333,10 +334,15 @@ def _write(path: Path, made: Mapping[str, KeptTables]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A run with its summary, None where its events can't be read, and the known cost of all that it goes on with."""
+    """A run with its summary, None where its events can't be read, and where it stands in its family.
+
+    Attributes:
+        total_cost: the known cost of it and of all that it goes on with.
+    """
 
     run: RememberedRun
     summary: RunSummary | None
+    place: FamilyPlace
     total_cost: Decimal | None = None
 
 
@@ -349,10 +355,17 @@ def _read_origin(name: str) -> Any:
 
 
 REMEMBERED_RUNS: Final = Table(
-    "remembered run, newest first",
+    "remembered run. Families stand together, in the order of their newest run: what forks, calls again or goes on "
+    "with a run behind that, newest first",
     make_known("run_id", "string", "unique", "run.run_id"),
     (
         Column("name", "category", "of the ensemble, else of the variable that has its output", "run.facts.name"),
+        Column(
+            "kind",
+            "category",
+            "run, map, rerun or fork; NA in runs of earlier versions",
+            lambda row: row.run.facts.kind and row.run.facts.kind.value,
+        ),
         Column("status", "category", "how it ended, or stands", "run.status.value"),
         Column("start_time", UTC_TIME, "when it started", "run.facts.started_at"),
         Column("tasks_done", "Int64", "tasks of the plan that completed", _read("tasks_done")),
@@ -367,6 +380,17 @@ REMEMBERED_RUNS: Final = Table(
         Column("notebook", "category", "file of the notebook", _read_origin("notebook")),
         Column("cell", "category", "what the notebook calls the cell", _read_origin("cell")),
         Column("resumed_from", "string", "the run that it goes on with", "run.facts.resumed_from"),
+        Column("forked_from_run", "string", "the run that it forks, or calls again from", "run.facts.forked_from_run"),
+        Column("forked_from_span", "string", "where: the span of that run", "run.facts.forked_from_span"),
+        Column(
+            "changed", "object", "what it changes there; NA where nothing", lambda row: row.run.facts.changed or None
+        ),
+        Column(
+            "family", "string", "the run that it and others came of, its own id where there is none", "place.family"
+        ),
+        Column(
+            "generation", "Int64", "0 for that run, 1 for what came of it, 2 for what came of that", "place.generation"
+        ),
         Column("capture_mode", "category", "metadata, off, standard or full", "run.facts.capture_mode.value"),
     ),
 )
@@ -382,21 +406,24 @@ def make_run_table(store: RunStore) -> pd.DataFrame:
 
 
 def list_runs(store: RunStore) -> list[ListedRun]:
-    """The runs in a store with what they came to, newest first.
+    """The runs in a store with what they came to, by families, see `list_by_family`.
 
     A summary is made of the trace when it is first asked for, by the same fold as all else, and kept.
     """
     summaries = store.load_summaries()
     made: dict[str, RunSummary] = {}
+    runs = {run.run_id: run for run in store.list_runs()}
+    parents = {run_id: each.facts.forked_from_run or each.facts.resumed_from for run_id, each in runs.items()}
     listed = []
-    for run in store.list_runs():
+    for run_id, place in list_by_family(runs, parents):
+        run = runs[run_id]
         summary = summaries.get(run.run_id)
         if summary is None:
             with suppress(StoreError):  # it is damaged, or has not begun
                 summary = summarize_trace(store.load_trace(run))
             if summary is not None and run.status is not RunStatus.RUNNING:
                 made[run.run_id] = summary
-        listed.append(ListedRun(run, summary))
+        listed.append(ListedRun(run, summary, place))
     store.keep_summaries(made)
     known = {each.run.run_id: each for each in listed}
     return [replace(each, total_cost=_sum_costs(each, known)) for each in listed]

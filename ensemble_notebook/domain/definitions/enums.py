@@ -48,6 +48,16 @@ DONE: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS,
 """Of runs, and of rows, that have done what they were for, or as much as somebody wanted."""
 
 
+class RunKind(StrEnum):
+    """What a run is: one by itself, or something made of another one."""
+
+    RUN = "run"
+    MAP = "map"
+    RERUN = "rerun"
+    FORK = "fork"
+    NESTED = "nested"
+
+
 class ExitReason(StrEnum):
     """Why a run ended."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -253,6 +254,37 @@ class Sums(SuggestsNames):
     cost_complete: bool = True
     currency: str = "USD"
 
+    def _list_sums(self) -> dict[str, Any]:
+        """All of them, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(Sums)}
+
+    def _add(self, other: Sums) -> dict[str, Any]:
+        """All of them with those of other runs; a cost in another currency is not in them."""
+        sums = self._list_sums()
+        for name, mine in sums.items():
+            theirs = getattr(other, name)
+            if isinstance(mine, bool):
+                sums[name] = mine and theirs
+            elif name != "currency":
+                known = [amount for amount in (mine, theirs) if amount is not None]
+                sums[name] = sum(known[1:], known[0]) if known else None
+        if other.cost is not None and other.currency != self.currency:
+            sums |= {"cost": self.cost, "cost_complete": False}
+        return sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilySums(Sums):
+    """Sums over a run, its forks, calls of it made again, and what it came of or what went on with one of these.
+
+    Attributes:
+        run_ids: of the runs that are in them, in the order of their start.
+        note: what is not in them, and why; empty where all is.
+    """
+
+    run_ids: tuple[str, ...] = ()
+    note: str = ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics(Sums):
@@ -260,23 +292,24 @@ class Metrics(Sums):
 
     Attributes:
         earlier: the sums of the runs that this one goes on with, all in one; None where there are none.
+        run_id: of the run; None of a part of one.
     """
 
     earlier: Sums | None = field(default=None, repr=False, compare=False)
+    run_id: str | None = field(default=None, repr=False, compare=False)
+    _ask_family: Callable[[Metrics], FamilySums] | None = field(default=None, repr=False, compare=False)
 
     @property
     def total(self) -> Metrics:
         """The sums over this run and those that it goes on with: what the whole of it took, wherever that was paid."""
-        if self.earlier is None:
-            return self
-        other, sums = self.earlier, dict[str, Any]()
-        for each in fields(Sums):
-            mine, theirs = getattr(self, each.name), getattr(other, each.name)
-            if isinstance(mine, bool):
-                sums[each.name] = mine and theirs
-            elif each.name != "currency":
-                known = [amount for amount in (mine, theirs) if amount is not None]
-                sums[each.name] = sum(known[1:], known[0]) if known else None
-        if other.cost is not None and other.currency != self.currency:
-            sums |= {"cost": self.cost, "cost_complete": False}
-        return replace(self, earlier=None, **sums)
+        return self if self.earlier is None else replace(self, earlier=None, **self._add(self.earlier))
+
+    @property
+    def family(self) -> FamilySums:
+        """The sums over all runs that came of one: it, its forks, calls made again, and what went on with one of these.
+
+        The store is asked each time; where it does not have them, they are those of this run alone, and `note` says so.
+        """
+        if self._ask_family is None:
+            return FamilySums(**self._list_sums(), note="A part of a run has no family: this part alone.")
+        return self._ask_family(self)

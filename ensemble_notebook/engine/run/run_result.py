@@ -133,6 +133,7 @@ class RunSpans:
             agents=spec.agents,
             replayed_from=spec.replayed_from,
             resumed_from=spec.resumed_from,
+            kind=spec.kind,
             **(
                 {}
                 if spec.forked_from is None

@@ -63,6 +63,7 @@ def begin_remembering(run_id: str, spec: RunSpec, setting: RunSettings, clock: C
         inputs=inputs,
         lost_inputs=() if is_textless else tuple(name for name in spec.inputs if name not in inputs),
         resumed_from=spec.resumed_from,
+        kind=spec.kind,
         forked_from_run=spec.forked_from.run_id if spec.forked_from is not None else None,
         forked_from_span=spec.forked_from.span_id if spec.forked_from is not None else None,
         changed=spec.forked_from.changed if spec.forked_from is not None else (),

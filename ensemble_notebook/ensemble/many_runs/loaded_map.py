@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from typing import Any, Final, NoReturn, Self
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunKind, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
@@ -485,6 +485,7 @@ class _RowOutput:
             workflow=first.workflow if isinstance(first, ev.NestedRunStarted) else "",
             inputs={name: "" if value is None else str(value) for name, value in self._row.planned.inputs.items()},
             max_concurrency=None,
+            kind=RunKind.NESTED,
             capture_mode=self._trace.capture_mode,
             currency=self._trace._fold.told_currency,
         )

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 
 import pandas as pd
 
+from ensemble_notebook.domain.definitions.enums import RunKind
 from ensemble_notebook.domain.wording import (
     UNKNOWN,
     format_count,
@@ -191,20 +192,31 @@ def _write_cost(row: Row) -> str:
     return cost if total in (None, row["cost"]) else f"{cost} of {format_money(total, row['currency'])} in all"
 
 
+def _write_run(row: Row) -> str:
+    """What came of another run is behind it, and further in."""
+    generation = row["generation"] or 0
+    branch = f"└{'─' * (generation - 1)} " if generation else ""
+    return f"{branch}{row['run_id'][:SHORT_ID]}"
+
+
 def _write_place(row: Row) -> str:
     resumed = None if row["resumed_from"] is None else f"resumes {row['resumed_from'][:SHORT_ID]}"
+    if row["forked_from_run"] is not None:
+        verb = "calls again from" if row["kind"] == RunKind.RERUN else "forks"
+        changed = f" ({', '.join(row['changed'])})" if row["changed"] else ""
+        resumed = f"{verb} {row['forked_from_run'][:SHORT_ID]}{changed}"
     notebook = None if row["notebook"] is None else PurePath(row["notebook"]).name
     place = " ".join(each for each in (notebook, row["cell"]) if each is not None)
     return " · ".join(each for each in (place, resumed) if each)
 
 
 class RunsTable(ShownTable):
-    """The remembered runs, newest first, as `REMEMBERED_RUNS` has them."""
+    """The remembered runs, as `REMEMBERED_RUNS` has them: what came of a run stands behind it, and further in."""
 
     made_of = tuple(each.name for each in REMEMBERED_RUNS.columns)
     nothing = "No run is remembered yet. Each run of a cell, or of ensemble.run, is from now on."
     shown = (
-        ShownColumn("run", lambda row: row["run_id"][:SHORT_ID]),
+        ShownColumn("run", _write_run),
         ShownColumn("name", lambda row: row["name"] or UNKNOWN),
         ShownColumn("status", lambda row: name_status(row["status"])),
         ShownColumn("began", _write_time, add_on_page=_write_zone),

@@ -18,15 +18,17 @@ from ensemble_notebook.domain.definitions.enums import (
     CaptureMode,
     ExitReason,
     PhaseStatus,
+    RunKind,
     RunStatus,
     SpanStatus,
     TaskNoun,
 )
 from ensemble_notebook.domain.definitions.limits import Budget, CostConfiguration, Price, RateLimit, get_currency
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
-from ensemble_notebook.domain.outputs.task_output import Metrics, Sums
+from ensemble_notebook.domain.outputs.task_output import FamilySums, Metrics, Sums
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, PlannedTask
 from ensemble_notebook.domain.planning.managed_work import cut_words, find_title, find_told, title_written
+from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.trace.folding.call_fold import CallFold, ConversationLog
 from ensemble_notebook.trace.folding.event_handlers import EventFold, on, on_open
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
@@ -70,6 +72,9 @@ class TraceFold(EventFold):
         status, exit_reason: of the run. error: type and message of what ended it, or None.
         shortfall: what was left of the budget that ended it, and what the next call may need.
         agents, budget, rate_limit, capture_mode, replayed_from: as the run began with them.
+        kind: what the run is. resumed_from: the run that it goes on with.
+        forked_from_run, forked_from_span: the run that it forks, or makes a call of again, and where.
+        changed: what it changes there: the names of its arguments.
         definition_version, prompts_version: of what it was declared with; None in files of earlier versions.
         currency: of all costs. told_currency: the same where the events tell it, and with it what each call costs.
         chain: what made the run as long as it was, see `critical`; empty before the end.
@@ -98,6 +103,11 @@ class TraceFold(EventFold):
         self.rate_limit: RateLimit | None = None
         self.capture_mode: CaptureMode = CaptureMode.OFF
         self.replayed_from: str | None = None
+        self.kind: RunKind = RunKind.RUN
+        self.resumed_from: str | None = None
+        self.forked_from_run: str | None = None
+        self.forked_from_span: str | None = None
+        self.changed: tuple[str, ...] = ()
         self.definition_version: str | None = None
         self.prompts_version: str | None = None
         self.task_noun: TaskNoun = TaskNoun.TASK
@@ -185,7 +195,7 @@ class TraceFold(EventFold):
     @property
     def metrics(self) -> Metrics:
         """The sums over the run, as of now."""
-        return replace(self.sum_metrics(self.run), earlier=self.earlier)
+        return replace(self.sum_metrics(self.run), earlier=self.earlier, run_id=self.run_id, _ask_family=_ask_family)
 
     @property
     def savings(self) -> Savings:
@@ -216,6 +226,9 @@ class TraceFold(EventFold):
         self.max_concurrency, self.budget, self.rate_limit = event.max_concurrency, event.budget, event.rate_limit
         self.agents, self.capture_mode = event.agents, event.capture_mode
         self.task_noun, self.earlier = event.task_noun, event.earlier
+        self.kind = event.kind or (RunKind.MAP if event.task_noun.is_run else RunKind.RUN)
+        self.resumed_from, self.changed = event.resumed_from, event.changed
+        self.forked_from_run, self.forked_from_span = event.forked_from_run, event.forked_from_span
         self.replayed_from = None if event.replayed_from is None else clean_text(event.replayed_from)
         self.definition_version, self.prompts_version = event.definition_version, event.prompts_version
         if event.currency is not None:
@@ -476,6 +489,11 @@ def _fix_times(span: Span, event: ev.TaskCompleted | ev.TaskFailed | ev.TaskSkip
     span.worked_ms = None if event.duration is None else to_ms(event.duration.total_seconds())
     began_ms = span.start_ms or 0.0
     span.waits += tuple((began_ms + to_ms(first), began_ms + to_ms(last)) for first, last in event.handler_waits)
+
+
+def _ask_family(metrics: Metrics) -> FamilySums:
+    sums: FamilySums = render_view("family", metrics)
+    return sums
 
 
 def _list_planned(plan: ExecutionPlan | None) -> Mapping[str, PlannedTask]:

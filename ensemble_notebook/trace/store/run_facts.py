@@ -13,10 +13,10 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunKind, RunStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.outputs.conversation import Messages
-from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,8 @@ class RunFacts:
         inputs: values of the template variables, as far as JSON has them and no secret is in them.
         lost_inputs: the names of the others.
         resumed_from: the run that it goes on with; it begins with all exchanges and results of that one.
-        forked_from_run, forked_from_span: the run that it forks, and where.
+        kind: what the run is; None in files of earlier versions.
+        forked_from_run, forked_from_span: the run that it forks, or makes a call of again, and where.
         changed: what that fork changes: the names of its arguments.
         continued_from: the run whose conversations its tasks go on with.
         deps: what the object is called that functions of its tasks were given; None where they were given none.
@@ -68,6 +69,7 @@ class RunFacts:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     lost_inputs: tuple[str, ...] = ()
     resumed_from: str | None = None
+    kind: RunKind | None = None
     forked_from_run: str | None = None
     forked_from_span: str | None = None
     changed: tuple[str, ...] = ()
@@ -108,6 +110,7 @@ class RunSummary:
     Attributes:
         cost: the known part, in `currency`.
         wall_ms: from start to end, or to its last event.
+        sums: all that its metrics tell; None in summaries of earlier versions.
     """
 
     tasks: int
@@ -118,6 +121,7 @@ class RunSummary:
     currency: str
     wall_ms: float | None
     inputs: Mapping[str, str]
+    sums: Sums | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

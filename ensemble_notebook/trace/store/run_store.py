@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import StoreError, did_you_mean, summarize_error
@@ -33,11 +34,14 @@ from ensemble_notebook.trace.store.store_reader import (
     make_trace,
     read_events,
     read_exchanges,
+    read_parents,
     read_reply_sizes,
     read_results,
+    read_run,
     read_runs,
     read_scores,
     read_summaries,
+    summarize_trace,
 )
 from ensemble_notebook.trace.store.store_writer import StoreWriter, forget, list_over, write_scores
 
@@ -205,9 +209,27 @@ class RunStore:
         """
         return self._read(lambda connection: write_scores(connection, run_id, scores), False)
 
-    def load_summaries(self) -> dict[str, RunSummary]:
-        """The summaries that are kept, by the ids of their runs."""
-        return self._read(read_summaries, {})
+    def load_summaries(self, run_ids: Sequence[str] | None = None) -> dict[str, RunSummary]:
+        """The summaries that are kept, by the ids of their runs: of all runs, or of these."""
+        return self._read(lambda connection: read_summaries(connection, run_ids), {})
+
+    def load_parents(self) -> dict[str, str | None]:
+        """The ids of all runs, oldest first, each with that of the run which it forks, calls again or goes on with."""
+        return self._read(read_parents, {})
+
+    def summarize(self, run_id: str) -> RunSummary | None:
+        """Make the summary of a run, and keep it where the run is over; None for one that has not begun.
+
+        Raises:
+            StoreError: it is gone, or damaged.
+        """
+        run = self._read(lambda connection: read_run(connection, run_id), None)
+        if run is None:
+            raise StoreError(f"Run {run_id} is no longer in the store {self.path}.")
+        summary = summarize_trace(self.load_trace(run))
+        if summary is not None and run.status is not RunStatus.RUNNING:
+            self.keep_summaries({run_id: summary})
+        return summary
 
     def keep_summaries(self, summaries: Mapping[str, RunSummary]) -> None:
         """Keep these with their runs; nothing is lost where that fails, since they can be made again."""

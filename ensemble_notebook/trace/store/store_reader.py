@@ -13,7 +13,7 @@ from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus, Workflow
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
-from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.outputs.task_output import Sums, TaskOutput
 from ensemble_notebook.domain.value_text import parse_instant
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.codec.event_codec import to_plain
@@ -66,10 +66,21 @@ def read_run(connection: sqlite3.Connection, run_id: str) -> RememberedRun | Non
     return None if row is None else _locate(run_id, lambda: _read_run(row))
 
 
-def read_summaries(connection: sqlite3.Connection) -> dict[str, RunSummary]:
-    """The summaries that are kept, by run; what can't be read is made again."""
+def read_parents(connection: sqlite3.Connection) -> dict[str, str | None]:
+    """The runs, oldest first, each with the one that it forks, calls again or goes on with; None: none."""
+    query = """SELECT run_id, CASE WHEN json_valid(facts) THEN
+        coalesce(json_extract(facts, '$.forkedFromRun'), json_extract(facts, '$.resumedFrom')) END
+        FROM runs ORDER BY number"""
+    return {run_id: parent if isinstance(parent, str) else None for run_id, parent in connection.execute(query)}
+
+
+def read_summaries(connection: sqlite3.Connection, run_ids: Sequence[str] | None = None) -> dict[str, RunSummary]:
+    """The summaries that are kept, by run, of all or of these; what can't be read is made again."""
+    query = "SELECT run_id, summary FROM runs WHERE summary IS NOT NULL"
+    wanted = [] if run_ids is None else [json.dumps(run_ids)]
+    query += " AND run_id IN (SELECT value FROM json_each(?))" if wanted else ""
     found = {}
-    for run_id, summary in connection.execute("SELECT run_id, summary FROM runs WHERE summary IS NOT NULL"):
+    for run_id, summary in connection.execute(query, wanted):
         with suppress(*SIGNS_OF_DAMAGE):
             found[run_id] = read_value(json.loads(summary), RunSummary)
     return found
@@ -399,6 +410,7 @@ def summarize_trace(trace: ExecutionTrace) -> RunSummary | None:
             currency=metrics.currency,
             wall_ms=found[0].wall_ms,
             inputs=dict(trace.inputs),
+            sums=Sums(**metrics._list_sums()),
         )
     )
 
@@ -417,6 +429,10 @@ def _make_start(facts: RunFacts) -> ev.RunStarted:
         max_concurrency=None,
         capture_mode=facts.capture_mode,
         resumed_from=facts.resumed_from,
+        kind=facts.kind,
+        forked_from_run=facts.forked_from_run,
+        forked_from_span=facts.forked_from_span,
+        changed=facts.changed,
     )
 
 

@@ -384,6 +384,13 @@ RUNS: Final = make_table(
     make_known("run_id", "string", "unique", "fold.run_id"),
     (
         Column("name", "category", "of the ensemble, else of the variable that the output is bound to", "fold.name"),
+        make_known(
+            "kind",
+            "category",
+            "run, map, rerun (calls of an earlier run made again), fork (an earlier run done again from a span on) or "
+            "nested (a part of another run)",
+            "fold.kind.value",
+        ),
         make_known("workflow", "category", "of the ensemble", "fold.workflow"),
         make_known("status", "category", "how the run ended, or stands", "fold.status.value", "RunStatus"),
         Column(
@@ -414,6 +421,17 @@ RUNS: Final = make_table(
             "fold.prompts_version",
         ),
         Column("replayed_from", "string", "the recording that answered in place of models", "fold.replayed_from"),
+        Column("resumed_from", "string", "run_id of the run that it goes on with", "fold.resumed_from"),
+        Column(
+            "forked_from_run", "string", "run_id of the run that it forks, or calls again from", "fold.forked_from_run"
+        ),
+        Column("forked_from_span", "string", "span_id in that run: where", "fold.forked_from_span"),
+        Column(
+            "changed",
+            "object",
+            "what a fork, or a call made again, changes there: the names of its arguments; NA where nothing",
+            lambda each: each.fold.changed or None,
+        ),
         make_known("start_time", UTC_TIME, "when it started", "run.start_time"),
         Column("end_time", UTC_TIME, "when it ended", "run.end_time"),
         make_known("wall_ms", "Float64", "from start to end"),
