@@ -111,6 +111,7 @@ class RunSummary:
         cost: the known part, in `currency`.
         wall_ms: from start to end, or to its last event.
         sums: all that its metrics tell; None in summaries of earlier versions.
+        picture: its bars, see `small_picture`; None in a summary of an earlier version.
     """
 
     tasks: int
@@ -122,6 +123,7 @@ class RunSummary:
     wall_ms: float | None
     inputs: Mapping[str, str]
     sums: Sums | None = None
+    picture: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

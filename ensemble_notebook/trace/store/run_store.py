@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
-from ensemble_notebook.errors import StoreError, did_you_mean, summarize_error
+from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean, summarize_error
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult
 from ensemble_notebook.trace.store.run_rows import begin_resuming, check_unclaimed, write_exchange, write_summaries
@@ -34,6 +34,7 @@ from ensemble_notebook.trace.store.store_reader import (
     make_trace,
     read_events,
     read_exchanges,
+    read_new_scores,
     read_parents,
     read_reply_sizes,
     read_results,
@@ -194,6 +195,15 @@ class RunStore:
         """
         return self._read(lambda connection: read_scores(connection, name=name), {})
 
+    def load_new_scores(self, after: int) -> tuple[dict[str, list[ScoreRecord]], int]:
+        """The scores of all runs that came after the one of this number, by run, and the number of the last one.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        nothing: tuple[dict[str, list[ScoreRecord]], int] = {}, after
+        return self._read(lambda connection: read_new_scores(connection, after), nothing)
+
     def add_scores(self, run_id: str, scores: Sequence[ScoreRecord]) -> bool:
         """Add scores to a run, beside those that anybody else adds meanwhile.
 
@@ -244,6 +254,23 @@ class RunStore:
             StoreError: the store can't be written.
         """
         return self._read(lambda connection: forget(connection, [each for each, _ in list_over(connection)]), 0)
+
+    def forget(self, run_ids: Collection[str]) -> int:
+        """Forget these runs, with all that belongs to them, and say how many they were.
+
+        Raises:
+            ValidationError: one of them goes on; none is forgotten then.
+            StoreError: the store can't be written.
+        """
+
+        def forget_if_over(connection: sqlite3.Connection) -> int:
+            over = [run_id for run_id, _ in list_over(connection) if run_id in run_ids]
+            running = {run.run_id for run in read_runs(connection)} & set(run_ids) - set(over)
+            if running:
+                raise ValidationError(f"Run {min(running)} goes on, and can't be forgotten. Stop it first.")
+            return forget(connection, over)
+
+        return self._read(forget_if_over, 0)
 
     def load_exchanges(self, run_id: str) -> list[dict[str, Any]]:
         """The documents of a recording of this run, in order.

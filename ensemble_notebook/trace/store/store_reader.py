@@ -152,6 +152,20 @@ def read_scores(
     return found
 
 
+def read_new_scores(connection: sqlite3.Connection, after: int) -> tuple[dict[str, list[ScoreRecord]], int]:
+    """The scores after the one of this number, as `read_scores` gives them, and the number of the last one."""
+    found: dict[str, list[ScoreRecord]] = {}
+    try:
+        rows = connection.execute("SELECT number, run_id, data FROM scores WHERE number > ? ORDER BY number", (after,))
+        for number, owner, data in rows:
+            after = number
+            with suppress(*SIGNS_OF_DAMAGE):
+                found.setdefault(owner, []).append(read_value(to_plain(json.loads(data)), ScoreRecord))
+    except sqlite3.OperationalError:  # the file is of a time without
+        return {}, after
+    return found, after
+
+
 def read_reply_sizes(connection: sqlite3.Connection, name: str, paths: Collection[str]) -> dict[str, float]:
     """The mean length, in bytes, of what tasks put out in the last runs of a name, by path; damage is passed over."""
     sizes: dict[str, list[int]] = {}
@@ -394,6 +408,7 @@ def complete_events(run: RememberedRun, events: Sequence[ev.Event]) -> Sequence[
 
 def summarize_trace(trace: ExecutionTrace) -> RunSummary | None:
     """What a run came to; None for one that has not begun."""
+    from ensemble_notebook.trace.analysis.small_picture import draw_small_picture
     from ensemble_notebook.trace.analysis.timeseries import measure_activity
 
     found = measure_activity(trace._fold)
@@ -411,6 +426,7 @@ def summarize_trace(trace: ExecutionTrace) -> RunSummary | None:
             wall_ms=found[0].wall_ms,
             inputs=dict(trace.inputs),
             sums=Sums(**metrics._list_sums()),
+            picture=draw_small_picture(trace._fold, found[0].wall_ms),
         )
     )
 
