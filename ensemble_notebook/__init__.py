@@ -55,6 +55,7 @@ register_view("diff", "ensemble_notebook.notebook.picture.diff_picture:make_diff
 register_view("run_history", "ensemble_notebook.notebook.picture.diff_picture:make_history_bundle")
 register_view("family", "ensemble_notebook.trace.store.families:sum_family")
 register_view("frames", "ensemble_notebook.notebook.picture.shown_table:make_frames_bundle")
+register_view("fork_plan", "ensemble_notebook.notebook.picture.fork_picture:make_fork_plan_bundle")
 register_view("text_changes", "ensemble_notebook.notebook.picture.diff_picture:make_changes_bundle")
 register_view("cell", "ensemble_notebook.cell.writing.cell_writer:write_cell")
 register_view("from_cell", "ensemble_notebook.cell.cell_reader:load_ensemble")

@@ -108,6 +108,7 @@ from .domain.outputs.task_output import Skipped as Skipped
 from .domain.outputs.task_output import TaskOutput as TaskOutput
 from .domain.outputs.task_output import TokenUsage as TokenUsage
 from .domain.planning.execution_plan import ExecutionPlan as ExecutionPlan
+from .ensemble.earlier_runs.fork_plan import ForkPlan as ForkPlan
 from .ensemble.ensemble import Ensemble as Ensemble
 from .ensemble.ensemble_output import EnsembleOutput as EnsembleOutput
 from .ensemble.many_runs.loaded_map import LoadedRuns as LoadedRuns

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from ensemble_notebook.domain.definitions.enums import TaskNoun
 from ensemble_notebook.domain.definitions.templates import check_variables, find_first_texts
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
+    from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
     from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.many_runs.rerun_run import RerunHandle
@@ -275,8 +276,15 @@ class Ensemble(RunnableEnsemble):
             async for event in run:
                 yield event
 
+    @overload
+    def fork(self, /, run: Any, span: Any, *, plan: Literal[True], **given: Any) -> ForkPlan: ...
+    @overload
     @takes(read_fork)
-    def fork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput:  # noqa: D417 - as of `run`
+    def fork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput: ...
+    @takes(read_fork)
+    def fork(  # noqa: D417 - as of `run`
+        self, run: Any, span: Any, *, plan: bool = False, **given: Any
+    ) -> EnsembleOutput | ForkPlan:
         """Run again from a span of an earlier run on, with a change there, and return the output.
 
         What ended before the span, or does not depend on it, is kept and costs nothing; what depends on it is done
@@ -295,6 +303,8 @@ class Ensemble(RunnableEnsemble):
             parameters: of that model, such as ``{"temperature": 0}``.
             output: of the task, in place of its own; of its output type, where it has one.
             until: a task or its name: what it does not need is skipped.
+            plan: whether nothing is done, and the result is a `ForkPlan`: what would be kept and done anew, and which
+                tools, handlers, MCP servers, memories and exporters may run.
             inputs: those of the run that could not be kept.
             timeout: as in `run`.
             history: as in `run`.
@@ -310,16 +320,25 @@ class Ensemble(RunnableEnsemble):
         if loop_thread().is_current():
             raise EnsembleError("fork() would block the loop it needs; use `await ensemble.afork()` in async tools.")
         handle = _prepare_fork(self, read_fork(run, span, **given))
+        if plan:
+            return _plan_fork(handle)
         try:
             handle._begin()
             return handle.result()
         except KeyboardInterrupt:
             return handle.interrupted()
 
+    @overload
+    async def afork(self, /, run: Any, span: Any, *, plan: Literal[True], **given: Any) -> ForkPlan: ...
+    @overload
     @takes(read_fork)
-    async def afork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput:
+    async def afork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput: ...
+    @takes(read_fork)
+    async def afork(self, run: Any, span: Any, *, plan: bool = False, **given: Any) -> EnsembleOutput | ForkPlan:
         """Fork on the caller's event loop; arguments and errors as for `fork`."""
         handle = _prepare_fork(self, read_fork(run, span, **given))
+        if plan:
+            return _plan_fork(handle)
         try:
             await handle._run_here()
         except asyncio.CancelledError as stopped:
@@ -327,10 +346,17 @@ class Ensemble(RunnableEnsemble):
             raise
         return await handle
 
+    @overload
+    def start_fork(self, /, run: Any, span: Any, *, plan: Literal[True], **given: Any) -> ForkPlan: ...
+    @overload
     @takes(read_fork)
-    def start_fork(self, run: Any, span: Any, **given: Any) -> RunHandle:
+    def start_fork(self, run: Any, span: Any, **given: Any) -> RunHandle: ...
+    @takes(read_fork)
+    def start_fork(self, run: Any, span: Any, *, plan: bool = False, **given: Any) -> RunHandle | ForkPlan:
         """Start a fork in the background and return its handle at once; arguments as for `fork`."""
         handle = _prepare_fork(self, read_fork(run, span, **given))
+        if plan:
+            return _plan_fork(handle)
         handle._begin()
         return handle
 
@@ -620,6 +646,15 @@ def _prepare_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
     settings = replace(of_run.settings, continue_from=origin.continued, deps=deps, forked_from=place)
     inputs = forked.merge_inputs(of_run.inputs, of_run.variables)
     return _prepare_run(ensemble, RunArguments(inputs, of_run.variables, settings), forked=forked)
+
+
+def _plan_fork(handle: RunHandle) -> ForkPlan:
+    """What a fork would do that has not begun."""
+    from ensemble_notebook.ensemble.earlier_runs.fork_plan import make_fork_plan
+    from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
+
+    assert isinstance(handle._resumed, ForkedRun)
+    return make_fork_plan(handle._ensemble, handle._spec, handle._resumed)
 
 
 def _prepare_run(

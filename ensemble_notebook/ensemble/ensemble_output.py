@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Self, Unpack, overload
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition, EnsembleFields
 from ensemble_notebook.domain.definitions.enums import (
@@ -55,6 +55,7 @@ from ensemble_notebook.errors import (
 )
 
 if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
     from ensemble_notebook.trace.analysis.run_diff import RunDiff
     from ensemble_notebook.trace.analysis.what_if import Prediction
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -351,12 +352,17 @@ class EnsembleOutput(Scorable, Pickled):
         """
         return self.trace.what_if(max_concurrency=max_concurrency, speedup=speedup, drop_waits=drop_waits)
 
-    def fork(self, span: Any, **change: Any) -> EnsembleOutput:
+    @overload
+    def fork(self, span: Any, *, plan: Literal[True], **change: Any) -> ForkPlan: ...
+    @overload
+    def fork(self, span: Any, **change: Any) -> EnsembleOutput: ...
+    def fork(self, span: Any, **change: Any) -> EnsembleOutput | ForkPlan:
         """Run again from a span on, with a change there, and return the output of that run.
 
         Args:
             span: a model call, a tool call or a task of this run, or its id.
-            **change: what is different there, `until` which task it goes, and settings: see `Ensemble.fork`.
+            **change: what is different there, `until` which task it goes, and settings: see `Ensemble.fork`. With
+                ``plan=True`` nothing is done, and the result is a `ForkPlan`.
 
         Raises:
             ValidationError, TaskExecutionError, DeadlineExceededError, RunInterrupted: as of `Ensemble.fork`.
@@ -402,7 +408,11 @@ class EnsembleOutput(Scorable, Pickled):
             **parameters,
         )
 
-    async def afork(self, span: Any, **change: Any) -> EnsembleOutput:
+    @overload
+    async def afork(self, span: Any, *, plan: Literal[True], **change: Any) -> ForkPlan: ...
+    @overload
+    async def afork(self, span: Any, **change: Any) -> EnsembleOutput: ...
+    async def afork(self, span: Any, **change: Any) -> EnsembleOutput | ForkPlan:
         """Fork on the caller's event loop; arguments and errors as for `fork`."""
         return await self.ensemble.afork(self, span, **change)
 

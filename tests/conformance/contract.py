@@ -26,8 +26,8 @@ _SOURCES: Final = (
     "docs/**/*.md",
     "*.md",
 )
-_NUMBER: Final = re.compile(r"\b[ECTVW][1-9][0-9]?[a-z]?\b")
-_RULE_HEADING: Final = re.compile(r"### ([ECTVW][1-9][0-9]?[a-z]?) (.+)")
+_NUMBER: Final = re.compile(r"\b[ECTVW](?:1[0-9]{2}|[1-9][0-9]?)[a-z]?\b")
+_RULE_HEADING: Final = re.compile(r"### ([ECTVW](?:1[0-9]{2}|[1-9][0-9]?)[a-z]?) (.+)")
 _HEADING: Final = re.compile(r"#{1,6} (.+)")
 _FENCE: Final = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _LINE_COMMENT: Final = re.compile(r"(?<!:)//[^\n]*")

@@ -35,6 +35,7 @@ SOURCES: Final = {
     "E82": (OWN,),
     "E83": (OWN,),
     "E84": (OWN,),
+    "E117": (OWN,),
     "E18": (OWN,),
     "E20": (ENGINE,),
     "E21": (NEXUS, OWN),
