@@ -319,9 +319,10 @@ class Ensemble(RunnableEnsemble):
         """
         if loop_thread().is_current():
             raise EnsembleError("fork() would block the loop it needs; use `await ensemble.afork()` in async tools.")
-        handle = _prepare_fork(self, read_fork(run, span, **given))
+        arguments = read_fork(run, span, **given)
         if plan:
-            return _plan_fork(handle)
+            return plan_fork(self, arguments)
+        handle = _prepare_fork(self, arguments)
         try:
             handle._begin()
             return handle.result()
@@ -336,9 +337,10 @@ class Ensemble(RunnableEnsemble):
     @takes(read_fork)
     async def afork(self, run: Any, span: Any, *, plan: bool = False, **given: Any) -> EnsembleOutput | ForkPlan:
         """Fork on the caller's event loop; arguments and errors as for `fork`."""
-        handle = _prepare_fork(self, read_fork(run, span, **given))
+        arguments = read_fork(run, span, **given)
         if plan:
-            return _plan_fork(handle)
+            return plan_fork(self, arguments)
+        handle = _prepare_fork(self, arguments)
         try:
             await handle._run_here()
         except asyncio.CancelledError as stopped:
@@ -354,11 +356,8 @@ class Ensemble(RunnableEnsemble):
     @takes(read_fork)
     def start_fork(self, run: Any, span: Any, *, plan: bool = False, **given: Any) -> RunHandle | ForkPlan:
         """Start a fork in the background and return its handle at once; arguments as for `fork`."""
-        handle = _prepare_fork(self, read_fork(run, span, **given))
-        if plan:
-            return _plan_fork(handle)
-        handle._begin()
-        return handle
+        arguments = read_fork(run, span, **given)
+        return plan_fork(self, arguments) if plan else begin_fork(self, arguments)
 
     @takes(read_rerun)
     def rerun(self, run: Any, span: Any, **given: Any) -> Rerun:  # noqa: D417 - what is given is described here
@@ -648,13 +647,21 @@ def _prepare_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
     return _prepare_run(ensemble, RunArguments(inputs, of_run.variables, settings), forked=forked)
 
 
-def _plan_fork(handle: RunHandle) -> ForkPlan:
-    """What a fork would do that has not begun."""
+def begin_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
+    """Prepare a fork and begin it. Errors as of `_prepare_run`."""
+    handle = _prepare_fork(ensemble, given)
+    handle._begin()
+    return handle
+
+
+def plan_fork(ensemble: Ensemble, given: ForkArguments) -> ForkPlan:
+    """What a fork would do. Errors as of `_prepare_run`."""
     from ensemble_notebook.ensemble.earlier_runs.fork_plan import make_fork_plan
     from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
 
+    handle = _prepare_fork(ensemble, given)
     assert isinstance(handle._resumed, ForkedRun)
-    return make_fork_plan(handle._ensemble, handle._spec, handle._resumed)
+    return make_fork_plan(ensemble, handle._spec, handle._resumed)
 
 
 def _prepare_run(

@@ -96,6 +96,7 @@ SOURCES: Final = {
     "E60": (OWN,),
     "E56": (OWN,),
     "C22": (OWN,),
+    "C92": (OWN,),
     "C36": (OWN,),
     "C37": (OWN,),
     "C32": (OWN,),

@@ -36,11 +36,15 @@ from ensemble_notebook.notebook.magics.warm_up import WarmUp
 if TYPE_CHECKING:
     from ensemble_notebook.cell.binding.scorer_binder import CellScorers
     from ensemble_notebook.cell.cell_reader import Cell
-    from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+    from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange
+    from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
+    from ensemble_notebook.ensemble.ensemble import Ensemble
+    from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
     from ensemble_notebook.ensemble.person import Person
     from ensemble_notebook.ensemble.run_handle import RunHandle
+    from ensemble_notebook.ensemble.run_settings import RunSettings
     from ensemble_notebook.notebook.live.run_display import RunDisplay
     from ensemble_notebook.notebook.magics.map_cell import ManyRuns
     from ensemble_notebook.trace.store.run_facts import RunOrigin
@@ -302,6 +306,53 @@ class EnsembleMagics(Magics):
             self._confirm_cost(read, options, many)
         self._run(read, {}, options, many, origin, resuming)
 
+    def fork(
+        self,
+        ensemble: RunnableEnsemble | None,
+        run: Any,
+        span: str,
+        change: ForkChange,
+        options: Options,
+        origin: RunOrigin | None,
+        *,
+        is_dry_run: bool,
+    ) -> ForkPlan | None:
+        """Fork a run at a span, shown as a run of a cell is; gives the plan where that is all that is wanted.
+
+        Args:
+            ensemble: what runs; None: that of the cell.
+            run: which, as of `Ensemble.fork`.
+            span: the id of the span.
+            change: what is different there.
+            options: of the run that goes on from there.
+            origin: the cell of the run; None where it was begun in Python.
+            is_dry_run: whether nothing is to be done.
+
+        Raises:
+            CellError: the cell can't run with the names that the notebook has now.
+            EnsembleError: what the fork raises.
+        """
+        from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkArguments
+        from ensemble_notebook.ensemble.ensemble import begin_fork, plan_fork
+        from ensemble_notebook.ensemble.run_settings import RunArguments, RunSettings
+        from ensemble_notebook.trace.store.run_facts import RunOrigin
+
+        scorers = None
+        if ensemble is None:
+            assert origin is not None
+            read = self._read(origin.text, options, needs_inputs=False)[0]
+            ensemble, scorers = read.build(self._names), read.scorers
+
+        def give(settings: RunSettings) -> ForkArguments:  # the inputs are those of the run
+            return ForkArguments(run, span, change, RunArguments({}, {}, settings))
+
+        forked = cast("Ensemble", ensemble)
+        if is_dry_run:
+            return plan_fork(forked, give(RunSettings(only=options.only)))
+        place = RunOrigin() if origin is None else origin
+        self._start_shown(forked, lambda settings: begin_fork(forked, give(settings)), options, place, {}, scorers)
+        return None
+
     def _run(
         self,
         read: Cell,
@@ -312,13 +363,43 @@ class EnsembleMagics(Magics):
         resuming: Mapping[str, Any] | None = None,
     ) -> None:
         from ensemble_notebook.ensemble.ensemble import start_run
+        from ensemble_notebook.ensemble.run_settings import RunArguments
+
+        ensemble = read.build(self._names)
+
+        def start(settings: RunSettings) -> RunHandle | MapHandle:
+            if many is None:
+                return start_run(ensemble, RunArguments(inputs, {}, settings))
+            return many.start(ensemble, inputs, settings, read.scorers)
+
+        more = {**(resuming or {}), "continue_from": read.continued}
+        self._start_shown(ensemble, start, options, origin, more, read.scorers if many is None else None)
+
+    def _start_shown(
+        self,
+        ensemble: Ensemble,
+        start: Callable[[RunSettings], RunHandle | MapHandle],
+        options: Options,
+        origin: RunOrigin,
+        more: Mapping[str, Any],
+        scorers: CellScorers | None,
+    ) -> None:
+        """Start a run, show it, and bind what comes of it.
+
+        Args:
+            ensemble: what runs.
+            start: begins it with these settings.
+            options: of the run.
+            origin: its cell.
+            more: settings beside those of the options.
+            scorers: of a single run, once it has ended.
+        """
         from ensemble_notebook.ensemble.person import Person
-        from ensemble_notebook.ensemble.run_settings import RunArguments, RunSettings
+        from ensemble_notebook.ensemble.run_settings import RunSettings
         from ensemble_notebook.notebook.live.frontend import can_answer, choose_display_mode
         from ensemble_notebook.notebook.live.run_display import ShownCell, make_run_display
 
         assert self.shell is not None
-        ensemble = read.build(self._names)
         self.stop_warm_up()  # from here on the run imports what it needs, and nothing gives way to it
         shown = ShownCell(
             variable=options.out,
@@ -334,21 +415,15 @@ class EnsembleMagics(Magics):
         settings = RunSettings(
             **{
                 **options.run_settings,
-                **(resuming or {}),
-                "continue_from": read.continued,
+                **more,
                 "listeners": (*run_display.listeners, reviewer),
                 "review_handler": reviewer.reviewer if has_console or run_display.has_buttons else None,
                 # A run that goes on with one of a variable keeps its name, under which the two are found together.
                 "origin": origin if options.out == DEFAULT_OUT else dataclasses.replace(origin, variable=options.out),
             }
         )
-        start: Callable[[], RunHandle | MapHandle]
-        if many is None:
-            start = partial(start_run, ensemble, RunArguments(inputs, {}, settings))
-        else:
-            start = partial(many.start, ensemble, inputs, settings, read.scorers)
         if options.is_background:
-            handle = start()
+            handle = start(settings)
             self._names[options.out] = handle
             _follow(run_display, handle, reviewer)
 
@@ -361,8 +436,7 @@ class EnsembleMagics(Magics):
             work = contextvars.copy_context().run
             threading.Thread(target=work, args=(wait,), name="ensemble-background", daemon=True).start()
         else:
-            scorers = read.scorers if many is None else None
-            self._run_here(start, options.out, run_display, reviewer, scorers)
+            self._run_here(partial(start, settings), options.out, run_display, reviewer, scorers)
 
     def _run_here(
         self,

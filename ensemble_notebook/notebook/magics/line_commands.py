@@ -99,6 +99,16 @@ LINE_COMMANDS: Final = (
         "run_commands:resume_run",
         ("-o", "--redo", "--anyway"),
     ),
+    LineCommand(
+        "fork",
+        "RUN SPAN [--reply TEXT | --user-prompt TEXT | --llm MODEL | ...] [--until TASK] [-o NAME] [--dry-run]",
+        "run again from a span on, with a change there; --dry-run: what that would do, and what may have effects",
+        "fork_commands:fork_run",
+        (
+            *("--reply", "--tool-result", "--output", "--system-prompt", "--user-prompt", "--llm", "--until", "-o"),
+            "--dry-run",
+        ),
+    ),
 )
 
 _HELP_WORDS: Final = ("--help", "-h", "?")

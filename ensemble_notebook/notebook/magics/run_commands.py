@@ -188,8 +188,8 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
         EnsembleError: what the run raises.
     """
     words, anyway = [each for each in words if each != _ANYWAY], _ANYWAY in words
-    out = [name for _, name in _take_values(words, "-o", "--out")] or [DEFAULT_OUT]
-    redo = [tool for _, tool in _take_values(words, "--redo")]
+    out = [name for _, name in take_values(words, "-o", "--out")] or [DEFAULT_OUT]
+    redo = [tool for _, tool in take_values(words, "--redo")]
     if len(words) != 1 or len(out) != 1 or not out[0].isidentifier() or not all(redo):
         raise ValidationError(_USAGE)
     run = find_remembered(words[0], shell)
@@ -215,12 +215,12 @@ def resume_run(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
     try:
         magics.run_again(origin, options, {"resume": run.run_id, "redo": redo, "anyway": anyway})
     except CellError as error:
-        raise ValidationError(_describe_missing(run, origin, error)) from None
+        raise ValidationError(describe_missing(run, origin, error, f"%ensemble resume {run.run_id}")) from None
     output: EnsembleOutput = shell.user_ns[out[0]]
     return None if stands_alone(shell) else output
 
 
-def _take_values(words: list[str], *flags: str) -> Iterator[tuple[str, str]]:
+def take_values(words: list[str], *flags: str) -> Iterator[tuple[str, str]]:
     """Take these flags out, each with what stands behind it."""
     while flag := next((each for each in flags if each in words), None):
         at = words.index(flag)
@@ -228,8 +228,15 @@ def _take_values(words: list[str], *flags: str) -> Iterator[tuple[str, str]]:
         del words[at : at + 2]
 
 
-def _describe_missing(run: RememberedRun, origin: RunOrigin, error: CellError) -> str:
-    """Say what the cell needs. It could run once, so it is the notebook that has changed."""
+def describe_missing(run: RememberedRun, origin: RunOrigin, error: CellError, again: str) -> str:
+    """Say what the cell needs. It could run once, so it is the notebook that has changed.
+
+    Args:
+        run: of the cell.
+        origin: of the run.
+        error: what was wrong with the cell.
+        again: the line that does it once that is there.
+    """
     lines = ["", *origin.text.splitlines()]
     words = [
         lines[each.line][each.column - 1 : each.end_column - 1]
@@ -238,7 +245,7 @@ def _describe_missing(run: RememberedRun, origin: RunOrigin, error: CellError) -
     ]
     cell = f"the cell of run {run.run_id}" + (f" ({origin.cell})" if origin.cell else "")
     missing = join_names(dict.fromkeys(filter(None, words)))
-    remedy = f"First run the cells that define: {missing}. Then %ensemble resume {run.run_id} goes on. "
+    remedy = f"First run the cells that define: {missing}. Then {again} goes on. "
     return (
         f"{cell[0].upper()}{cell[1:]} can't run with the names that this notebook has now. {remedy if missing else ''}"
         f"{error.mistakes[0].where.capitalize()}: {error.mistakes[0].message}"
@@ -254,10 +261,10 @@ def score_run(words: Sequence[str], shell: Any) -> MapResult | EnsembleOutput:
         ScoringError: a scorer failed for each run; what has the scores is bound all the same.
     """
     rest, out = list(words), DEFAULT_OUT
-    for flag, out in _take_values(rest, "-o", "--out"):
+    for flag, out in take_values(rest, "-o", "--out"):
         if not out.isidentifier():
             raise ValidationError(f"%ensemble score: {flag} wants the name of a variable, got {out!r}.")
-    expected = [None, *(column for _, column in _take_values(rest, "--expected"))][-1] or None
+    expected = [None, *(column for _, column in take_values(rest, "--expected"))][-1] or None
     replaces, rest = _REPLACE in rest, [each for each in rest if each != _REPLACE]
     if len(rest) < 2:
         raise ValidationError(
