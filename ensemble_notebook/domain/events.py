@@ -424,6 +424,7 @@ class LlmCallStarted(Event):
         is_scripted: whether the model follows a script.
         rates: the own rates that its requests are priced by; None: the public price list.
         changed: all that the model is told now, where a fork has changed it; None: what the conversation has.
+        tool_characters: how long the descriptions of the tools are that it is offered, as JSON.
     """
 
     agent: str
@@ -433,6 +434,7 @@ class LlmCallStarted(Event):
     is_scripted: bool
     rates: CostConfiguration | None = None
     changed: tuple[ChatMessage, ...] | None = None
+    tool_characters: int = 0
 
 
 @event

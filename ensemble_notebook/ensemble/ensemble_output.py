@@ -57,6 +57,7 @@ from ensemble_notebook.errors import (
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
     from ensemble_notebook.trace.analysis.run_diff import RunDiff
+    from ensemble_notebook.trace.analysis.transcript import Transcript
     from ensemble_notebook.trace.analysis.what_if import Prediction
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.frames import Frames
@@ -351,6 +352,18 @@ class EnsembleOutput(Scorable, Pickled):
             ValidationError: the run has not ended, or has no task, kind or wait of that name; suggests the nearest.
         """
         return self.trace.what_if(max_concurrency=max_concurrency, speedup=speedup, drop_waits=drop_waits)
+
+    def messages(self, task: str | None = None, agent: str | None = None) -> Transcript:
+        """What agents were told and said, in reading order, as a chat: all of it, of a task, or of an agent.
+
+        Args:
+            task: the name of a task, with all that was handed on in it; None: all.
+            agent: the role of an agent; None: all.
+
+        Raises:
+            ValidationError: no task or agent has this name; suggests the nearest.
+        """
+        return self.trace.messages(task, agent)
 
     @overload
     def fork(self, span: Any, *, plan: Literal[True], **change: Any) -> ForkPlan: ...

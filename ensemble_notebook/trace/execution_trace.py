@@ -30,6 +30,7 @@ from ensemble_notebook.trace.task_traces import PhaseTrace, RunParts, TaskTrace
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.analysis.run_diff import RunDiff
+    from ensemble_notebook.trace.analysis.transcript import Transcript
     from ensemble_notebook.trace.analysis.what_if import Prediction
     from ensemble_notebook.trace.frames import Frames
     from ensemble_notebook.trace.plots import Plots
@@ -273,6 +274,20 @@ class ExecutionTrace(Pickled):
         if not isinstance(trace, ExecutionTrace):
             raise ValidationError(f"diff compares with an output or a trace, got {type(other).__name__}.")
         return RunDiff(self._fold, trace._fold)
+
+    def messages(self, task: str | None = None, agent: str | None = None) -> Transcript:
+        """What agents were told and said, in reading order, as a chat: all of it, of a task, or of an agent.
+
+        Args:
+            task: the name of a task, with all that was handed on in it; None: all.
+            agent: the role of an agent; None: all.
+
+        Raises:
+            ValidationError: no task or agent has this name; suggests the nearest.
+        """
+        from ensemble_notebook.trace.analysis.transcript import Transcript
+
+        return Transcript(self._fold, task, agent)
 
     def what_if(
         self,

@@ -99,6 +99,7 @@ class AgentLoop:
         self._port = port
         self._llm = llm
         self._toolbox = toolbox
+        llm.tool_characters = toolbox.character_count if port.has_tool_support else 0
         self._services = services
         self._schema = schema
         self._running_tools = ""

@@ -53,6 +53,7 @@ class LlmCaller:
 
     Attributes:
         output_limit: the tokens that the budget allowed the last reply; None where it did not limit it.
+        tool_characters: how long the descriptions of the tools are that the model is offered.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class LlmCaller:
         self._draw = draw
         self._streams = streams
         self.output_limit: int | None = None
+        self.tool_characters = 0
         self._wait = ""
 
     @property
@@ -98,6 +100,7 @@ class LlmCaller:
             is_scripted=self._port.is_scripted,
             rates=self._rates,
             changed=changed,
+            tool_characters=self.tool_characters,
         )
         self._limits.check_sending()
         if kept is not None:

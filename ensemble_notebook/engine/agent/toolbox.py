@@ -6,8 +6,10 @@ A spec for the model, and a call that always answers with a text.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import FunctionType
 from typing import Any
 
@@ -79,6 +81,11 @@ class Toolbox:
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as a model sees them."""
         return tuple(tool.spec for tool in self._tools.values())
+
+    @cached_property
+    def character_count(self) -> int:
+        """How long all that is that a model is told of the tools."""
+        return sum(len(each.name) + len(each.description) + len(json.dumps(each.parameters)) for each in self.specs)
 
     def with_engine_tools(self, engine_tools: Sequence[EngineTool]) -> Toolbox:
         """These tools and those of the engine, which replace tools of the same name; itself where there are none."""

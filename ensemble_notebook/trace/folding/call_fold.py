@@ -5,7 +5,7 @@ Usage and cost are booked once, on the attempt, and added to the sums of everyth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
@@ -64,13 +64,21 @@ class ConversationLog:
         self.messages.setdefault(span.task_id or span.span_id, []).append(message)
         return safe
 
-    def add_earlier(self, event: Event, span: Span, message: ChatMessage, *, is_left_out: bool = False) -> None:
+    def add_earlier(self, event: Event, span: Span, message: ChatMessage, **facts: bool) -> None:
         """Note a message that the model is told of what was said before."""
         known: tuple[Role, ...] = ("system", "assistant", "tool")
         role: Role = message.role if message.role in known else "user"  # a file may say anything (E71)
         calls = tuple(map(to_requested_call, message.tool_calls))
         answered: dict[str, Any] = {"earlier_tool": message.name, "earlier_call_id": message.tool_call_id}
-        self.add(event, span, role, message.text, calls, is_earlier=True, is_left_out=is_left_out, **answered)
+        told: dict[str, Any] = {"is_earlier": True, **answered, **facts}
+        self.add(event, span, role, message.text, calls, **told)
+
+    def resend(self, event: Event, span: Span, messages: Iterable[ChatMessage]) -> None:
+        """Note all that the model is told from here on, since a fork has changed it."""
+        said = {(each.role, each.text) for each in self.messages.get(span.task_id or span.span_id, ())}
+        for each in messages:
+            was_said = (each.role, clean_text(each.text)) in said
+            self.add_earlier(event, span, each, is_earlier=was_said, is_resent=True)
 
     def clean(self, text: str) -> str:
         """The text as it may be shown. The output of a task mostly is its last message, which is not masked again."""
@@ -168,12 +176,13 @@ class CallFold(EventFold):
         span = self.tree.begin(event, SpanKind.LLM, event.model, event.agent)
         span.model_requested, span.provider = event.model, event.provider
         span.max_attempts, span.is_scripted = event.max_attempts, event.is_scripted
+        span.tool_characters = event.tool_characters or None
         span.lane = self._lanes.setdefault(span.task_id, LanePool()).take()
         self.is_scripted = self.is_scripted or event.is_scripted
         if event.rates is not None:
             self._rates[span.span_id] = event.rates
-        for each in event.changed or ():
-            self._log.add_earlier(event, span, each)
+        if event.changed is not None:
+            self._log.resend(event, span, event.changed)
 
     @on(ev.LlmAttemptStarted)
     def _on_attempt_started(self, event: ev.LlmAttemptStarted) -> None:

@@ -352,7 +352,7 @@ class TraceFold(EventFold):
             between = span.inactive_intervals[-1]
             was_sent_back = span.parent is None or not span.parent.is_repeated
             said = describe_return(None) if was_sent_back else DONE_AGAIN
-            span.send_back(between.end_ms, between.start_ms, said)
+            span.send_back(between.end_ms, between.start_ms, said, end_seq=between.end_seq)
         # Until its input is prepared, all but what its children take is the making of the prompt.
         self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
 
@@ -431,7 +431,7 @@ class TraceFold(EventFold):
             is_judged = span.answer is not None or not feedback.startswith("until ")
             said = describe_return(feedback) if is_judged else f"{DONE_AGAIN} {feedback}"
             facts = {"end_time": event.time, "feedback": feedback, "totals": span.attempt_totals}
-            span.send_back(end_ms, end_ms, said, **facts)
+            span.send_back(end_ms, end_ms, said, end_seq=event.seq, **facts)
             span.attempt_totals = UsageTotals()
         else:
             span.attempt = (count or 1) + 1  # in files of 0.1.0 the event counts from the latest start, of several
@@ -441,7 +441,8 @@ class TraceFold(EventFold):
             if event.error is not None:  # a handler that failed is tried again, which nobody has asked for
                 span.waits = (*span.waits, (end_ms, end_ms + to_ms(event.delay_s)))
             else:
-                span.send_back(end_ms, end_ms + to_ms(event.delay_s), describe_return(clean_text(event.feedback)))
+                said = describe_return(clean_text(event.feedback))
+                span.send_back(end_ms, end_ms + to_ms(event.delay_s), said, end_seq=event.seq)
             span.agent, span.is_fallback = self._replaced.pop(span.span_id, span.agent), False
             span.failed_child = None
 

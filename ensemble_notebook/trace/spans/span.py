@@ -5,7 +5,7 @@ Plain records: how they come about is the fold's business, how they look is that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -59,6 +59,7 @@ class Round:
         start_ms, end_ms: from when to when; the last one may still last.
         verdict: what became of it, in words; None as long as nobody knows, and where only the phase was judged.
         end_time, feedback, totals: of a phase that its review sent back: when, with what, and what it had taken.
+        end_seq: number of the event that sent it back; None for the last one.
     """
 
     start_ms: float
@@ -67,6 +68,7 @@ class Round:
     end_time: datetime | None = None
     feedback: str | None = None
     totals: UsageTotals | None = None
+    end_seq: int | None = None
 
 
 class ActiveInterval(NamedTuple):
@@ -121,6 +123,7 @@ class Span(SuggestsNames):
         iteration: number of the turn it belongs to, from 1.
         usage_leaf: True for attempts, which alone hold tokens and cost; others have them in `totals`.
         tool_request_count: tool calls that the reply of an LLM call asks for.
+        tool_characters: of an LLM call: how long the descriptions of the tools are that it is offered.
         reason: why it was skipped, or a delegation refused.
         delegate_to, delegation_id: of a delegation: role of the worker, id of request and response; all that happens in
             it has the id, too.
@@ -234,6 +237,7 @@ class Span(SuggestsNames):
     is_scripted: bool | None = None
     finish_reason: str | None = None
     tool_request_count: int | None = None
+    tool_characters: int | None = None
     latency_ms: float | None = None
     time_to_first_token_ms: float | None = None
     backoff_ms: float | None = None
@@ -445,6 +449,8 @@ class Message(SuggestsNames):
         tool_calls: what a reply asks for.
         is_earlier: whether it was said in an earlier run, whose conversation the task goes on with.
         is_left_out: whether it is one of those, and is not sent.
+        is_resent: whether a fork tells it in place of all that the task was told before; `is_earlier` where that was
+            among it.
         earlier_tool: of a tool's result of an earlier run, the name of the tool.
         earlier_call_id: likewise, the id of the call.
         reasoning: what the model thought before a reply; None where nothing is known of it.
@@ -459,6 +465,7 @@ class Message(SuggestsNames):
     tool_calls: tuple[RequestedCall, ...] = ()
     is_earlier: bool = False
     is_left_out: bool = False
+    is_resent: bool = False
     earlier_tool: str | None = None
     earlier_call_id: str | None = None
     reasoning: str | None = None
@@ -477,3 +484,17 @@ class Message(SuggestsNames):
     def tool_call_id(self) -> str | None:
         """The id of the call that a tool's result answers."""
         return self.earlier_call_id or self.span.tool_call_id
+
+
+def find_sent(messages: Sequence[Message]) -> int:
+    """Where in the messages of a task, up to a call, the conversation begins that the call goes on with.
+
+    That is with the last system prompt of the task, or where a fork tells the model all anew.
+    """
+    for place in reversed(range(len(messages))):
+        each = messages[place]
+        if each.is_resent:
+            return next(at for at, other in enumerate(messages) if other.seq == each.seq)
+        if each.role == "system" and each.is_prompt:
+            return place
+    return 0

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.links import find_contexts, find_delegated
-from ensemble_notebook.trace.spans.span import Message, Span
+from ensemble_notebook.trace.spans.span import Message, Span, find_sent
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 LONGEST_TEXT: Final = 20_000
@@ -145,7 +145,10 @@ def _select_messages(fold: TraceFold, span: Span) -> Sequence[Message]:
     end = len(messages) if span.end_seq is None else bisect_right(messages, span.end_seq, key=_SEQ)
     if span.kind is SpanKind.TURN:
         return messages[bisect_left(messages, span.seq, key=_SEQ) : end]
-    return messages[:end] if span.kind in (SpanKind.LLM, SpanKind.ATTEMPT) else ()
+    if span.kind not in (SpanKind.LLM, SpanKind.ATTEMPT):
+        return ()
+    start = find_sent(messages[:end])
+    return messages[start if start < end and messages[start].is_resent else 0 : end]
 
 
 def _to_chat_message(message: Message, texts: _Texts) -> dict[str, Any]:
