@@ -59,6 +59,7 @@ register_view("fork_plan", "ensemble_notebook.notebook.picture.fork_picture:make
 register_view("text_changes", "ensemble_notebook.notebook.picture.diff_picture:make_changes_bundle")
 register_view("transcript", "ensemble_notebook.notebook.picture.transcript_picture:make_transcript_bundle")
 register_view("cell", "ensemble_notebook.cell.writing.cell_writer:write_cell")
+register_view("changed_cell", "ensemble_notebook.cell.changed_cell:write_changed_cell")
 register_view("from_cell", "ensemble_notebook.cell.cell_reader:load_ensemble")
 register_view("reader", "ensemble_notebook.notebook.live.frontend:has_reader_here")
 register_view("event", "ensemble_notebook.trace.codec.event_codec:event_to_dict")

@@ -49,12 +49,14 @@ from ensemble_notebook.errors import (
     Pickled,
     RunInterrupted,
     TaskExecutionError,
+    ValidationError,
     add_origin,
     did_you_mean,
     summarize_error,
 )
 
 if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedSource
     from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
     from ensemble_notebook.trace.analysis.run_diff import RunDiff
     from ensemble_notebook.trace.analysis.transcript import Transcript
@@ -381,6 +383,36 @@ class EnsembleOutput(Scorable, Pickled):
             ValidationError, TaskExecutionError, DeadlineExceededError, RunInterrupted: as of `Ensemble.fork`.
         """
         return self.ensemble.fork(self, span, **change)
+
+    def to_yaml(self, namespace: Mapping[str, Any] | None = None) -> str:
+        """Write the body of the cell that a fork came from, with what the fork has changed; see `Rerun.to_yaml`.
+
+        ``output.ensemble.to_yaml()`` writes what ran.
+
+        Args:
+            namespace: as there.
+
+        Raises:
+            ValidationError: it is no fork of this process, or as there.
+        """
+        text: str = render_view("changed_cell", self._make_source(), namespace)
+        return text
+
+    def _make_source(self) -> ChangedSource:
+        """What the forks by which the run came about have changed, for its cell.
+
+        Raises:
+            ValidationError: it is no fork of this process.
+        """
+        from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedSource
+
+        journal = self._journal
+        if journal is None or not journal.changes:
+            raise ValidationError(
+                f"Run {self.run_id} is no fork of this process, so nothing of it is to be put into its cell. "
+                f"output.ensemble.to_yaml() writes its ensemble."
+            )
+        return ChangedSource(changes=journal.changes, cell=journal.cell, ensemble=self.ensemble, inputs=journal.inputs)
 
     def rerun(
         self,

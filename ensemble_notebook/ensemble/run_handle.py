@@ -342,7 +342,14 @@ class RunHandle(SuggestsNames):
         is_whole = (self._parent is None or self._setting.is_row) and not spec.task_noun.is_run
         if not is_whole or self._text_filter is not None:
             return None
-        return RunJournal(inputs=spec.inputs, deps=spec.deps, continued=self._setting.continue_from)
+        forked = self._resumed if isinstance(self._resumed, ForkedRun) else None
+        return RunJournal(
+            inputs=spec.inputs,
+            deps=spec.deps,
+            continued=self._setting.continue_from,
+            cell=self._setting.origin if forked is None else forked.origin.cell,
+            changes=() if forked is None else forked.changes,
+        )
 
     def _keep_in_journal(self, remembered: KeptTasks | None) -> KeptTasks | None:
         """What the tasks of the run are given of earlier ones, and keep."""

@@ -16,6 +16,7 @@ from ensemble_notebook.ensemble.run_settings import Inputs, RunArguments, read_r
 from ensemble_notebook.errors import ValidationError, did_you_mean
 
 if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall
     from ensemble_notebook.models.recording.resumer import ForkPoint
 
 
@@ -33,6 +34,17 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptReply(Reply):
+    """A reply of a rerun.
+
+    Attributes:
+        came_of: what was different where it was asked for.
+    """
+
+    came_of: Sequence[ChangedCall] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForkChange:
     """What is different at the point of a fork.
 
@@ -45,6 +57,7 @@ class ForkChange:
         llm: who is asked.
         parameters: of the model, beside those that it has.
         names: the arguments that say so, in order.
+        came_of: where the reply is kept of a rerun, what was different there.
     """
 
     reply: ModelReply | None = None
@@ -56,6 +69,7 @@ class ForkChange:
     llm: Any = None
     parameters: Mapping[str, Any] | None = None
     names: tuple[str, ...] = ()
+    came_of: Sequence[ChangedCall] = ()
 
     @property
     def has_output(self) -> bool:
@@ -207,6 +221,7 @@ def read_change(
         answer=None if result is None else ToolAnswer(to_text(result), ToolOutcome.SUCCESS),
         messages=told,
         names=names,
+        came_of=reply.came_of if isinstance(reply, KeptReply) else (),
         **given,
     )
 

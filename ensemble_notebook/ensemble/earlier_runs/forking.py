@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
+from ensemble_notebook.domain.events import TaskInputPrepared
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
@@ -23,6 +24,7 @@ from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, KeptTasks, TaskKey
 from ensemble_notebook.engine.agent.langchain_tools import to_text
 from ensemble_notebook.engine.agent.structured_output import get_output_format
+from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall, Reworded
 from ensemble_notebook.ensemble.earlier_runs.dependence import Dependence, find_path, list_around
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange
 from ensemble_notebook.ensemble.earlier_runs.reuse import find_reads, make_kept_task
@@ -32,7 +34,7 @@ from ensemble_notebook.errors import OutputParsingError, StoreError, ValidationE
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.store.run_facts import StoredResult
+from ensemble_notebook.trace.store.run_facts import RunOrigin, StoredResult
 from ensemble_notebook.trace.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ class Origin:
         continued: whose conversations its tasks went on with.
         documents: make the documents of its exchanges.
         results: of its tasks, in the order in which they were done.
+        cell: that it came from; None where it came from none.
+        changes: of the forks by which it came about.
     """
 
     run_id: str
@@ -75,6 +79,8 @@ class Origin:
     continued: Continuable = None
     documents: Sequence[MakeDocument]
     results: Sequence[StoredResult]
+    cell: RunOrigin | None = None
+    changes: tuple[ChangedCall, ...] = ()
 
 
 def find_origin(run: Any) -> Origin:
@@ -102,6 +108,8 @@ def find_origin(run: Any) -> Origin:
             continued=journal.continued,
             documents=tuple(journal.documents),
             results=results,
+            cell=journal.cell,
+            changes=journal.changes,
         )
     if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
         raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
@@ -126,6 +134,7 @@ def find_origin(run: Any) -> Origin:
         continued=continued,
         documents=documents,
         results=store.load_results(found.run_id),
+        cell=facts.origin if facts.origin is not None and facts.origin.text else None,
     )
 
 
@@ -165,6 +174,7 @@ class ForkedRun:
         documents: make the documents of these.
         results: of its tasks, by their paths, each with the reason why it is kept.
         given: the path of the task whose output is given, and that output.
+        changes: of the forks by which it comes about, this one included.
     """
 
     origin: Origin
@@ -175,6 +185,7 @@ class ForkedRun:
     documents: Sequence[MakeDocument]
     results: Mapping[str, Sequence[tuple[StoredResult, str]]]
     given: tuple[str, TaskOutput] | None = None
+    changes: tuple[ChangedCall, ...] = ()
 
     def merge_inputs(self, given: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs of the origin, and those that could not be kept of it.
@@ -247,6 +258,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
         documents=[make for make, _ in kept],
         results=results,
         given=_make_given(origin, point_span, change, graph),
+        changes=(*origin.changes, *(change.came_of or [describe_change(origin.trace, point_span, change, graph)])),
     )
 
 
@@ -397,6 +409,56 @@ def _make_given(origin: Origin, span: Span, change: ForkChange, graph: Graph) ->
         tool_call_count=0,
         parsed_output=None if isinstance(value, str) else value,
     )
+
+
+def describe_change(trace: ExecutionTrace, span: Span, change: ForkChange, graph: Graph) -> ChangedCall:
+    """What is different at a span of a run.
+
+    Args:
+        trace: of the run.
+        span: the model call, tool call or task.
+        change: what is wanted there.
+        graph: of the ensemble.
+    """
+    around = list_around(span)
+    path = next((found for each in around if (found := find_path(each)) is not None), None)
+    names = {make_task_path(each.name, graph.get_phase_name(each)): each.name for each in graph.all_tasks}
+    told = _find_told(trace, span) if change.is_of_call else ("", "")
+    system, user, is_conversation = change.system_prompt, change.user_prompt, False
+    if change.messages:
+        system = next((each.text for each in change.messages[:1] if each.role == "system"), None)
+        others = change.messages if system is None else change.messages[1:]
+        user = others[0].text if others else None
+        is_conversation = len(others) != 1 or others[0].role != "user"
+    return ChangedCall(
+        names=change.names,
+        task=None if path is None else names.get(path, names.get(path.partition("[")[0])),
+        agent=span.agent,
+        is_delegated=any(each.delegation_id is not None for each in around),
+        is_nested=span.nested_in is not None,
+        system=_reword(told[0], system),
+        user=_reword(told[1], user),
+        is_conversation=is_conversation,
+        llm=change.llm,
+        parameters=change.parameters or {},
+    )
+
+
+def _reword(before: str, after: str | None) -> Reworded | None:
+    return None if after is None or after == before else Reworded(before, after)
+
+
+def _find_told(trace: ExecutionTrace, span: Span) -> tuple[str, str]:
+    """The prompts of the task that a call is of, as they were sent to it last."""
+    owners = {each.span_id for each in list_around(span)}
+    system = user = ""
+    for event in reversed(trace._events):
+        is_before = span.end_seq is None or event.seq <= span.end_seq
+        if isinstance(event, TaskInputPrepared) and event.span_id in owners and is_before:
+            system, user = system or event.system_prompt, user or event.user_prompt
+            if system and user:
+                break
+    return system, user
 
 
 class _DocumentKeeper:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.seams.kept_tasks import Approval, DoneTask, KeptTask, KeptTasks, TaskKey
 from ensemble_notebook.ensemble.run_settings import Continuable
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall
+    from ensemble_notebook.trace.store.run_facts import RunOrigin
 
 MakeDocument = Callable[[bool], Mapping[str, Any]]
 
@@ -41,6 +45,8 @@ class RunJournal:
         continued: whose conversations its tasks went on with.
         documents: make the documents of its exchanges, in order.
         done: what was done, in order; a task that was done several times is there for each.
+        cell: that it came from, as that of the run that it forks; None where it came from none.
+        changes: of the forks by which it came about, in order.
     """
 
     inputs: Mapping[str, Any]
@@ -48,6 +54,8 @@ class RunJournal:
     continued: Continuable = None
     documents: list[MakeDocument] = field(default_factory=list)
     done: list[DoneWork] = field(default_factory=list)
+    cell: RunOrigin | None = None
+    changes: tuple[ChangedCall, ...] = ()
 
 
 class JournalledTasks:

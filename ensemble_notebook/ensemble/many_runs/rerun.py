@@ -13,7 +13,9 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import ModelReply
 from ensemble_notebook.domain.seams.event import Listener
-from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange, Reply, read_change
+from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedSource
+from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange, KeptReply, read_change
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.errors import ValidationError
 
@@ -83,13 +85,16 @@ class Rerun(Scorable):
     """
 
     # An output names this class: what it holds is typed by none that knows outputs.
-    def __init__(self, result: Any, before: ModelReply | None, ensemble: Any, run: Any, span_id: str) -> None:
+    def __init__(
+        self, result: Any, before: ModelReply | None, ensemble: Any, run: Any, span_id: str, source: ChangedSource
+    ) -> None:
         self.result = result
         self.before = before
         self.run_id: str | None = result.run_id
         self._ensemble = ensemble
         self._run = run
         self._span_id = span_id
+        self._source = source
 
     def __len__(self) -> int:
         """How many replies were asked for."""
@@ -157,9 +162,26 @@ class Rerun(Scorable):
         Raises:
             ValidationError: there is none of this number, or it failed; or as of `Ensemble.fork`.
         """
+        return self._ensemble.fork(self._run, self._span_id, reply=self._keep(number), **options)
+
+    def _keep(self, number: int) -> KeptReply:
+        """A reply as a fork of the run takes it. Errors as of `fork`."""
         reply = self._get(number)
-        kept = Reply(text=reply.text, calls=reply.tool_calls)
-        return self._ensemble.fork(self._run, self._span_id, reply=kept, **options)
+        return KeptReply(text=reply.text, calls=reply.tool_calls, came_of=self._source.changes)
+
+    def to_yaml(self, namespace: Mapping[str, Any] | None = None) -> str:
+        """Write the body of the cell that the run came from, with what was different in this call.
+
+        Only the changed value differs; of a run that came from no cell, the whole ensemble is written.
+
+        Args:
+            namespace: the notebook's variables, such as ``globals()``, by which a model that is an object is named.
+
+        Raises:
+            ValidationError: nothing was different, or there is no place for it in a cell; names it.
+        """
+        text: str = render_view("changed_cell", self._source, namespace)
+        return text
 
     def _get(self, number: int) -> ModelReply:
         if not 1 <= number <= len(self):
@@ -186,7 +208,7 @@ class Rerun(Scorable):
     def _with_scores(self, records: Iterable[ScoreRecord]) -> Self:
         """The same with more scores; this one stays as it is."""
         scored = self.result._with_scores(records)
-        return type(self)(scored, self.before, self._ensemble, self._run, self._span_id)
+        return type(self)(scored, self.before, self._ensemble, self._run, self._span_id, self._source)
 
 
 def _find_reply(row: Any) -> ModelReply | None:

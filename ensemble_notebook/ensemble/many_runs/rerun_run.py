@@ -18,8 +18,15 @@ from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
 from ensemble_notebook.domain.seams.chat_port import list_said, to_message
 from ensemble_notebook.engine.agent.call_again import CallAgain
 from ensemble_notebook.engine.run_spec import ForkPlace
+from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedSource
 from ensemble_notebook.ensemble.earlier_runs.fork_change import set_parameters
-from ensemble_notebook.ensemble.earlier_runs.forking import Origin, find_call_span, find_exchange, find_origin
+from ensemble_notebook.ensemble.earlier_runs.forking import (
+    Origin,
+    describe_change,
+    find_call_span,
+    find_exchange,
+    find_origin,
+)
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 from ensemble_notebook.ensemble.many_runs.map_run import MapHandle, start_map
@@ -88,8 +95,10 @@ def prepare_rerun(ensemble: RunnableEnsemble, given: RerunArguments, *, streams:
     place = ForkPlace(origin.run_id, at.span_id, change.names, is_rerun=True)
     replies = read_repeated(None, {}, **given.replies)
     settings = dataclasses.replace(replies.settings, forked_from=place, streams=streams)
+    changes = (*origin.changes, describe_change(origin.trace, at, change, graph))
+    source = ChangedSource(changes=changes, cell=origin.cell, ensemble=ensemble, inputs=origin.inputs)
     of_map = start_map(one, replies._replace(settings=settings))
-    return RerunHandle(of_map, lambda result: Rerun(result, call.reply, ensemble, given.run, at.span_id))
+    return RerunHandle(of_map, lambda result: Rerun(result, call.reply, ensemble, given.run, at.span_id, source))
 
 
 class RerunHandle:
