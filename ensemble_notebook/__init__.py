@@ -61,6 +61,8 @@ register_view("transcript", "ensemble_notebook.notebook.picture.transcript_pictu
 register_view("cell", "ensemble_notebook.cell.writing.cell_writer:write_cell")
 register_view("changed_cell", "ensemble_notebook.cell.changed_cell:write_changed_cell")
 register_view("from_cell", "ensemble_notebook.cell.cell_reader:load_ensemble")
+register_view("fork", "ensemble_notebook.ensemble.stored_definition:fork_stored")
+register_view("notebook_names", "ensemble_notebook.notebook.live.frontend:find_names_here")
 register_view("reader", "ensemble_notebook.notebook.live.frontend:has_reader_here")
 register_view("event", "ensemble_notebook.trace.codec.event_codec:event_to_dict")
 

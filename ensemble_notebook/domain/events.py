@@ -104,7 +104,7 @@ class Noted(Event):
 
 @event
 class Warned(Noted):
-    """Something is unusual, but no reason to stop. It is also logged."""
+    """Something is unusual, but no reason to stop; `message` is a sentence. It is also logged."""
 
 
 @event

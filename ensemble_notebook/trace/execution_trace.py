@@ -19,7 +19,7 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
-from ensemble_notebook.domain.seams.views import make_mime_bundle
+from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.text_filter import mask_event
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.errors import Pickled, ValidationError
@@ -315,6 +315,22 @@ class ExecutionTrace(Pickled):
         from ensemble_notebook.trace.analysis.what_if import predict
 
         return predict(self._fold, max_concurrency, speedup, drop_waits)
+
+    def fork(self, span: Any, **change: Any) -> Any:
+        """Run again from a span on, with a change there, where the store has the run and the cell that it came from.
+
+        Args:
+            span: a model call, a tool call or a task of this run, or its id.
+            **change: what is different there, `until` which task it goes, and settings: see `Ensemble.fork`.
+
+        Returns:
+            The `EnsembleOutput` of the fork.
+
+        Raises:
+            StoreError: the store does not have the run, such as one of another framework.
+            ValidationError: its cell is not known, or names what the notebook does not have; or as of `Ensemble.fork`.
+        """
+        return render_view("fork", self.run_id, span, change)
 
     @property
     def plot(self) -> Plots:

@@ -25,6 +25,7 @@ from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.store.families import FamilyPlace, list_by_family
 from ensemble_notebook.trace.store.kept_tables import KeptTables, encode_tables, find_mark, read_kept, write_kept
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
+from ensemble_notebook.trace.store.run_filter import EVERY_RUN, RunFilter, RunLine
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.store_file import opened
 from ensemble_notebook.trace.store.store_reader import (
@@ -32,6 +33,7 @@ from ensemble_notebook.trace.store.store_reader import (
     complete_events,
     decode_events,
     make_trace,
+    read_begun,
     read_pieces,
     read_runs,
     read_scores,
@@ -171,34 +173,50 @@ class JoinedFrames(Frames):
         return pd.concat(made, names=["run_id"]).reset_index("run_id")
 
 
-def load_run_tables(where: PathLike | Sequence[PathLike] | None) -> dict[str, RunTables]:
+def load_run_tables(where: PathLike | Sequence[PathLike] | None, wanted: RunFilter = EVERY_RUN) -> dict[str, RunTables]:
     """The tables of all runs in these places, by run. Those that are in several places are taken once.
 
     Args:
         where: None for all runs that the store remembers, in order of their start; the path of a ``*.trace.json`` or
             of another store; a pattern such as ``"traces/**/*.trace.json"``; or a list of these.
+        wanted: which of these; of a store, no other one is read.
 
     Raises:
+        ValidationError: no run is called as it says.
         StoreError: nothing is remembered since the store is off, or it can't be read. Single runs in it that can't be
             read are left out with a warning.
         FileNotFoundError: there is no such file, or none fits the pattern.
         TraceFormatError: a file is no trace, or not a whole one.
     """
-    if where is None:
-        return _load_stored(RunStore.open().path)
     places = [where] if isinstance(where, str | os.PathLike) else where
-    by_run: dict[str, RunTables] = {}
-    for path in (path for place in places for path in _find_files(place)):
-        with path.open("rb") as file:
-            is_store = file.read(len(_SQLITE)) == _SQLITE
-        if is_store:
-            found = _load_stored(path.absolute())
+    paths = [RunStore.open().path] if places is None else [path for place in places for path in _find_files(place)]
+    traces: dict[str, ExecutionTrace] = {}
+    stored: dict[str, tuple[Path, RememberedRun]] = {}
+    lines: dict[str, RunLine] = {}
+    for path in paths:
+        if places is None or _is_store(path):
+            for run, line in _list_stored(path.absolute(), wanted):
+                if run.run_id not in lines:
+                    stored[run.run_id] = path.absolute(), run
+                    lines[run.run_id] = line
         else:
             trace = ExecutionTrace.load(path)
-            found = {trace.run_id: RunTables(trace)}
-        for run_id, tables in found.items():
-            by_run.setdefault(run_id, tables)
-    return by_run
+            if trace.run_id not in lines and trace.started_at is not None:
+                traces[trace.run_id] = trace
+                lines[trace.run_id] = RunLine(trace.name, trace.started_at, trace.status)
+    chosen = wanted.choose(lines)
+    by_store: dict[Path, list[RememberedRun]] = {}
+    for path, run in (stored[run_id] for run_id in chosen if run_id in stored):
+        by_store.setdefault(path, []).append(run)
+    found = {run_id: RunTables(traces[run_id]) for run_id in chosen if run_id in traces}
+    for path, runs in by_store.items():
+        found |= _load_stored(path, runs)
+    return {run_id: found[run_id] for run_id in chosen if run_id in found}
+
+
+def _is_store(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
 
 
 def _find_files(place: PathLike) -> Iterable[Path]:
@@ -265,8 +283,28 @@ class StoredTables(RunTables):
         return StoredTables(self._path, self._run, self._kept, (*self._scores, *scores))
 
 
-def _load_stored(path: Path) -> dict[str, RunTables]:
-    """The tables of all runs in a store that have begun, the oldest first; with a warning of what can't be read.
+def _list_stored(path: Path, wanted: RunFilter) -> list[tuple[RememberedRun, RunLine]]:
+    """The runs in a store that have begun, the oldest first, and what is known of each before it is read.
+
+    Raises:
+        StoreError: the file can't be read.
+    """
+    if not path.exists():
+        return []
+    with opened(path) as connection:
+        begun = read_begun(connection)
+        listed = []
+        for run in [run for run in read_runs(connection) if run.run_id in begun][::-1]:
+            began = run.facts.started_at
+            if wanted.is_near(began):
+                with suppress(StoreError):
+                    began = next(decode_events(run.run_id, read_pieces(connection, run.run_id, 1))).time
+            listed.append((run, RunLine(run.facts.name, began, run.status)))
+        return listed
+
+
+def _load_stored(path: Path, runs: Sequence[RememberedRun]) -> dict[str, RunTables]:
+    """The tables of these runs of a store; with a warning of what can't be read.
 
     Raises:
         StoreError: the file can't be read.
@@ -274,14 +312,12 @@ def _load_stored(path: Path) -> dict[str, RunTables]:
     tables: dict[str, RunTables] = {}
     problems: list[StoreError] = []
     made: dict[str, KeptTables] = {}
-    if not path.exists():
-        return tables
     # The file stays open meanwhile: whoever closes it last has SQLite tidy it up, which takes longer than a small run.
     with opened(path) as connection:
-        all_kept, scores = read_kept(connection), read_scores(connection)
-        for run in [*read_runs(connection)][::-1]:
+        all_kept, scores = read_kept(connection, [run.run_id for run in runs]), read_scores(connection)
+        for run in runs:
             if not (pieces := read_pieces(connection, run.run_id)):
-                continue
+                continue  # forgotten meanwhile
             kept, of_run = all_kept.get(run.run_id), scores.get(run.run_id, [])
             try:
                 mark = find_mark(run, pieces)

@@ -125,6 +125,8 @@ SOURCES: Final = {
     "T90": (OWN,),
     "T91": (OWN,),
     "T92": (OWN,),
+    "T93": (OWN,),
+    "T94": (OWN,),
     "T30": (OWN,),
     "T31": (OWN,),
     "T32": (OWN,),

@@ -1,14 +1,33 @@
-"""Runs that came of others (T90, T91, T92): forks, calls made again, and what is summed and listed of them."""
+"""Runs that came of others (T90 to T94): forks, calls made again, and what is summed and listed of them."""
 
 from __future__ import annotations
 
+import sqlite3
+import warnings
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from ensemble_notebook import Ensemble, EnsembleOutput, RunKind, Task, load_traces
+import pytest
+
+from ensemble_notebook import (
+    Ensemble,
+    EnsembleOutput,
+    ExecutionTrace,
+    RunKind,
+    StoreError,
+    Task,
+    ValidationError,
+    load_traces,
+)
+from ensemble_notebook.ensemble.ensemble import start_run
+from ensemble_notebook.ensemble.run_settings import RunArguments, RunSettings
 from ensemble_notebook.notebook.picture.shown_table import RunsTable
 from ensemble_notebook.trace.loading import make_run_table
+from ensemble_notebook.trace.store.run_facts import RunOrigin
 from ensemble_notebook.trace.store.run_store import RunStore
-from tests.conformance.scene import agent, done
+from tests.conformance.scene import agent, done, lost, scripted
 
 
 def make(*, name: str = "trip") -> Ensemble:
@@ -85,3 +104,104 @@ def test_t92_family_is_summed_when_it_is_asked(store_path: Path, monkeypatch) ->
     alone = origin.metrics.family
     assert (alone.llm_call_count, alone.run_ids) == (1, (origin.run_id,))
     assert alone.note == "No runs are remembered, since the store is off: this run alone."
+
+
+CELL = """\
+name: trip
+llm: model
+tasks:
+  first: {description: Say it, handler: say}
+  second: {description: Say it again, handler: say, context: first}
+  asked: Ask
+"""
+
+
+def run_as_cell(**names: Any) -> EnsembleOutput:
+    """A run of the cell as a notebook does it, which keeps its text."""
+    settings = RunSettings(origin=RunOrigin(cell="In[1]", variable="trip", text=CELL, options="-o trip"))
+    return start_run(Ensemble.from_yaml(CELL, names), RunArguments({}, {}, settings)).result()
+
+
+def test_t93_only_the_runs_that_are_wanted_are_read(store_path: Path, tmp_path: Path) -> None:
+    first, other = make().run(), make(name="other").run()
+    last = make().run()
+    first.trace.save(tmp_path / "first.trace.json")
+    make().replace(tasks=[lost("gone")], error_strategy="partial").run()
+
+    def find(where: Any = None, **wanted: Any) -> list[str]:
+        return [*load_traces(where, **wanted).runs.index]
+
+    assert find(name="trip", status=["completed"]) == [first.run_id, last.run_id]
+    assert find(status="completed", last=1) == find(since=last.trace.started_at, status="completed") == [last.run_id]
+    assert find(until=other.trace.started_at) == [first.run_id]
+    assert find(since="2 days", name="other") == find(since=timedelta(hours=1), name=["other"]) == [other.run_id]
+    assert find(until="1 hour ago") == find(since="2100-01-01") == []
+    places = [tmp_path / "*.trace.json", store_path]
+    assert find(places, name="trip", status="completed") == [first.run_id, last.run_id]
+
+    with closing(sqlite3.connect(store_path)) as connection, connection:  # reading another one would be an error
+        connection.execute("UPDATE events SET data = 'broken' WHERE run_id != ?", [other.run_id])
+        connection.execute("DELETE FROM kept_tables")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert find(name="other") == [other.run_id]
+
+
+@pytest.mark.parametrize(
+    "wanted, message",
+    [
+        ({"name": "tripp"}, "No run is called 'tripp'. Did you mean 'trip'?"),
+        ({"status": "complete"}, "status can't be 'complete'. Did you mean 'completed'?"),
+        (
+            {"since": "2 moons"},
+            "since must be a time, a date, a timedelta or ISO text as '2026-11-01', or how long ago",
+        ),
+        ({"until": 3}, "until must be a time, a date, a timedelta"),
+        ({"since": "1 day", "until": "2 days"}, "No run began since"),
+        ({"last": 0}, "last is how many runs, 1 or more, got 0."),
+        ({"last": True}, "last is how many runs, 1 or more, got True."),
+    ],
+)
+def test_t93_what_is_no_filter_is_refused_by_name(store_path: Path, wanted: dict[str, Any], message: str) -> None:
+    make().run()
+    with pytest.raises(ValidationError) as raised:
+        load_traces(**wanted)
+    assert str(raised.value).startswith(message)
+
+
+def test_t94_loaded_run_is_forked_as_its_cell_declares_it(store_path: Path) -> None:
+    names = {"say": lambda task: f"Said {task.name}", "model": scripted(*["It is blue"] * 9)}
+    origin = run_as_cell(**names)
+    loaded = load_traces().load_output(origin.run_id, names)
+    assert {each.name: each.raw for each in loaded} == {each.name: each.raw for each in origin}
+    forked = loaded.fork(find_span(loaded, "second"), output="another")
+    assert (forked["second"].raw, forked["first"].reused, forked["asked"].reused) == ("another", True, True)
+    of_fork = load_traces().load_output(forked.run_id, names)  # begun in Python, from a run of a cell
+    assert of_fork.fork(find_span(of_fork, "first"), output="1", until="first")["first"].raw == "1"
+
+    nameless = load_traces().load_output(origin.run_id)
+    assert nameless["asked"].raw == "It is blue"
+    for run in (nameless, load_traces().load_output(origin.run_id).trace):
+        with pytest.raises(ValidationError, match=r"(?s)The cell of run .*In\[1\].* can't be read .*'say'"):
+            run.fork(find_span(nameless, "second"), output="another")
+    with pytest.raises(ValidationError, match="can't be read with the names"):
+        load_traces().load_output(origin.run_id, {})
+    with pytest.raises(ValidationError, match="No run 'gone' is among these"):
+        load_traces().load_output("gone")
+
+
+def test_t94_run_without_a_cell_or_a_store_is_not_forked(store_path: Path, tmp_path: Path, monkeypatch) -> None:
+    origin = make().run()
+    loaded = load_traces().load_output(origin.run_id)
+    assert loaded.raw == origin.raw
+    with pytest.raises(ValidationError, match="was begun in Python, so no cell tells what ran"):
+        loaded.fork(find_span(loaded, "first"), output="1")
+    silent = make().replace(capture_mode="metadata").run()
+    with pytest.raises(ValidationError, match=r"this run kept no texts \(capture_mode metadata\)"):
+        load_traces().load_output(silent.run_id).fork(find_span(silent, "first"), output="1")
+    file = origin.trace.save(tmp_path / "a.trace.json")
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", str(tmp_path / "other.db"))
+    with pytest.raises(StoreError, match="is not in the store"):
+        ExecutionTrace.load(file).fork(find_span(origin, "first"), output="1")
+    with pytest.raises(StoreError, match="is not in the store"):
+        load_traces(file).load_output(origin.run_id).fork(find_span(origin, "first"), output="1")

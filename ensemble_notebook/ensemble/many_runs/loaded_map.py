@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
 from functools import cache, cached_property
 from typing import Any, Final, NoReturn, Self
 
@@ -19,12 +18,14 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Skipped
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask, make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.engine.run.run_result import RunResult
+from ensemble_notebook.ensemble.earlier_runs.fork_change import read_fork
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rerun import Rerun, read_rerun
 from ensemble_notebook.ensemble.many_runs.rerun_run import RerunHandle, prepare_rerun
 from ensemble_notebook.ensemble.run_settings import takes
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
+from ensemble_notebook.ensemble.stored_definition import read_definition
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.score_history import ScoreHistory, make_score_history
 from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Failed, group_by_run
@@ -34,6 +35,7 @@ from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.loading import JoinedFrames, PathLike, load_run_tables
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.store.run_filter import Moment, RunFilter
 from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.store_reader import SIGNS_OF_DAMAGE
 
@@ -70,6 +72,25 @@ class LoadedRuns(Scorable, JoinedFrames):
             what = "is not a map" if map_run_id in self._parts else "is not among these maps"
             raise ValidationError(f"Run {map_run_id!r} {what}.{did_you_mean(str(map_run_id), maps)}")
         return make_map_result(self._load_trace(map_run_id), self._find_trace)
+
+    def load_output(self, run_id: str, namespace: Mapping[str, Any] | None = None) -> EnsembleOutput:
+        """One run as the output that it was, with `frames`, `diff`, `rerun` and, where its cell is known, `fork`.
+
+        Its `ensemble` is the one that the text of its cell declares. Where that is not known, or names what is not
+        there, it has names and descriptions alone, and `fork` says what is missing.
+
+        Args:
+            run_id: its id, as in `runs`.
+            namespace: the variables that its cell names, such as ``globals()``; None for those of the notebook.
+
+        Raises:
+            ValidationError: it is none of these runs, or its cell can't be read with `namespace`.
+            StoreError: it is gone, or damaged.
+        """
+        trace, ensemble = self._load_trace(run_id), None
+        with suppress(StoreError, *(() if namespace is not None else (ValidationError,))):
+            ensemble = read_definition(run_id, namespace)
+        return _make_output(trace, ensemble)._with_scores(trace.scores)
 
     @cached_property
     def _traces(self) -> dict[str, ExecutionTrace]:
@@ -119,70 +140,38 @@ def load_traces(
     where: PathLike | Sequence[PathLike] | None = None,
     *,
     name: str | Sequence[str] | None = None,
-    since: datetime | date | timedelta | str | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
     status: RunStatus | str | Sequence[RunStatus | str] | None = None,
+    last: int | None = None,
 ) -> LoadedRuns:
     """Load many runs as one set of frames: every table of `Frames`, with the column `run_id`.
 
-    Runs that are in several places are taken once.
+    Runs that are in several places are taken once. Of a store, only the runs that are wanted are read::
+
+        load_traces(since="2 days", status="failed").errors
+        load_traces(name="support", last=10).runs
 
     Args:
         where: None for all runs that the store remembers, in order of their start; the path of a ``*.trace.json`` or
             of another store; a pattern such as ``"traces/**/*.trace.json"``; or a list of these.
         name: only runs that are called so, or as one of these; None: all.
         since: only runs that began at this time or later: a datetime or a date, or either as ISO text
-            (``"2026-11-01"``), in the time of this machine unless it says otherwise; a timedelta: so long ago.
+            (``"2026-11-01"``), in the time of this machine unless it says otherwise, a date from its midnight on; a
+            timedelta, or a text such as ``"2 days"``, ``"12 hours"``: so long ago.
+        until: only runs that began before this time; given as `since` is.
         status: only runs that ended so, or as one of these, such as ``"failed"``.
+        last: of all these, only so many, those that began last; None: all.
 
     Raises:
-        ValidationError: no run is called so, or `since` or `status` is none; names the nearest.
+        ValidationError: no run is called so, or another argument is none of its kind; names the nearest.
         StoreError: nothing is remembered since the store is off, or it can't be read. Single runs in it that can't be
             read are left out with a warning.
         FileNotFoundError: there is no such file, or none fits the pattern.
         TraceFormatError: a file is no trace, or not a whole one.
     """
-    first = None if since is None else _read_since(since)
-    statuses = None if status is None else _list(status)
-    known = [each.value for each in RunStatus]
-    if wrong := next((each for each in statuses or () if each not in known), None):
-        raise ValidationError(f"status can't be {wrong!r}.{did_you_mean(str(wrong), known)}")
-    loaded = LoadedRuns(load_run_tables(where))
-    if (name, first, statuses) == (None, None, None) or not loaded._parts:
-        return loaded
-    runs = loaded.runs
-    if name is not None:
-        known = [str(each) for each in runs.name.dropna().unique()]
-        for each in _list(name):
-            if each not in known:
-                raise ValidationError(f"No run is called {each!r}.{did_you_mean(str(each), known)}")
-        runs = runs[runs.name.isin(_list(name))]
-    if first is not None:
-        runs = runs[runs.start_time >= first]
-    if statuses is not None:
-        runs = runs[runs.status.isin([RunStatus(each).value for each in statuses])]
-    return LoadedRuns({run_id: each for run_id, each in loaded._parts.items() if run_id in runs.index})
-
-
-def _list(given: Any) -> list[Any]:
-    return [given] if isinstance(given, str) else [*given]
-
-
-def _read_since(given: Any) -> datetime:
-    """A time; without a zone it is that of this machine.
-
-    Raises:
-        ValidationError: it is none.
-    """
-    if isinstance(given, timedelta):
-        return datetime.now(UTC) - given
-    if isinstance(given, str):
-        with suppress(ValueError):
-            given = datetime.fromisoformat(given)
-    if isinstance(given, date) and not isinstance(given, datetime):
-        given = datetime(given.year, given.month, given.day)  # noqa: DTZ001 - midnight here
-    if not isinstance(given, datetime):
-        raise ValidationError(f"since must be a time, a date, a timedelta or ISO text as '2026-11-01', got {given!r}.")
-    return given.astimezone(UTC)
+    wanted = RunFilter.read(name, since, until, status, last)
+    return LoadedRuns(load_run_tables(where, wanted))
 
 
 def load_map(word: str) -> MapResult:
@@ -275,7 +264,7 @@ def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: Non
 
 
 class LoadedEnsemble(RunnableEnsemble):
-    """What a trace tells of an ensemble: its name and its tasks."""
+    """What a trace tells of an ensemble: its name and its tasks. A fork of it needs the cell of its run."""
 
     __slots__ = ()
 
@@ -287,7 +276,20 @@ class LoadedEnsemble(RunnableEnsemble):
         """
         raise ValidationError(f"This ensemble can't run. {_NO_CODE}")
 
-    fork = afork = start_fork = run
+    @takes(read_fork)
+    def fork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput:
+        """Run again from a span on, as the cell of the run declares it."""
+        return _read_definition(run).fork(run, span, **given)
+
+    @takes(read_fork)
+    async def afork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput:
+        """The same on the caller's event loop."""
+        return await _read_definition(run).afork(run, span, **given)
+
+    @takes(read_fork)
+    def start_fork(self, run: Any, span: Any, **given: Any) -> Any:
+        """The same in the background."""
+        return _read_definition(run).start_fork(run, span, **given)
 
     @takes(read_rerun)
     def rerun(self, run: Any, span: Any, **given: Any) -> Rerun:
@@ -313,6 +315,12 @@ class LoadedEnsemble(RunnableEnsemble):
         return load_map(word)
 
 
+def _read_definition(run: Any) -> RunnableEnsemble:
+    if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
+        raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
+    return read_definition(run if isinstance(run, str) else run.run_id)
+
+
 def _make_task(name: str, description: str | None) -> Task:
     def handle(_: TaskInput) -> str:
         raise ValidationError(f"Task {name!r} can't run. {_NO_CODE}")
@@ -320,21 +328,28 @@ def _make_task(name: str, description: str | None) -> Task:
     return Task.of(escape_variables(description or name), name=name, handler=handle)
 
 
-def _make_output(trace: ExecutionTrace) -> EnsembleOutput:
-    """The output of a run, also of a map, whose tasks are its rows."""
+def _make_output(trace: ExecutionTrace, ensemble: RunnableEnsemble | None = None) -> EnsembleOutput:
+    """The output of a run, also of a map, whose tasks are its rows.
+
+    Args:
+        trace: of the run.
+        ensemble: that it was a run of; None where that is not known.
+    """
     spans = [span for span in trace._fold.spans.values() if span.is_own_task]
-    ensemble = LoadedEnsemble(
+    told = LoadedEnsemble(
         name=trace.name, cost=trace.cost, tasks=[_make_task(each.name, each.description) for each in spans]
     )
+    known = None if ensemble is None else build_graph(ensemble)
+    is_same = known is not None and [node.name for node in known.tasks] == [each.name for each in spans]
+    graph = known if is_same and known is not None else build_graph(told)
     places = {each.span_id: place for place, each in enumerate(spans)}
     result = _read_result(trace.events, places, trace.status, trace.exit_reason or ExitReason.INTERRUPTED)
-    graph = build_graph(ensemble)
     tasks = () if trace.plan is None else trace.plan.tasks
     read = {name for each in tasks for name in each.depends_on}
     # The one task that no other one waits for; there are several in a map.
     last = [place for place, each in enumerate(spans) if each.name not in read]
     output = EnsembleOutput(
-        ensemble=ensemble,
+        ensemble=told if ensemble is None else ensemble,
         graph=graph,
         plan=trace.plan or make_plan(graph),
         events=trace.events,

@@ -79,6 +79,11 @@ def has_reader_here(_: object = None) -> bool | None:
     return has_reader(shell) if getattr(shell, "kernel", None) is not None else None
 
 
+def find_names_here(_: object = None) -> Mapping[str, Any]:
+    """The variables of the notebook or terminal that runs here; empty where there is none."""
+    return getattr(get_ipython(), "user_ns", {})
+
+
 def find_cell_id() -> str | None:
     """The notebook's id of the cell that the kernel runs now; None where the frontend does not tell it."""
     request: dict[str, Any] = getattr(get_ipython(), "get_parent", dict)() or {}

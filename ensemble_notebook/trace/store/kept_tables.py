@@ -7,9 +7,10 @@ more, the messages, or is quickly made, the events.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -184,11 +185,15 @@ def encode_tables(trace: ExecutionTrace, mark: bytes, pause: Callable[[], object
     return KeptTables(mark, tables)
 
 
-def read_kept(connection: sqlite3.Connection) -> dict[str, KeptTables]:
-    """All that is kept, by run; what can't be read is left out."""
+def read_kept(connection: sqlite3.Connection, run_ids: Sequence[str]) -> dict[str, KeptTables]:
+    """What is kept of these runs, by run; what can't be read is left out."""
     found: dict[str, KeptTables] = {}
     try:
-        rows = connection.execute("SELECT run_id, mark, name, count, data FROM kept_tables ORDER BY run_id, mark")
+        rows = connection.execute(
+            "SELECT run_id, mark, name, count, data FROM kept_tables "
+            "WHERE run_id IN (SELECT value FROM json_each(?)) ORDER BY run_id, mark",
+            [json.dumps(run_ids)],
+        )
     except sqlite3.OperationalError:  # the file is of a time without
         return found
     for (run_id, mark), group in groupby(rows, itemgetter(0, 1)):

@@ -167,6 +167,14 @@ class RunStore:
         known = dict.fromkeys([*(each.facts.name for each in runs if each.facts.name), *(each.run_id for each in runs)])
         raise StoreError(f"No run {word!r} is remembered.{did_you_mean(word, known)} %ensemble runs lists them.")
 
+    def find_exact(self, run_id: str) -> RememberedRun | None:
+        """The run of this whole id; None where it is not there.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        return self._read(lambda connection: read_run(connection, run_id), None)
+
     def load_events(self, run_id: str) -> list[Event]:
         """The events of a run, in order; none where it is not there. Pieces of streamed text are not among them.
 
@@ -233,7 +241,7 @@ class RunStore:
         Raises:
             StoreError: it is gone, or damaged.
         """
-        run = self._read(lambda connection: read_run(connection, run_id), None)
+        run = self.find_exact(run_id)
         if run is None:
             raise StoreError(f"Run {run_id} is no longer in the store {self.path}.")
         summary = summarize_trace(self.load_trace(run))

@@ -66,6 +66,12 @@ def read_run(connection: sqlite3.Connection, run_id: str) -> RememberedRun | Non
     return None if row is None else _locate(run_id, lambda: _read_run(row))
 
 
+def read_begun(connection: sqlite3.Connection) -> set[str]:
+    """The ids of the runs that have an event."""
+    query = "SELECT run_id FROM runs WHERE EXISTS (SELECT 1 FROM events WHERE events.run_id = runs.run_id)"
+    return {run_id for (run_id,) in connection.execute(query)}
+
+
 def read_parents(connection: sqlite3.Connection) -> dict[str, str | None]:
     """The runs, oldest first, each with the one that it forks, calls again or goes on with; None: none."""
     query = """SELECT run_id, CASE WHEN json_valid(facts) THEN
@@ -91,9 +97,10 @@ def read_events(connection: sqlite3.Connection, run_id: str) -> Iterator[Event]:
     yield from decode_events(run_id, read_pieces(connection, run_id))
 
 
-def read_pieces(connection: sqlite3.Connection, run_id: str) -> list[tuple[Any, Any]]:
-    """The events of a run as they are stored: pieces, each with the number of its first event."""
-    return connection.execute("SELECT seq, data FROM events WHERE run_id = ? ORDER BY seq", (run_id,)).fetchall()
+def read_pieces(connection: sqlite3.Connection, run_id: str, most: int = -1) -> list[tuple[Any, Any]]:
+    """The events of a run as they are stored: pieces, each with the number of its first event; all, or the first."""
+    query = "SELECT seq, data FROM events WHERE run_id = ? ORDER BY seq LIMIT ?"
+    return connection.execute(query, (run_id, most)).fetchall()
 
 
 def decode_events(run_id: str, pieces: Iterable[tuple[Any, Any]]) -> Iterator[Event]:
