@@ -117,6 +117,8 @@ class _Editor:
             if options.file is not None:
                 self._read_file(options.file)
         self._edit = TextEdit(self._before)
+        # Other words may give a task another name.
+        self._numbers = {node.name: number for number, node in enumerate(self._read().graph.all_tasks)}
 
     def _read_file(self, path: FilePath) -> None:
         file = read_cell_file(path)
@@ -164,10 +166,10 @@ class _Editor:
         if change.is_nested or change.task is None:
             what = "a run inside the run, whose ensemble has a cell of its own" if change.is_nested else "no task"
             raise ValidationError(f"The call of {change.agent!r} is of {what}: change that by hand.")
-        if change.user is not None:
-            self._put_prompt(change.task, change)
         if change.system is not None or change.llm is not None or change.parameters:
             self._put_agent(change.task, change)
+        if change.user is not None:
+            self._put_prompt(change.task, change)
 
     # the task's own prompt
 
@@ -178,7 +180,7 @@ class _Editor:
             )
         assert change.user is not None
         cell = self._read()
-        node, section = _find_task(cell, task)
+        node, section = self._find_task(cell, task)
         path = self._find_path(section)
         values = self._write_values(cell)
         has_items = node.task.for_each is not None
@@ -224,7 +226,7 @@ class _Editor:
 
     def _put_agent(self, task: str, change: ChangedCall) -> None:
         cell = self._read()
-        node, section = _find_task(cell, task)
+        node, section = self._find_task(cell, task)
         agent, owner, field = _find_agent(cell, node, section, change.agent)
         values: dict[str, Any] = {}
         if change.system is not None:
@@ -327,6 +329,26 @@ class _Editor:
 
     # values and their places
 
+    def _find_task(self, cell: Cell, name: str) -> tuple[TaskNode, Section]:
+        """A task of the cell, and where it is written.
+
+        Raises:
+            ValidationError: there is none, or it reviews a phase.
+        """
+        number = self._numbers.get(name)
+        definition, top = cell.definition, cell._section
+        groups = [(definition.tasks, top)]
+        if not definition.tasks:
+            phases = top.values["phases"]
+            groups = [(phase.tasks, each) for phase, each in zip(definition.phases, phases, strict=True)]
+        for tasks, section in groups:
+            for task, each in zip(tasks, section.values["tasks"].sections, strict=True):
+                if number is not None and cell.graph.all_tasks[number].task is task:
+                    return cell.graph.all_tasks[number], each
+        raise ValidationError(
+            f"The cell has no task {name!r}: it is another one than the one that ran. Change it by hand."
+        )
+
     def _set(self, section: Section, path: Path, name: str, value: Any, where: str) -> None:
         """Write a field of a section; a task that is a text becomes a mapping."""
         node = self._edit.find(path)
@@ -368,26 +390,6 @@ class _Editor:
         """What the variables are filled in with, by name."""
         values = self._values(cell)
         return {name: render(f"{{{name}}}", values) for name in values}
-
-
-def _find_task(cell: Cell, name: str) -> tuple[TaskNode, Section]:
-    """A task of a cell, and where it is written.
-
-    Raises:
-        ValidationError: there is none, or it reviews a phase.
-    """
-    node = next((each for each in cell.graph.all_tasks if each.name == name), None)
-    definition, top = cell.definition, cell._section
-    groups = (
-        [(definition.tasks, top)]
-        if definition.tasks
-        else list(zip((each.tasks for each in definition.phases), top.values["phases"], strict=True))
-    )
-    for tasks, section in groups:
-        for task, each in zip(tasks, section.values["tasks"].sections, strict=True):
-            if node is not None and node.task is task:
-                return node, each
-    raise ValidationError(f"The cell has no task {name!r}: it is another one than the one that ran. Change it by hand.")
 
 
 def _find_agent(cell: Cell, node: TaskNode, section: Section, role: str | None) -> tuple[Agent, Section | None, str]:

@@ -161,7 +161,8 @@ def write_own_prompt(parts: Sequence[Part], after: str, places: Collection[str])
     tail = (parts[-1].text or "") if parts and parts[-1].field is None else ""
     after = after.removesuffix(tail)  # how a reply is to be written comes behind each prompt without a place for it
     pieces: list[str | Part] = [after]
-    for source, (value, uses) in wanted.items():
+    # What it reads comes first: a value of a variable may stand in there, too.
+    for source, (value, uses) in sorted(wanted.items(), key=lambda each: -len(each[1][0])):
         count = sum(each.count(value) for each in pieces if isinstance(each, str)) if value else 0
         if count != uses:
             name = source.strip("{}").partition(".")[0]

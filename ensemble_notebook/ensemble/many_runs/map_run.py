@@ -215,7 +215,10 @@ class _MapRun:
                 settings = replace(settings, resume=run_id, redo=map_settings.redo, anyway=map_settings.anyway)
                 self._settings = settings
         is_reusing = settings.reuse or settings.resume is not None
-        row_settings = RunSettings(reuse=is_reusing, only=settings.only, replay=settings.replay, is_row=True)
+        cell = None if settings.origin is None else replace(settings.origin, variable=None)
+        row_settings = RunSettings(
+            reuse=is_reusing, only=settings.only, replay=settings.replay, is_row=True, origin=cell
+        )
         own, here = ensemble.review_handler, settings.review_handler
         reviewer = SharedReviewer(own) if own is not None else None if self._pool is not None else here
         self._can_ask = reviewer is not None

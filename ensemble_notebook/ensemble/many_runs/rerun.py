@@ -169,6 +169,10 @@ class Rerun(Scorable):
         reply = self._get(number)
         return KeptReply(text=reply.text, calls=reply.tool_calls, came_of=self._source.changes)
 
+    def _make_source(self) -> ChangedSource:
+        """What was different, for the cell. Not for users."""
+        return self._source
+
     def to_yaml(self, namespace: Mapping[str, Any] | None = None) -> str:
         """Write the body of the cell that the run came from, with what was different in this call.
 
