@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
     from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
     from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
-    from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+    from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
     from ensemble_notebook.ensemble.many_runs.rerun_run import RerunHandle
     from ensemble_notebook.ensemble.many_runs.variants import Variants
     from ensemble_notebook.evaluation.scorer import AnyScorers
@@ -618,6 +618,11 @@ class Ensemble(RunnableEnsemble):
         spec = PreparedEnsemble(self, settings, source, task_noun=TaskNoun.ROW).make_spec({})
         return RunHandle(self, spec, source, uuid.uuid4().hex[:12], settings)
 
+    def _fork_row(self, result: MapResult, row: RowResult, span: Any, **given: Any) -> MapResult:
+        from ensemble_notebook.ensemble.many_runs.forked_row import start_row_fork
+
+        return start_row_fork(self, result, row, span, **given)._run_to_end()
+
     def _load_map(self, word: str) -> MapResult:
         from ensemble_notebook.ensemble.many_runs.loaded_map import load_map
 
@@ -641,7 +646,7 @@ def _prepare_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
     of_run, origin = given.of_run, find_origin(given.run)
     forked = fork_run(origin, given.span, given.change, build_graph(ensemble))
     deps = forked.choose_deps(of_run.settings.deps, ensemble.deps)
-    place = ForkPlace(origin.run_id, forked.span.span_id, forked.change.names)
+    place = ForkPlace(origin.known_as, forked.span.span_id, forked.change.names)
     settings = replace(of_run.settings, continue_from=origin.continued, deps=deps, forked_from=place)
     inputs = forked.merge_inputs(of_run.inputs, of_run.variables)
     return _prepare_run(ensemble, RunArguments(inputs, of_run.variables, settings), forked=forked)

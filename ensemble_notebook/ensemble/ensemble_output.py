@@ -37,7 +37,7 @@ from ensemble_notebook.domain.text_filter import DefinitionFilter, mask_event
 from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.ensemble.earlier_runs.fork_change import read_fork
-from ensemble_notebook.ensemble.earlier_runs.run_journal import RunJournal
+from ensemble_notebook.ensemble.earlier_runs.run_journal import RowPlace, RunJournal
 from ensemble_notebook.ensemble.many_runs.rerun import Rerun, read_rerun
 from ensemble_notebook.ensemble.run_settings import Inputs, PathLike, read_run, takes
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
@@ -124,6 +124,11 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
     def start_rerun(self, run: Any, span: Any, **given: Any) -> Any:
         """The same in the background."""
 
+    @property
+    def _can_run(self) -> bool:
+        """Whether it is what ran, and not a description of that."""
+        return True
+
     def _with_rows(self, tasks: Sequence[Task], *, error_strategy: ErrorStrategy, concurrency: int) -> Self:
         """The ensemble whose tasks are rows: its budget, listeners and the like are those of this one."""
         return dataclasses.replace(
@@ -146,6 +151,16 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
             inputs={},
         )
 
+    def _plan_fork(self, run: Any, span: Any, **given: Any) -> ForkPlan:
+        """What a fork would do."""
+        plan: Any = self.fork
+        made: ForkPlan = plan(run, span, plan=True, **given)
+        return made
+
+    @abstractmethod
+    def _fork_row(self, result: Any, row: Any, span: Any, **given: Any) -> Any:
+        """The result of a map with a fork of one of its rows."""
+
     @abstractmethod
     def _prepare_rows(self, source: ChatSource) -> Any:
         """The handle of a run whose tasks are rows, which has not begun."""
@@ -160,7 +175,7 @@ _KEPT: Final = frozenset(
     {
         *("ensemble", "plan", "run_id", "name", "status", "exit_reason", "failures", "skipped", "total_duration"),
         *("_graph", "_events", "_outputs", "completed_outputs", "_late_warnings", "_only", "_earlier"),
-        "_scores",
+        *("_scores", "_row_place"),
     }
 )
 
@@ -195,6 +210,7 @@ class EnsembleOutput(Scorable, Pickled):
         only: int | None = None,
         earlier: Mapping[str, Messages] = MappingProxyType({}),
         journal: RunJournal | None = None,
+        row_place: RowPlace | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.plan = plan
@@ -213,6 +229,7 @@ class EnsembleOutput(Scorable, Pickled):
         self._only = only
         self._earlier: Mapping[str, Messages] = dict(earlier)
         self._journal = journal
+        self._row_place = row_place
         self._scores: tuple[ScoreRecord, ...] = ()
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -39,7 +39,7 @@ from ensemble_notebook.ensemble.earlier_runs.remembering import (
 )
 from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
 from ensemble_notebook.ensemble.earlier_runs.reuse import NestedTasks, RememberedTasks, ResumedTasks
-from ensemble_notebook.ensemble.earlier_runs.run_journal import JournalledTasks, RunJournal
+from ensemble_notebook.ensemble.earlier_runs.run_journal import JournalledTasks, RowPlace, RunJournal
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble, make_run_error
 from ensemble_notebook.ensemble.person import find_waiting_person
 from ensemble_notebook.ensemble.run_settings import RunSettings
@@ -351,6 +351,13 @@ class RunHandle(SuggestsNames):
             changes=() if forked is None else forked.changes,
         )
 
+    def _find_row_place(self) -> RowPlace | None:
+        """Where the store has the run of a row."""
+        if self._calling_span is None or self._spec.row is None:
+            return None
+        place, task = self._calling_span.span, self._calling_span.span.task or ""
+        return RowPlace(map_run_id=place.stream.run_id, row=task, prefix=f"{task}/{self.name or 'run'}/")
+
     def _keep_in_journal(self, remembered: KeptTasks | None) -> KeptTasks | None:
         """What the tasks of the run are given of earlier ones, and keep."""
         if self._journal is None:
@@ -490,6 +497,7 @@ class RunHandle(SuggestsNames):
             only=None if spec.only is None else spec.only.task,
             earlier=spec.conversations,
             journal=self._journal,
+            row_place=self._find_row_place(),
         )
         strategy = self._ensemble.error_strategy
         self._error = make_run_error(result, spec.graph, strategy, spec.inputs, self._setting.timeout)

@@ -210,7 +210,8 @@ class PreparedEnsemble:
         if continued is not None:
             self._warnings = (*self._warnings, *self._check_continued(continued))
         self.only = find_part(self.graph, setting.only)
-        is_fork = setting.forked_from is not None and not setting.forked_from.is_rerun
+        # Of a map, a row forks, and that is told what it does; its own tasks, which are rows, are as they are.
+        is_fork = setting.forked_from is not None and not setting.forked_from.is_rerun and not task_noun.is_run
         is_reusing = setting.reuse or resumed_from is not None or is_fork or self.only is not None
         self._is_reusing = is_reusing or (parent is not None and parent.spec.is_reusing)
         if self.capture_mode is CaptureMode.METADATA:

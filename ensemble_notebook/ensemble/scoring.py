@@ -85,6 +85,9 @@ class Scorable(ABC):
     _expected: str | None = None
     """The column of what a run should come to, where that was said before."""
 
+    _scorers: Sequence[Scorer] = ()
+    """What has given its scores, as long as that is known."""
+
     @property
     @abstractmethod
     def score_records(self) -> tuple[ScoreRecord, ...]:
@@ -282,7 +285,10 @@ class _LaterScores:
         if not self._is_replacing and (again := next((e for e in records if (e.run_id, e.name) in self._taken), None)):
             self._refuse_taken([again.name])
         keep_scores(records)
-        return self._scored._with_scores(records)
+        made = self._scored._with_scores(records)
+        names = {each.name for each in self._scorers.all}
+        vars(made)["_scorers"] = (*(each for each in made._scorers if each.name not in names), *self._scorers.all)
+        return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ SOURCES: Final = {
     "E83": (OWN,),
     "E84": (OWN,),
     "E117": (OWN,),
+    "E118": (OWN,),
     "E18": (OWN,),
     "E20": (ENGINE,),
     "E21": (NEXUS, OWN),

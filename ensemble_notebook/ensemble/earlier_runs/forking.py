@@ -28,7 +28,7 @@ from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall, Re
 from ensemble_notebook.ensemble.earlier_runs.dependence import Dependence, find_path, list_around
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange
 from ensemble_notebook.ensemble.earlier_runs.reuse import find_reads, make_kept_task
-from ensemble_notebook.ensemble.earlier_runs.run_journal import DoneWork, MakeDocument, RunJournal
+from ensemble_notebook.ensemble.earlier_runs.run_journal import DoneWork, MakeDocument, RowPlace, RunJournal
 from ensemble_notebook.ensemble.run_settings import Continuable, KeptConversations
 from ensemble_notebook.errors import OutputParsingError, StoreError, ValidationError, summarize_error
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -48,6 +48,7 @@ class LiveOutput(Protocol):
     """The output of a run of this process."""
 
     _journal: RunJournal | None
+    _row_place: RowPlace | None
 
     @property
     def run_id(self) -> str: ...
@@ -68,6 +69,7 @@ class Origin:
         results: of its tasks, in the order in which they were done.
         cell: that it came from; None where it came from none.
         changes: of the forks by which it came about.
+        row: of the run of a row, where the map has it; None of another run.
     """
 
     run_id: str
@@ -81,6 +83,12 @@ class Origin:
     results: Sequence[StoredResult]
     cell: RunOrigin | None = None
     changes: tuple[ChangedCall, ...] = ()
+    row: RowPlace | None = None
+
+    @property
+    def known_as(self) -> str:
+        """The id of the run that the store has it in."""
+        return self.run_id if self.row is None else self.row.map_run_id
 
 
 def find_origin(run: Any) -> Origin:
@@ -110,11 +118,18 @@ def find_origin(run: Any) -> Origin:
             results=results,
             cell=journal.cell,
             changes=journal.changes,
+            row=run._row_place,
         )
     if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
         raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
-    store = RunStore.open()
-    found = find_run(store, str(run) if isinstance(run, str | int) else run.run_id)
+    place: RowPlace | None = getattr(run, "_row_place", None)
+    if place is not None and not place.is_kept:
+        raise ValidationError(
+            f"Row {place.row!r} ran on an executor, and what was said in it is not kept here: map it without executor= "
+            f"to fork it."
+        )
+    store, word = RunStore.open(), run if isinstance(run, str | int) else (place and place.map_run_id) or run.run_id
+    found = find_run(store, str(word))
     if found.status is RunStatus.RUNNING:
         raise ValidationError(f"Run {found.run_id} is still going on: wait for its end, or stop it, to fork it.")
     check_resumable(found)
@@ -125,6 +140,17 @@ def find_origin(run: Any) -> Origin:
             run_id=facts.continued_from, capture_mode=facts.capture_mode, conversations=facts.conversations
         )
     documents = [lambda _, each=each: each for each in store.load_exchanges(found.run_id)]
+    if place is not None:
+        inputs = run.inputs if place.inputs is None else place.inputs
+        return Origin(
+            run_id=run.run_id,
+            trace=run.trace,
+            inputs=inputs,
+            deps=facts.deps,
+            documents=documents,
+            results=list(_list_inside(store.load_results(found.run_id), place.prefix)),
+            row=place,
+        )
     return Origin(
         run_id=found.run_id,
         trace=store.load_trace(found),
@@ -136,6 +162,13 @@ def find_origin(run: Any) -> Origin:
         results=store.load_results(found.run_id),
         cell=facts.origin if facts.origin is not None and facts.origin.text else None,
     )
+
+
+def _list_inside(results: Iterable[StoredResult], prefix: str) -> Iterator[StoredResult]:
+    """Those of the run inside another one, whose paths begin so, as that run itself has them."""
+    for each in results:
+        if each.path.startswith(prefix):
+            yield replace(each, path=each.path.removeprefix(prefix))
 
 
 def _match(done: Sequence[DoneWork], stored: Sequence[StoredResult]) -> Iterator[StoredResult | None]:

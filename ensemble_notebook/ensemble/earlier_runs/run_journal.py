@@ -58,6 +58,25 @@ class RunJournal:
     changes: tuple[ChangedCall, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowPlace:
+    """Where the store has what was said and done in the run of a row: it is a part of its map.
+
+    Attributes:
+        map_run_id: of the map.
+        row: the name of the row's task there.
+        prefix: of the paths of its own tasks there.
+        inputs: of the row, where they are known; None: what the output tells of them.
+        is_kept: whether it has; what is done on an executor stays there.
+    """
+
+    map_run_id: str
+    row: str
+    prefix: str
+    inputs: Mapping[str, Any] | None = None
+    is_kept: bool = True
+
+
 class JournalledTasks:
     """The `KeptTasks` of a run that writes what is done into its journal, too.
 

@@ -31,6 +31,7 @@ from ensemble_notebook.engine.events.nested_events import NestedEvents, find_cal
 from ensemble_notebook.engine.loop_thread import CrossThreadEvent
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.ensemble.cost_estimation import estimate
+from ensemble_notebook.ensemble.earlier_runs.run_journal import RowPlace
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome, leave_row
 from ensemble_notebook.ensemble.many_runs.rows import Row
@@ -124,6 +125,9 @@ class ExecutorRows:
             events.begin_at(max(began_s, place.span.stream.offset_s() - report.output.events[-1].offset_s))
             for event in report.output.events:
                 events.put(event)
+            row_name = place.span.task or ""
+            kept = RowPlace(map_run_id=place.span.stream.run_id, row=row_name, prefix="", is_kept=False)
+            vars(report.output)["_row_place"] = kept
         outcome.status, outcome.output, outcome.error = report.status, report.output, report.error
         outcome.scores += report.scores
         if report.status is RunStatus.BUDGET_EXCEEDED:

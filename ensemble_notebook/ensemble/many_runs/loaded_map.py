@@ -19,6 +19,7 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, Plan
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.ensemble.earlier_runs.fork_change import read_fork
+from ensemble_notebook.ensemble.earlier_runs.run_journal import RowPlace
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rerun import Rerun, read_rerun
@@ -276,6 +277,10 @@ class LoadedEnsemble(RunnableEnsemble):
         """
         raise ValidationError(f"This ensemble can't run. {_NO_CODE}")
 
+    @property
+    def _can_run(self) -> bool:
+        return False
+
     @takes(read_fork)
     def fork(self, run: Any, span: Any, **given: Any) -> EnsembleOutput:
         """Run again from a span on, as the cell of the run declares it."""
@@ -308,6 +313,9 @@ class LoadedEnsemble(RunnableEnsemble):
         handle._begin()
         return handle
 
+    def _fork_row(self, result: Any, row: Any, span: Any, **given: Any) -> Any:
+        return _read_definition(row.output)._fork_row(result, row, span, **given)
+
     def _prepare_rows(self, *_: Any) -> NoReturn:
         self.run()
 
@@ -318,7 +326,8 @@ class LoadedEnsemble(RunnableEnsemble):
 def _read_definition(run: Any) -> RunnableEnsemble:
     if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
         raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
-    return read_definition(run if isinstance(run, str) else run.run_id)
+    place = getattr(run, "_row_place", None)  # a row is a run of its map's cell
+    return read_definition(run if isinstance(run, str) else run.run_id if place is None else place.map_run_id)
 
 
 def _make_task(name: str, description: str | None) -> Task:
@@ -481,6 +490,12 @@ class _RowOutput:
             events=[*self._make_events(plan, result)],
             result=result,
             only=names.get(final),
+            row_place=RowPlace(
+                map_run_id=trace.run_id,
+                row=row.planned.name,
+                prefix=f"{row.planned.name}/{self._name or 'run'}/",
+                inputs=row.planned.inputs,
+            ),
         )
 
     def _make_events(self, plan: ExecutionPlan, result: RunResult) -> Iterator[ev.Event]:

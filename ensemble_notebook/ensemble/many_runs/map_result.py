@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
 from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
@@ -40,13 +40,15 @@ from ensemble_notebook.trace.row_files import Formulas
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 
 if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
+    from ensemble_notebook.evaluation.scorer import AnyScorers
     from ensemble_notebook.trace.analysis.row_table import RowFrame
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.frames import Frames
 
 SKIPPED: Final = "skipped"
 _MADE_OF_SCORES: Final = frozenset({"frame", "_scored_output", "_scores_by_run"})
-_NOT_PICKLED: Final = _MADE_OF_SCORES | {"_score_fault", "_row_selection"}
+_NOT_PICKLED: Final = _MADE_OF_SCORES | {"_score_fault", "_row_selection", "_scorers"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -274,6 +276,60 @@ class MapResult(ScoredMap, Scorable, Pickled):
         """
         run = self._make_scored(self._find_row(row, variant, repeat))
         return self._annotate(run, value, name, reason, span, is_replacing=replace)
+
+    @overload
+    def fork(self, row: int | str | RowResult, span: Any, *, plan: Literal[True], **change: Any) -> ForkPlan: ...
+    @overload
+    def fork(self, row: int | str | RowResult, span: Any, **change: Any) -> MapResult: ...
+    def fork(
+        self,
+        row: int | str | RowResult,
+        span: Any,
+        *,
+        variant: str | None = None,
+        repeat: int | None = None,
+        score: AnyScorers | None = None,
+        expected: str | None = None,
+        ensemble: RunnableEnsemble | None = None,
+        plan: bool = False,
+        **change: Any,
+    ) -> MapResult | ForkPlan:
+        """Run one row again from a span on, with a change there; all other rows are as they were, and cost nothing.
+
+        The new result is a map of its own, with that row's run as the only one; it is scored and judged anew.
+        ``result[ROW].output.fork(SPAN)`` runs that row alone, and gives its output.
+
+        Args:
+            row: its position among the given rows, from 0, its name (``"row 3"``), or the `RowResult`.
+            span: a model call, a tool call or a task in the run of the row, or its id.
+            variant: under which it ran, where there are several.
+            repeat: which of its runs, from 1, where there are several.
+            score: what scores it, as in `Ensemble.map`; None: what has scored the rows.
+            expected: as in `Ensemble.map`; None: as it was.
+            ensemble: what the row runs; None: what it ran, of a loaded result as the cell of the map declares it.
+            plan: whether nothing is done, and the result is a `ForkPlan`.
+            **change: what is different there, `until` which task it goes, and settings: see `Ensemble.fork`.
+
+        Returns:
+            The same with that row anew.
+
+        Raises:
+            ValidationError, StoreError: there is no such row or span, the change does not fit it, or the row ran on an
+                executor, where nothing of what was said is kept; nothing was asked.
+            RunInterrupted, DeadlineExceededError: it was stopped; has the partial result as ``output``.
+        """
+        found = self._find_row(row, variant, repeat)
+        own = None if found.output is None else found.output.ensemble
+        known = next((each for each in (ensemble, own, self.ensemble) if each is not None and each._can_run), None)
+        if known is None and found.variant is not None:
+            raise ValidationError(
+                f"What variant {found.variant!r} ran is not known here, since it was loaded: name it with ensemble=..."
+            )
+        known = known or self.ensemble  # which finds it by the cell of the map
+        if plan:
+            return known._plan_fork(found.output, span, **change)
+        made: MapResult = known._fork_row(self, found, span, score=score, expected=expected, **change)
+        return made
 
     def _list_scored(self) -> Iterator[RunToScore]:
         """The runs of its rows that ended well, for whoever scores them. Not for users."""

@@ -466,6 +466,7 @@ class _MapRun:
             score_fault=self._score_fault,
             identity=self._identity,
         )
+        result._scorers = self._scorers.all
         if (note := result._describe_sameness()) is not None:
             _log.info("%s", note)
         return result

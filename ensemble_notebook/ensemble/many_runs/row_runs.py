@@ -13,6 +13,7 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.engine.events.nested_events import find_calling_span
 from ensemble_notebook.engine.run_services import find_parent_run
 from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
+from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.rows import Row
 from ensemble_notebook.ensemble.run_handle import RunHandle
@@ -58,6 +59,7 @@ async def run_row_here(
     common: Mapping[str, Any],
     row: Row,
     outcome: RowOutcome,
+    forked: ForkedRun | None = None,
 ) -> str:
     """As a `RunRow`; on the loop of the map, inside the task of the row.
 
@@ -68,13 +70,14 @@ async def run_row_here(
         common: values that hold for all rows; a row's own come before them.
         row: with which it runs.
         outcome: gets the result.
+        forked: the run of the row that it forks; None where it forks none.
     """
     parent = find_parent_run()
     assert parent is not None
     place = find_calling_span()
     assert place is not None
     spec = replace(prepared.make_spec({**common, **row.values}), row=place.span.task)
-    handle = RunHandle(ensemble, spec, parent.source, outcome.run_id, settings)
+    handle = RunHandle(ensemble, spec, parent.source, outcome.run_id, settings, forked)
     try:
         await handle._run_here()
         output = await handle
