@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -114,9 +115,7 @@ class World:
             work.how = draw.choice(["ensemble", "handler"])
             count = 1 if work.how == "ensemble" else draw.randint(1, 2)
             by_code = work.how == "handler"
-            work.teams = [
-                self._draw_team(f"{place}/n{n}/", depth + 1, is_run_by_code=by_code) for n in range(count)
-            ]
+            work.teams = [self._draw_team(f"{place}/n{n}/", depth + 1, is_run_by_code=by_code) for n in range(count)]
             return work
         turns = []
         for turn in range(draw.choice([0, 0, 1, 1, 2])):
@@ -181,18 +180,7 @@ class World:
             inner = self._teams[f"{place}/n0/"] = self._build(work.teams[0], f"{place}/n0/")
             return Task.of(order, ensemble=inner, inputs={"at": f"{told}.0/n0/"}, **fields)
         if work.how == "handler":
-            for n, each in enumerate(work.teams):
-                self._teams[f"{place}/n{n}/"] = self._build(each, f"{place}/n{n}/")
-
-            async def handle(_: Any) -> str:
-                self.called.append(f"{told}.0")
-                said = [
-                    (await self._teams[f"{place}/n{n}/"].arun({"at": f"{told}.0/n{n}/"})).raw
-                    for n in range(len(work.teams))
-                ]
-                return " ".join(said)
-
-            return Task.of(order, handler=handle, **fields)
+            return Task.of(order, handler=self._make_handler(work, place, told), **fields)
         tools: list[Any] = [self.look, self.ask_team] if work.turns else []
         for turn, uses in enumerate(work.turns):
             for k, use in enumerate(uses):
@@ -209,6 +197,17 @@ class World:
         if work.has_fallback:
             fields["fallback"] = Agent(role="Stand-in", goal="Do")
         return Task.of(order, agent=agent, max_retry_wait=0.001, **fields)
+
+    def _make_handler(self, work: Work, place: str, told: str) -> Any:
+        for n, each in enumerate(work.teams):
+            self._teams[f"{place}/n{n}/"] = self._build(each, f"{place}/n{n}/")
+
+        async def handle(_: Any) -> str:
+            self.called.append(f"{told}.0")
+            teams = [(self._teams[f"{place}/n{n}/"], f"{told}.0/n{n}/") for n in range(len(work.teams))]
+            return " ".join([(await team.arun({"at": at})).raw for team, at in teams])
+
+        return handle
 
     async def look(self, at: str) -> str:
         """Look."""
@@ -250,7 +249,9 @@ class World:
             return Answer(text)
         if said < len(work.turns):
             return Answer(text, calls=[*map(self._make_call, *zip(*self._number(at, work.turns[said]), strict=True))])
-        sent_back = sum(str(each["content"]).endswith("BAD") for each in request.messages if each["role"] == "assistant")
+        sent_back = sum(
+            str(each["content"]).endswith("BAD") for each in request.messages if each["role"] == "assistant"
+        )
         if work.objections:  # an agent with tools goes on with its conversation, another one begins anew
             sent_back += int(place.removesuffix(f"/{told.rpartition('/')[2]}").rpartition(".")[2])
         return Answer(f"{text} BAD" if sent_back < work.objections else text)
@@ -291,11 +292,10 @@ class World:
                 continue
             match a[0]:
                 case "t" | "r":
-                    items = {*left[depth + 1 : depth + 2], *right[depth + 1 : depth + 2]}
-                    is_of_items = team.works[int(a[1:].split(".")[0])].objections and a[0] == "t"
-                    if is_of_items and a.split(".")[0] == p.split(".")[0] and all(each[0] == "i" for each in items):
-                        if len(items) > 1:
-                            return False  # each item is sent back by itself
+                    items = [path[depth + 1] for path in (left, right) if "".join(path[depth + 1 :]).startswith("i")]
+                    is_sent_back_alone = strip(a) == strip(p) and team.works[int(strip(a)[1:])].objections
+                    if is_sent_back_alone and len(set(items)) == 2:
+                        return False
                     if team.is_run_by_code:
                         return [*map(int, a[1:].split("."))] > [*map(int, p[1:].split("."))]
                     return a in self._reach(team, p)
@@ -324,37 +324,33 @@ class World:
 
     def _reach(self, team: Team, point: str) -> set[str]:
         """The tasks and reviews of a team, each with its round, that know of what the point does."""
-        counts = {n: 2 if work.phase in team.rounds else 1 + work.objections for n, work in enumerate(team.works)}
-        edges: dict[str, set[str]] = {}
-
-        def add(source: str, target: str) -> None:
-            edges.setdefault(source, set()).add(target)
-
-        for n, work in enumerate(team.works):
-            for at in range(counts[n]):
-                if work.phase not in team.rounds and at:
-                    add(f"t{n}.{at - 1}", f"t{n}.{at}")
-                for read in work.reads:
-                    is_inside = work.phase in team.rounds and team.works[read].phase == work.phase
-                    add(f"t{read}.{at if is_inside else counts[read] - 1}", f"t{n}.{at}")
-                if work.phase in team.rounds:
-                    by = team.rounds[work.phase]
-                    peers = [m for m, each in enumerate(team.works) if each.phase == work.phase]
-                    if by == "task":
-                        add(f"t{n}.{at}", f"r{work.phase}.{at}")
-                    # What a condition looks at is the last task alone.
-                    if at == 0 and (by != "condition" or n == peers[-1]):
-                        for peer in peers:
-                            add(f"t{n}.0", f"t{peer}.1")
-                            add(f"r{work.phase}.0", f"t{peer}.1")
-                    if at == 0:
-                        add(f"t{n}.0", f"t{n}.1")  # it is told what it had said
+        edges: dict[str, set[str]] = defaultdict(set)
+        for source, target in self._list_edges(team):
+            edges[source].add(target)
         found, to_follow = {point}, [point]
         while to_follow:
-            for each in edges.get(to_follow.pop(), set()) - found:
+            for each in edges[to_follow.pop()] - found:
                 found.add(each)
                 to_follow.append(each)
         return found
+
+    def _list_edges(self, team: Team) -> Iterator[tuple[str, str]]:
+        """Who is told what whom has made, each with its round."""
+        counts = {n: 2 if work.phase in team.rounds else 1 + work.objections for n, work in enumerate(team.works)}
+        for n, work in enumerate(team.works):
+            yield from ((f"t{n}.{at - 1}", f"t{n}.{at}") for at in range(1, counts[n]))  # what it had said itself
+            is_redone = work.phase in team.rounds
+            for read, at in itertools.product(work.reads, range(counts[n])):
+                is_inside = is_redone and team.works[read].phase == work.phase
+                yield f"t{read}.{at if is_inside else counts[read] - 1}", f"t{n}.{at}"
+            peers = [m for m, each in enumerate(team.works) if is_redone and each.phase == work.phase]
+            by = team.rounds.get(-1 if work.phase is None else work.phase)
+            if by == "task":
+                yield from ((f"t{n}.{at}", f"r{work.phase}.{at}") for at in range(2))
+            # What a condition looks at is the last task alone.
+            for peer in peers if by != "condition" or n == peers[-1] else ():
+                yield f"t{n}.0", f"t{peer}.1"
+                yield f"r{work.phase}.0", f"t{peer}.1"
 
 
 def strip(path: str) -> str:

@@ -62,7 +62,7 @@ class Dependence:
         for each in reversed(self._chain.values()):
             if each.kind is SpanKind.NESTED:
                 known = None if known is None else self._find_nested_graph(each, known)
-            if known is not None and (each.kind is SpanKind.NESTED or each.nested_in is None and not self._plans):
+            if known is not None and (each.kind is SpanKind.NESTED or (each.nested_in is None and not self._plans)):
                 place = each.span_id if each.kind is SpanKind.NESTED else None
                 self._plans[place] = self._follow_plan(place, known)
 
@@ -122,7 +122,9 @@ class Dependence:
         if parent is None or task is None or task.delegation_id is not None:
             return None
         name = task.item_of or task.name
-        node = next((each for each in around.tasks if (each.name, around.get_phase_name(each)) == (name, task.phase)), None)
+        node = next(
+            (each for each in around.tasks if (each.name, around.get_phase_name(each)) == (name, task.phase)), None
+        )
         if node is None:
             return None
         if parent.kind is SpanKind.TASK:
@@ -164,7 +166,9 @@ class _PlannedRun:
             path = to_follow.pop()
             since, source = self._from[path], nodes.get(path)
             if source is None:  # it reviews a phase
-                found = {paths[each]: seq for name, seq in retried if seq > since for each in self._list_tasks(name, task)}
+                found = {
+                    paths[each]: seq for name, seq in retried if seq > since for each in self._list_tasks(name, task)
+                }
             else:
                 found = {paths[each.index]: since for each in graph.tasks if self._reads(each, source, start)}
                 found = {**self._list_sent_back(source, retried, since, paths), **found}

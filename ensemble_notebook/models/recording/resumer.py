@@ -171,17 +171,22 @@ class KeptAnswers:
             found = min(fitting, key=lambda each: each.task != task, default=None)
             if found is not None:
                 equal.remove(found)
-            elif self.point is not None and not self.point.is_reached and task == self.point.task:
-                if request not in self._asked_anew:
-                    self._check_on_way(self.point)
+            elif self._is_on_way(task) and request not in self._asked_anew:
+                self._check_on_way()
             return found
 
-    def _check_on_way(self, point: ForkPoint) -> None:
+    def _is_on_way(self, task: str | None) -> bool:
+        """Whether a task is the one with the point, which is still to come."""
+        return self.point is not None and not self.point.is_reached and task == self.point.task
+
+    def _check_on_way(self) -> None:
         """Look whether a request of the task with the point may be a new one: it is where that was never sent.
 
         Raises:
             ReplayError: the task asks something else than it did, although the point is still to come.
         """
+        point = self.point
+        assert point is not None
         left = any(each.task == point.task for exchanges in self._by_request.values() for each in exchanges)
         if point.exchange is not None or left:
             raise ReplayError(
