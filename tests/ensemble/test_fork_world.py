@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +13,7 @@ from ensemble_notebook import EnsembleOutput, Reply
 from ensemble_notebook.models.langchain.scripted_model import ToolUse
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from tests.support.fork_world import World, list_places
+from tests.support.fork_world import World, find_first_round, list_places
 from tests.support.openai_server import OpenAIServer
 
 
@@ -27,7 +26,7 @@ def list_points(output: EnsembleOutput) -> Iterator[tuple[Span, str]]:
             case SpanKind.TOOL if span.tool != "delegate":
                 yield span, json.loads(span.input or "")["at"].rstrip("/")
             case SpanKind.TASK if span.delegation_id is None and span.item_of is None:
-                yield span, f"{re.findall(r'<<do:([^>/]*|[^>]*t[0-9]+)(?:/{item}|/i[0-9]+)?>>', span.description or '')[-1]}.0"
+                yield span, find_first_round(span.description or "")
 
 
 def say_again(output: EnsembleOutput, span: Span) -> dict[str, Any]:
@@ -51,20 +50,16 @@ def fork_everywhere(world: World, *, most: int) -> int:
         change = say_again(output, span) if number % 2 else {}
         world.clear()
         fork = output.fork(span, **change)
-        inside = ("/",) if "tool_result" in change else ()
-
-        def is_given(at: str) -> bool:
-            return bool(change) and (at == place or at.startswith(tuple(place + each for each in inside) or "\0"))
-
-        expected = Counter({at: n for at, n in asked.items() if world.depends(at, place) and not is_given(at)})
-        tools = {
-            at: n
-            for at, n in called.items()
-            if (world.depends(at, place) or world.is_around(at, place)) and not is_given(at)
+        # What is given is not done: the call itself; of a tool, what it would do inside, too.
+        given = {
+            at for at in (*asked, *called) if at == place or ("tool_result" in change and at.startswith(f"{place}/"))
         }
+        anew = {at for at in asked if world.depends(at, place)} - (given if change else set())
+        tools = {at for at in called if world.depends(at, place) or world.is_around(at, place)}
+        tools -= given if change else set()
         where = f"{span.kind.value} at {place}, {[*change]}"
-        assert Counter(world.asked) == expected, where
-        assert Counter(world.called) == Counter(tools), where
+        assert Counter(world.asked) == Counter({at: asked[at] for at in anew}), where
+        assert Counter(world.called) == Counter({at: called[at] for at in tools}), where
         for task in fork.task_outputs:
             if task.reused:
                 assert task.raw == output[task.name].raw, where

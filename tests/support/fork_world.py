@@ -361,3 +361,8 @@ def strip(path: str) -> str:
 def list_places(texts: Iterable[str]) -> list[str]:
     """The places that texts begin with, or that stand in them first."""
     return [found[1] for each in texts if (found := _PLACE.search(each)) is not None]
+
+
+def find_first_round(description: str) -> str:
+    """The place of a task that is told this, at its first round."""
+    return f"{_ORDER.findall(description)[-1].removesuffix('/{item}')}.0"
