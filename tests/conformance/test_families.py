@@ -27,6 +27,7 @@ from ensemble_notebook import (
 from ensemble_notebook.ensemble.ensemble import start_run
 from ensemble_notebook.ensemble.run_settings import RunArguments, RunSettings
 from ensemble_notebook.notebook.picture.shown_table import RunsTable
+from ensemble_notebook.trace.analysis.joined_runs import JoinedRuns
 from ensemble_notebook.trace.loading import make_run_table
 from ensemble_notebook.trace.store.run_facts import RunOrigin
 from ensemble_notebook.trace.store.run_store import RunStore
@@ -118,6 +119,7 @@ def test_t22_fork_is_compared_from_where_it_differs(store_path: Path) -> None:
         assert diff.forked_at == "second"
         assert [*zip(diff.frame.path, diff.frame.status, strict=True)] == [("/", "changed"), ("second", "changed")]
         assert diff.frame.output_changed[1]
+        assert len(JoinedRuns(diff).spans) == len(origin.trace.spans) + len(forked.trace.spans) - 1  # drawn whole
         assert diff.frame.delta_input_tokens[0] == 0  # what the fork kept is no difference
     assert origin.diff(forked).notes == (
         "Run B forks run A at second (output). What it kept is left out: first, asked, and all else before that.",

@@ -78,18 +78,20 @@ class RunDiff(Pickled, HasFrames):
         """What is compared; the comparison is made again when it is used."""
         return {name: vars(self)[name] for name in ("before", "after", "labels", "_sides")}
 
-    @cached_property
+    @property
     def rows(self) -> Sequence[RowDiff]:
         """The rows of `frame` with their spans, each below the one around it; startups of models as well."""
         return self._from_fork[0]
 
     @cached_property
+    def all_rows(self) -> Sequence[RowDiff]:
+        """The same with what a fork has kept of the other run."""
+        return compare_rows(*self._sides, self.forked_at)
+
+    @cached_property
     def _from_fork(self) -> tuple[Sequence[RowDiff], Sequence[RowDiff]]:
         """The rows, where one run forks the other those from there on; and the outermost ones of what it kept."""
-        rows = compare_rows(*self._sides, self.forked_at)
-        if self._fork is None:
-            return rows, ()
-        return leave_out_kept(rows, *self._fork)
+        return (self.all_rows, ()) if self._fork is None else leave_out_kept(self.all_rows, *self._fork)
 
     @cached_property
     def _fork(self) -> tuple[int, Span] | None:
