@@ -88,10 +88,8 @@ class ForkChange:
         from ensemble_notebook.models.recording.resumer import ForkPoint
 
         system, messages = self.system_prompt, self.messages
-        if messages is not None:
-            system = ""
-            if messages[0].role == "system":
-                system, messages = messages[0].text, messages[1:]
+        if messages and messages[0].role == "system":
+            system, messages = messages[0].text, messages[1:]
         return ForkPoint(
             exchange=exchange,
             call_id=call_id,
@@ -266,8 +264,6 @@ def set_parameters(llm: Any, parameters: Mapping[str, Any]) -> Any:
     Raises:
         ValidationError: it has none of these names.
     """
-    if "model" in parameters:
-        raise ValidationError("Which model is asked, llm= says: leave out model=.")
     if isinstance(llm, str):
         return {"model": llm, **parameters}
     if isinstance(llm, Mapping):
