@@ -294,6 +294,7 @@ class EnsembleOutput(Scorable, Pickled):
         reason: str | None = None,
         span: Any = None,
         *,
+        range: Sequence[float] | None = None,  # noqa: A002 - as `timeline.range`
         replace: bool = False,
     ) -> Self:
         """Add what a person says of the run. This one stays as it is; the store keeps the score.
@@ -303,16 +304,18 @@ class EnsembleOutput(Scorable, Pickled):
             name: of the score.
             reason: why.
             span: the span that it is about, or its id; None: the run as a whole.
+            range: the time that it is about, as ``(from_ms, to_ms)`` since the start of the run, such as
+                ``timeline.range``.
             replace: whether it takes the place of an earlier score of this name.
 
         Returns:
             The same with the score.
 
         Raises:
-            ValidationError: the value is no score, there is no such span, or there is a score of this name.
+            ValidationError: the value is no score, there is no such span or time, or there is a score of this name.
         """
         (run,) = self._list_scored()
-        return self._annotate(run, value, name, reason, span, is_replacing=replace)
+        return self._annotate(run, value, name, reason, span, is_replacing=replace, time=range)
 
     def _list_scored(self) -> Iterator[RunToScore]:
         """The run, for whoever scores it. Not for users."""

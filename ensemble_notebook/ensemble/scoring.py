@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
 from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ErrorStrategy, ExitReason, SpanStatus
@@ -145,12 +145,20 @@ class Scorable(ABC):
         return scored
 
     def _annotate(
-        self, run: RunToScore, value: ScoreValue, name: str, reason: str | None, span: Any, *, is_replacing: bool
+        self,
+        run: RunToScore,
+        value: ScoreValue,
+        name: str,
+        reason: str | None,
+        span: Any,
+        *,
+        is_replacing: bool,
+        time: Sequence[float] | None = None,
     ) -> Self:
-        """The same with what a person says of one of these runs.
+        """The same with what a person says of one of these runs, of a span of it, or of a time.
 
         Raises:
-            ValidationError: the value is no score, there is no such span, or a score of this name is there.
+            ValidationError: the value is no score, there is no such span or time, or a score of this name is there.
         """
         given: Any = name
         if not isinstance(given, str) or not given.strip():
@@ -164,8 +172,11 @@ class Scorable(ABC):
         span_id, known = getattr(span, "span_id", span), run.run.trace._fold.spans
         if span is not None and (not isinstance(span_id, str) or span_id not in known):
             raise ValidationError(f"The run has no span {span_id!r}.{did_you_mean(str(span_id), known)}")
-        there = {(each.run_id, each.span_id, each.name) for each in self.score_records}
-        if (run.place["run_id"], span_id, name) in there and not is_replacing:
+        from_ms, to_ms = (None, None) if time is None else _read_time(time, run.run.total_duration)
+        if time is not None and span is not None:
+            raise ValidationError("A score is of a span or of a time: leave out span= or range=.")
+        there = {(each.run_id, each.span_id, each.from_ms, each.to_ms, each.name) for each in self.score_records}
+        if (run.place["run_id"], span_id, from_ms, to_ms, name) in there and not is_replacing:
             raise ValidationError(
                 f"There is a score called {name!r} of this already. replace=True puts this one in its place, and "
                 f"name='...' gives it another name."
@@ -174,9 +185,26 @@ class Scorable(ABC):
         with suppress(OSError, KeyError, ImportError):  # a container without users
             author = getpass.getuser()
         facts = {**run.place, "kind": ScoreKind.HUMAN, "span_id": span_id, "author": author, "replaces": is_replacing}
+        facts |= {"from_ms": from_ms, "to_ms": to_ms}
         made = make_record(name, score, facts, datetime.now(UTC))
         keep_scores([made])
         return self._with_scores([made])
+
+
+def _read_time(given: Any, whole: timedelta) -> tuple[float, float]:
+    """A time of a run, in milliseconds since its start.
+
+    Raises:
+        ValidationError: it is none, or not of this run.
+    """
+    whole_ms = whole.total_seconds() * 1000
+    try:
+        from_ms, to_ms = map(float, given)
+    except (TypeError, ValueError):
+        raise ValidationError(f"range= takes (from_ms, to_ms), as timeline.range gives it; got {given!r}.") from None
+    if not 0 <= from_ms < to_ms or from_ms > whole_ms:
+        raise ValidationError(f"range= must be a time of the run, from 0 to {whole_ms:.0f} ms; got {given!r}.")
+    return from_ms, to_ms
 
 
 class _LaterScores:

@@ -253,7 +253,7 @@ def group_by_run(records: Iterable[ScoreRecord], *, is_stored: bool = False) -> 
 
 def name_scores(records: Iterable[ScoreRecord]) -> dict[str, dict[str, ScoreRecord]]:
     """The scores of each run as a whole, by its id and then by name: the last of each name."""
-    whole = group_by_run(each for each in records if each.span_id is None)
+    whole = group_by_run(each for each in records if each.is_of_run)
     return {run_id: {each.current_name: each for each in scores} for run_id, scores in whole.items()}
 
 

@@ -281,3 +281,38 @@ def test_v8_two_who_annotate_at_once_both_keep_theirs(server: OpenAIServer, stor
     for each in threads:
         each.join()
     assert set(load_traces().scores.label) == {"good", "bad"}
+
+
+def test_v8_a_time_of_a_run_is_marked_and_is_no_score_of_the_whole(server: OpenAIServer, store_path: Path) -> None:
+    output = make(server).run(city="Paris")
+    end_ms = output.total_duration.total_seconds() * 1000
+    marked = output.annotate("slow", name="pace", range=(0, end_ms / 2)).annotate(
+        "quick", name="pace", range=(1, end_ms)
+    )
+    assert [(each.label, each.from_ms, each.to_ms) for each in marked.score_records] == [
+        ("slow", 0, end_ms / 2),
+        ("quick", 1, end_ms),
+    ]
+    assert marked.trace._fold.score_names == [], "no span has it"
+    wait_for_store()
+    assert load_traces().scores.from_ms.tolist() == [0, 1]
+    again = marked.annotate("brisk", name="pace", range=(1, end_ms), replace=True)
+    assert [each.label for each in again.score_records] == ["slow", "brisk"]
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"range": (5, 5)}, "range= must be a time of the run, from 0 to"),
+        ({"range": (1e9, 2e9)}, "range= must be a time of the run, from 0 to"),
+        ({"range": 3}, "range= takes (from_ms, to_ms), as timeline.range gives it; got 3."),
+        ({"range": (0, 1), "span": "SPAN"}, "leave out span= or range=."),
+    ],
+)
+def test_v8_what_is_no_time_of_a_run_is_refused(server: OpenAIServer, given: dict[str, Any], message: str) -> None:
+    output = make(server).run(city="Paris")
+    if "span" in given:
+        given = {**given, "span": output.frames.spans.index[0]}
+    with pytest.raises(ValidationError) as caught:
+        output.annotate(True, **given)
+    assert message in str(caught.value)

@@ -101,7 +101,8 @@ class ScoreRecord(Record):
         scored_at: UTC.
         run_id: of the run that was scored; of a map, the row's own run.
         map_run_id: of the map that the run is a row of; None for a run of its own.
-        span_id: of what was scored inside the run; None for the run as a whole.
+        span_id: of what was scored inside the run; None for the run as a whole, and for a time of it.
+        from_ms, to_ms: the time of the run that it is about, in milliseconds since its start; None for no such time.
         variant, row, repeat: which row of the map it was, as the map calls them.
         value: a number; 1 or 0 where it passed or failed.
         passed: whether it passed; None where the score is no such.
@@ -125,6 +126,8 @@ class ScoreRecord(Record):
     run_id: str
     map_run_id: str | None = None
     span_id: str | None = None
+    from_ms: float | None = None
+    to_ms: float | None = None
     variant: str | None = None
     row: str | None = None
     repeat: int | None = None
@@ -142,6 +145,11 @@ class ScoreRecord(Record):
     higher_is_better: bool = True
     replaces: bool = False
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    @property
+    def is_of_run(self) -> bool:
+        """Whether it is about the run as a whole."""
+        return self.span_id is None and self.from_ms is None
 
     @property
     def measure(self) -> Measure | None:
@@ -176,13 +184,13 @@ def list_current(records: Iterable[ScoreRecord]) -> tuple[ScoreRecord, ...]:
     Args:
         records: in the order in which they were given; the same one may be there twice.
     """
-    current: dict[tuple[str, str | None, str], dict[str, ScoreRecord]] = {}
+    current: dict[tuple[object, ...], dict[str, ScoreRecord]] = {}
     known: dict[str, ScoreRecord] = {}
     for each in records:
         if each.id in known:
             continue
         known[each.id] = each
-        alike = current.setdefault((each.run_id, each.span_id, each.name), {})
+        alike = current.setdefault((each.run_id, each.span_id, each.from_ms, each.to_ms, each.name), {})
         if each.replaces:
             alike.clear()
         alike[each.id] = each

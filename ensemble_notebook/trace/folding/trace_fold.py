@@ -562,6 +562,8 @@ class ScoreFold:
 
     def _place(self, records: Iterable[ScoreRecord]) -> None:
         for each in records:
+            if each.from_ms is not None:  # of no span
+                continue
             row_id = None if each.map_run_id is None else self._rows.get((each.variant, each.row, each.repeat))
             span_id = each.span_id or row_id or each.run_id
             if span_id not in self._tree.spans:  # not known yet, or not in this run

@@ -513,7 +513,9 @@ SCORES: Final = make_table(
     (
         Column("map_run_id", "string", "of the map that the run is a row of"),
         make_known("run_id", "string", "of the run that was scored; of a map, the row's own run"),
-        Column("span_id", "string", "of what was scored inside the run; NA for the run as a whole"),
+        Column("span_id", "string", "of what was scored in the run; NA for the run as a whole, and a time of it"),
+        Column("from_ms", "Float64", "of a time that was scored: its begin, since the start of the run"),
+        Column("to_ms", "Float64", "its end"),
         Column("variant", "category", "of the row"),
         Column("row", "category", "label of the row, as the map calls it"),
         Column("repeat", "Int64", "number of the repeat, from 1"),
