@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from ensemble_notebook.notebook.live import run_display, run_feed
-from ensemble_notebook.notebook.live.run_display import INTERVAL_S, RunPainter
+from ensemble_notebook.notebook.live import run_display, run_feed, run_painter
 from ensemble_notebook.notebook.live.run_feed import FIRST_REPEAT_S, RunFeed, find_feed, list_feeds
+from ensemble_notebook.notebook.live.run_painter import INTERVAL_S, RunPainter
 from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget, make_timeline, show_feed
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -105,7 +105,7 @@ def test_view_is_painted_at_once_and_for_the_last_time_when_the_run_ends(events)
 
 def test_burst_of_events_is_one_paint(events, monkeypatch):
     for name in ("INTERVAL_S", "LONGEST_REST_S"):  # a machine may take its time between two lines
-        monkeypatch.setattr(run_display, name, 600.0)
+        monkeypatch.setattr(run_painter, name, 600.0)
     live = RunPainter()
     view = Recorder(live)
     for event in events[:-1]:

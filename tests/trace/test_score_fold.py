@@ -9,8 +9,8 @@ import pytest
 from ensemble_notebook import CaptureMode, Ensemble, MapResult, Task, scorers
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
-from ensemble_notebook.notebook.live.run_display import RunPainter
 from ensemble_notebook.notebook.live.run_feed import find_feed_of
+from ensemble_notebook.notebook.live.run_painter import RunPainter
 from ensemble_notebook.notebook.live.timeline_widget import make_timeline
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold

@@ -53,7 +53,7 @@ def prepare_rerun(ensemble: RunnableEnsemble, given: RerunArguments, *, streams:
     change = given.change
     origin, graph = find_origin(given.run), build_graph(ensemble)
     at = find_call_span(origin, given.span)
-    call = _find_call(origin, at)
+    call = find_sent_call(origin, at)
     node = next((each for each in graph.all_tasks if each.name == at.task), None)
     agent, asked = _find_agent(graph, node, at)
     asked = change.llm if change.llm is not None else asked
@@ -208,7 +208,7 @@ class RerunHandle:
             raise
 
 
-def _find_call(origin: Origin, span: Span) -> RecordedCall:
+def find_sent_call(origin: Origin, span: Span) -> RecordedCall:
     """What the model was told in a span.
 
     Raises:

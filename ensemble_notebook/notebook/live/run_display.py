@@ -6,11 +6,8 @@ cell runs, and only updated later: one created later might land in another cell.
 
 from __future__ import annotations
 
-import contextvars
 import logging
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -20,23 +17,20 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display as untyped_display
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
-from ensemble_notebook.domain.events import Event, RunEnded
-from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask_start
 from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.live.frontend import DisplayMode, choose_display_mode, find_cell_id
 from ensemble_notebook.notebook.live.page_channel import find_page_channels
 from ensemble_notebook.notebook.live.run_feed import RunFeed, keep_feed
-from ensemble_notebook.notebook.live.timeline_widget import add_feed_id, make_feed_bundle, show_feed
+from ensemble_notebook.notebook.live.run_painter import REST_SHARE, LiveView, RunPainter
+from ensemble_notebook.notebook.live.timeline_widget import add_feed_id, make_feed_bundle, offer_tryouts, show_feed
 from ensemble_notebook.notebook.picture.html_table import escape_markdown
 from ensemble_notebook.notebook.picture.static_picture import (
     TRACE_MIME,
-    can_resume,
     make_first_bundle,
     make_interim_bundle,
     make_output_bundle,
 )
-from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
@@ -50,113 +44,10 @@ if TYPE_CHECKING:
     from ensemble_notebook.notebook.picture.html_table import Bundle
 
 
-# --- The listener behind a live view: folds events as they come, and paints at most ten times a second ----------------
-#
-# Events arrive on the listener's own thread and are only folded there, so a slow view never holds up the run; painting
-# has a thread of its own, in the context of the cell, so that what it shows lands there (E17: it asks for streamed
-# replies, because somebody watches).
-
-
-# Longer than a tenth of a second, so that any second holds ten paints at most, although the last one does not wait: one
-# at its beginning, eight more, and the last.
-INTERVAL_S: Final = 0.115
-# Between two paints events are folded twice; one by one, a fast run would wait for them.
-REST_S: Final = 0.05
-# A run with very many spans is painted less often, so that it is not held up by its view: after a paint the painter
-# rests for so many times the CPU that it took, but never longer than a person would notice as a stop.
-REST_SHARE: Final = 20
-LONGEST_REST_S: Final = 0.5
-LAST_PAINT_LIMIT_S: Final = 2.0
-
-logger = logging.getLogger(__name__)
-
-
-LiveView: TypeAlias = "KeptPicture | RunFeed | TerminalTable"
-"""Shows a run while it goes on: painted by one thread when something has happened, and each `pulse_s` seconds."""
-
-
-class RunPainter:
-    """One run as it happens.
-
-    Args:
-        cost: the ensemble's own rates.
-        variable: the name that its output will have in the notebook.
-        cell: what the notebook calls the cell that runs it.
-        wants_tokens: replies are to be streamed, since somebody watches.
-
-    Attributes:
-        messages: what views are told of the run so far.
-        wants_tokens: as given.
-        rest_s: events may come together.
-    """
-
-    rest_s: Final = REST_S
-
-    def __init__(
-        self,
-        cost: CostConfiguration | None = None,
-        variable: str | None = None,
-        cell: str | None = None,
-        *,
-        wants_tokens: bool = True,
-    ) -> None:
-        self.wants_tokens: Final = wants_tokens
-        self._fold = TraceFold(cost)
-        self.messages = TimelineMessages(self._fold, variable=variable, cell=cell, is_resumable=can_resume(cell))
-        self._scores: deque[Sequence[ScoreRecord]] = deque()
-        self._changed = threading.Event()
-        self._is_over = threading.Event()
-        self._painter: threading.Thread | None = None
-
-    def on_event(self, event: Event) -> None:
-        """Take in the next event; what comes after the end belongs to another run."""
-        if self._is_over.is_set():
-            return
-        self._fold.add(event)
-        while self._scores:
-            self._fold.add_scores(self._scores.popleft())
-        if isinstance(event, RunEnded):
-            self._is_over.set()
-        self._changed.set()
-
-    def on_scores(self, scores: Sequence[ScoreRecord]) -> None:
-        """Take in scores of the run with its next event. Called on its loop, which is not to wait for a paint."""
-        self._scores.append(scores)
-
-    def show(self, view: LiveView) -> None:
-        """Let a view follow the run; it is painted at once."""
-        self._changed.set()
-        work = contextvars.copy_context().run
-        self._painter = threading.Thread(target=work, args=(self._paint, view), name="ensemble-painter", daemon=True)
-        self._painter.start()
-
-    def close(self, *, has_end: bool = True) -> None:
-        """Wait, for a moment, until the end has arrived, if there is one, and is painted; then nothing is any more."""
-        if has_end:
-            self._is_over.wait(LAST_PAINT_LIMIT_S)
-        self._is_over.set()
-        self._changed.set()
-        if self._painter is not None:
-            self._painter.join(LAST_PAINT_LIMIT_S)
-
-    def _paint(self, view: LiveView) -> None:
-        is_last = False
-        while not is_last:
-            self._changed.wait(view.pulse_s)
-            self._changed.clear()
-            is_last = self._is_over.is_set()
-            began_s = time.thread_time()
-            try:
-                view.paint(is_last)
-            except Exception:
-                logger.exception("The live view %s failed; the run goes on without it.", type(view).__name__)
-                return
-            took_s = time.thread_time() - began_s
-            self._is_over.wait(min(max(INTERVAL_S, REST_SHARE * took_s), LONGEST_REST_S))
-
-
 # --- The picture of a run that goes on, for whatever saves the notebook meanwhile (W24) -------------------------------
 
+
+logger = logging.getLogger(__name__)
 
 PICTURE_S: Final = 5.0
 """How old the picture in a notebook's file may be of what was known when it was saved."""
@@ -304,6 +195,7 @@ class NotebookDisplay:
             self._live.close(has_end=output is not None)
         if self._feed is not None and output is not None:
             keep_feed(output, self._feed)
+            offer_tryouts(output, self._feed)
         last = []
         if self._timeline is not None:
             last.append(self._make_last_picture(output))

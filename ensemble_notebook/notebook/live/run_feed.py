@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.ensemble.person import Person, read_decision
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 # --- The registry of feeds. It imports little, so that a page can ask for feeds before anything has run ---------------
 
 
+class Tryouts(Protocol):
+    """What is tried in the views of a run: see `tryouts`."""
+
+    def receive(self, subscriber: Subscriber, content: Mapping[str, Any], /) -> None:
+        """Answer a view, soon."""
+
+    def tell(self, subscriber: Subscriber, /) -> None:
+        """Tell a view that has just come what there is."""
+
+
 class Subscriber(Protocol):
     """Sends messages to views."""
 
@@ -32,46 +42,18 @@ class Subscriber(Protocol):
         """Send a message. Called on any thread; must return soon, and must not call the feed."""
 
 
-class Feed(Protocol):
-    """What views are told of, and ask: a run, or the board of all runs."""
-
-    feed_id: str
-    """Unique, and constant: views find it by that."""
-    cell_id: str | None
-    """The notebook's id of the cell that a live view is put back into."""
-
-    @property
-    def is_live(self) -> bool:
-        """A run that goes on."""
-
-    def subscribe(self, subscriber: Subscriber, /) -> None:
-        """Tell this subscriber, too."""
-
-    def unsubscribe(self, subscriber: Subscriber, /) -> None:
-        """Tell it nothing any more."""
-
-    def receive(self, subscriber: Subscriber, content: Any, /) -> None:
-        """Answer a view, through the subscriber that it asked through. Quick; what makes no sense changes nothing."""
-
-
-_feeds: weakref.WeakValueDictionary[str, Feed] = weakref.WeakValueDictionary()
+_feeds: weakref.WeakValueDictionary[str, RunFeed] = weakref.WeakValueDictionary()
 _feeds_of_outputs: weakref.WeakKeyDictionary[object, RunFeed] = weakref.WeakKeyDictionary()
 _registry_lock: Final = threading.RLock()  # an output that goes while it is held may close a widget
 
 
-def register_feed(feed: Feed) -> None:
-    """Let it be found as long as it lives."""
-    with _registry_lock:
-        _feeds[feed.feed_id] = feed
-
-
-def find_feed(feed_id: str) -> Feed | None:
+def find_feed(feed_id: str) -> RunFeed | None:
     """The feed of this id; None once the output of its run is gone."""
     with _registry_lock:
         return _feeds.get(feed_id)
 
 
-def list_feeds() -> list[Feed]:
+def list_feeds() -> list[RunFeed]:
     """All feeds, in order of their start."""
     with _registry_lock:
         return list(_feeds.values())
@@ -110,6 +92,7 @@ class RunFeed:
     Attributes:
         feed_id: unique, and constant: views find their run by it.
         selection: what is selected in all of them.
+        make_tryouts: makes what answers views that make calls again, or fork the run; None where they can't.
     """
 
     def __init__(
@@ -119,9 +102,9 @@ class RunFeed:
         reviewer: Person | None = None,
         cell_id: str | None = None,
     ) -> None:
-        self.feed_id = uuid.uuid4().hex
+        self.feed_id: Final = uuid.uuid4().hex
         self.messages: Final = messages
-        self.cell_id = cell_id
+        self.cell_id: Final = cell_id
         self._stop = stop
         self._reviewer = reviewer
         self._is_over = messages.is_over
@@ -129,10 +112,13 @@ class RunFeed:
         self._sent = messages.count
         self._subscribers: dict[Subscriber, _Repeat | None] = {}
         self._has_selection = False
+        self.make_tryouts: Callable[[], Tryouts] | None = None
+        self._tryouts: Tryouts | None = None
         # Weakly, since a widget, which all widgets are known by, shares the selection, and must not keep the feed.
         tell = weakref.WeakMethod(self._tell_selection)
         self.selection: Final = RunSelection(messages, lambda: (found := tell()) and found())
-        register_feed(self)
+        with _registry_lock:  # it can be found as long as it lives
+            _feeds[self.feed_id] = self
 
     @property
     def is_live(self) -> bool:
@@ -212,6 +198,10 @@ class RunFeed:
                     self._send(subscriber, {**self.selection.to_message(), "nonce": content.get("nonce")})
         elif kind == "search":
             self._send_found(subscriber, content.get("words"))
+        elif kind == "tryout" and self.make_tryouts is not None:
+            if self._tryouts is None:
+                self._tryouts = self.make_tryouts()
+            self._tryouts.receive(subscriber, content)
         elif kind == "graph":
             # outside of the lock: it is not paint's turn to wait meanwhile
             graph = self.messages.make_graph()
@@ -230,6 +220,8 @@ class RunFeed:
             self._send(subscriber, self._mark_answerable(message), buffers)
             if self._has_selection:
                 self._send(subscriber, self.selection.to_message())
+            if self._tryouts is not None:
+                self._tryouts.tell(subscriber)
         elif kind == "ping":
             self._send(subscriber, {"kind": "pong", "nonce": content.get("nonce")})
         elif kind == "details":

@@ -20,7 +20,7 @@ export function DrawerPlace({ view, connection }: { view: View; connection: Kern
   const isWanted = (): boolean => {
     view.store.version.value;
     view.selected.value;
-    return !!connection?.trial.value || view.isDrawerOpen.value || view.search.isActive || view.range.value !== null || view.selectedSpans.value.size > 1;
+    return !!connection?.tryout.value || view.isDrawerOpen.value || view.search.isActive || view.range.value !== null || view.selectedSpans.value.size > 1;
   };
   return <DetailsPlace of={view} isWanted={isWanted} mount={(details, place) => details.mountDrawer(place, view, connection)} className="et-drawer-place" />;
 }

@@ -68,7 +68,7 @@ export function StatusLine({ view, connection, children }: Props) {
 
 function Age({ view, run }: { view: View; run: Run }) {
   const isOver = view.store.isOver;
-  return <span class="et-clock">{isOver ? formatDuration(run.elapsed_ms) : formatClock(view.age.value)}</span>;
+  return <span class="et-clock">{isOver ? formatDuration(run.elapsed_ms - view.present.at) : formatClock(view.age.value - view.present.at)}</span>;
 }
 
 function SavedBadge({ view }: { view: View }) {

@@ -22,17 +22,28 @@ import { SightHint } from "./sight-hint";
 import { SpanTable } from "./span-table";
 import { SummaryPanel } from "./summary-panel";
 import { type Hover, Tooltip } from "./tooltip";
+import type { Asked } from "./tryout-root";
+import { EditorPlace, ForksPlace } from "./tryouts-place";
+import type { Way } from "./try-buttons";
 
 const mount = (place: HTMLElement, draw: (change: number) => VNode): LateRoot => mountLate(place, style, draw);
 
 export function mountDrawer(place: HTMLElement, view: View, connection: KernelConnection | null): LateRoot {
   view.search.finder.value = finder;
   const asker = connection && new HitsAsker(view, connection);
+  let asked: Asked | null = null;
+  const ask = (wanted: Asked | null): void => {
+    asked = wanted;
+    root.update();
+  };
+  const onTry = (span: string, way: Way): void => ask({ span, way, number: (asked?.number ?? 0) + 1 });
   const root = mount(place, (change) => (
     <>
+      {connection && <ForksPlace view={view} connection={connection} change={change} />}
       <Hits view={view} connection={connection} change={change} />
       <SummaryPanel view={view} change={change} />
-      <Drawer view={view} connection={connection} change={change} />
+      <Drawer view={view} connection={connection} change={change} onTry={onTry} trying={asked?.span} />
+      {connection && <EditorPlace view={view} connection={connection} asked={asked} onClose={() => ask(null)} />}
     </>
   ));
   return {

@@ -18,6 +18,7 @@ import { kindTitle, titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
 import { type Tab, TabList } from "./tab-list";
 import { detailsSpanOf, tabsOf } from "./tabs";
+import { TryButtons, type Way } from "./try-buttons";
 
 const HEIGHT = 300;
 const LEAST_HEIGHT = 120;
@@ -33,9 +34,13 @@ interface Props {
   connection: KernelConnection | null;
   /** Another number whenever something may have changed: details and streamed text come without a change of the row itself. */
   change: number;
+  /** A person wants to try something at a span. */
+  onTry: (span: string, way: Way) => void;
+  /** The span at which one does: its editor stands in place of the details. */
+  trying: string | undefined;
 }
 
-export function Drawer({ view, connection, change }: Props): VNode | null {
+export function Drawer({ view, connection, change, onTry, trying }: Props): VNode | null {
   const row = view.selectedRow.value;
   const wanted = view.tab.value;
   const prefix = useId();
@@ -65,16 +70,21 @@ export function Drawer({ view, connection, change }: Props): VNode | null {
           <button class="et-button" aria-label="Close details" title="Close (Esc)" onClick={() => (view.isDrawerOpen.value = false)}><Icon name="error" /></button>
         </span>
       </header>
-      <div class="et-tab-bar">
-        <TabList tabs={tabs} selected={tab.key} prefix={prefix} onSelect={(key) => (view.tab.value = key)} />
-        <span class="et-tab-tools">
-          {tab.hasTexts && <FormatSwitch />}
-          <CopyButton label="Copy DataFrame expression" text={() => spanExpression(store, row.span_id)}>DataFrame</CopyButton>
-        </span>
-      </div>
-      <Panel key={`${row.span_id} ${tab.key}`} prefix={prefix} tab={tab.key} isRunning={isRunning && tab.hasTexts === true}>{tab.body()}</Panel>
-      <Splitter label="Height of the details" axis="y" size={height.value} least={LEAST_HEIGHT} most={MOST_HEIGHT}
-        resize={(size) => choose("drawer-height", height, size ?? HEIGHT)} />
+      {row.span_id !== trying && (
+        <>
+          <div class="et-tab-bar">
+            <TabList tabs={tabs} selected={tab.key} prefix={prefix} onSelect={(key) => (view.tab.value = key)} />
+            <span class="et-tab-tools">
+              {tab.hasTexts && <FormatSwitch />}
+              <CopyButton label="Copy DataFrame expression" text={() => spanExpression(store, row.span_id)}>DataFrame</CopyButton>
+            </span>
+          </div>
+          <TryButtons row={row} view={view} connection={connection} onTry={onTry} />
+          <Panel key={`${row.span_id} ${tab.key}`} prefix={prefix} tab={tab.key} isRunning={isRunning && tab.hasTexts === true}>{tab.body()}</Panel>
+          <Splitter label="Height of the details" axis="y" size={height.value} least={LEAST_HEIGHT} most={MOST_HEIGHT}
+            resize={(size) => choose("drawer-height", height, size ?? HEIGHT)} />
+        </>
+      )}
     </section>
   );
 }

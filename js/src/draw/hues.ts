@@ -6,10 +6,10 @@ import type { Hue } from "../theme/palette";
 import type { Status } from "../wire/rows";
 import type { Scene } from "./scene";
 
-/** Chooses the hue of a bar, however thin the bar is; while bars are painted by something else, what that says nothing of is grey. */
+/** Chooses the hue of a bar, however thin the bar is; what an earlier run has done is grey, and while bars are painted by something else, what that says nothing of. */
 export function chooseHue({ paint }: Pick<Scene, "paint">, { row, shape }: Mark): Hue {
   const { hue } = SHAPES[shape];
-  return row.status === "error" ? "error" : isCutShort(row.status) ? "idle" : paint && hue !== "wait" ? (paint.hueOf(row) ?? "idle") : hue;
+  return row.status === "error" ? "error" : isCutShort(row.status) || row.reused ? "idle" : paint && hue !== "wait" ? (paint.hueOf(row) ?? "idle") : hue;
 }
 
 /** Whether a span was ended from outside, and has neither failed nor been done. */

@@ -44,7 +44,7 @@ export class KernelConnection {
   /** The span whose details were asked for and did not come in time. */
   readonly overdueDetails = signal<string | null>(null);
   /** What was told last of calls made again and of forks (F4). */
-  readonly trial = signal<Extract<Incoming, { kind: "trial" }> | null>(null);
+  readonly tryout = signal<Extract<Incoming, { kind: "tryout" }> | null>(null);
 
   readonly #send: (message: Outgoing) => void;
   readonly #clock: () => number;
@@ -102,8 +102,8 @@ export class KernelConnection {
       case "selection":
         this.#selection.receive(message.selected);
         return;
-      case "trial":
-        this.trial.value = message;
+      case "tryout":
+        this.tryout.value = message;
         return;
       case "piece":
         this.store.keepPiece(message.piece);

@@ -42,6 +42,9 @@ export class Store {
   /** What a saved trace says it had come to at which times. */
   series: unknown = null;
 
+  /** Where it begins on the axis that it is shown on, in milliseconds: a fork stands on that of its origin. */
+  at = 0;
+
   #n = -1;
   #rows = new Map<string, Row>();
   #children = new Map<string, string[]>();

@@ -123,7 +123,7 @@ export type Incoming =
   | { kind: "graph"; graphs: unknown }
   | { kind: "pong" }
   | { kind: "selection"; selected: Selected }
-  | { kind: "trial"; trial: Readonly<Record<string, unknown>>; buffers: readonly unknown[] }
+  | { kind: "tryout"; tryout: Readonly<Record<string, unknown>>; buffers: readonly unknown[] }
   | { kind: "ended" }
   | { kind: "bad"; why: string };
 
@@ -136,5 +136,5 @@ export type Outgoing =
   | { kind: "piece"; span_id: string; field: string; from: number }
   | { kind: "search"; words: readonly string[] }
   | { kind: "graph" }
-  | { kind: "trial"; [field: string]: unknown }
+  | { kind: "tryout"; [field: string]: unknown }
   | { kind: "selection"; nonce: number; selection?: readonly string[]; range?: readonly [number, number] | null; time?: number | null };

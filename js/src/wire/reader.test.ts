@@ -119,6 +119,6 @@ it("puts the texts of a saved view together, which has each once, and bears what
 });
 
 it("hands on what is told of calls made again and forks, with its buffers", () => {
-  const told = { kind: "trial", number: 1, error: "no" };
-  expect(readMessage(told)).toEqual({ kind: "trial", trial: told, buffers: [] });
+  const told = { kind: "tryout", number: 1, error: "no" };
+  expect(readMessage(told)).toEqual({ kind: "tryout", tryout: told, buffers: [] });
 });

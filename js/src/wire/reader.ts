@@ -50,8 +50,8 @@ export function readMessage(value: unknown, buffers: readonly Bytes[] = []): Inc
       return { kind: "graph", graphs: value.graphs };
     case "pong":
       return { kind: "pong" };
-    case "trial": // read where it is shown, which is loaded late
-      return { kind: "trial", trial: value, buffers };
+    case "tryout": // read where it is shown, which is loaded late
+      return { kind: "tryout", tryout: value, buffers };
     case "selection":
       return { kind: "selection", selected: { spans: textsOf(value.selection), range: readRange(value.range), time: numberOr(value.time, null), nonce: numberOr(value.nonce, null) } };
     case "ended": // what the cell shows now is for the page, not for the view

@@ -1,0 +1,37 @@
+// The buttons of the drawer by which a person tries something at a span (F4), and where there are none, what would bring them.
+
+import type { VNode } from "preact";
+import { Icon } from "../elements/icon";
+import type { KernelConnection } from "../kernel/connection";
+import type { View } from "../view/view";
+import type { Row } from "../wire/rows";
+
+/** What may be tried at a span of a kind. */
+export type Way = "call" | "tool" | "task";
+
+const WAYS: Readonly<Record<string, Way>> = { llm: "call", attempt: "call", tool: "tool", task: "task" };
+const WORDS: Readonly<Record<Way, string>> = {
+  call: "Edit and run again",
+  tool: "Change its result and go on",
+  task: "Change its output and go on",
+};
+
+interface Props {
+  row: Row;
+  view: View;
+  connection: KernelConnection | null;
+  onTry: (span: string, way: Way) => void;
+}
+
+export function TryButtons({ row, view, connection, onTry }: Props): VNode | null {
+  const way = WAYS[row.kind];
+  if (!way || row.delta) return null;
+  const why = connection === null ? "Run the cell in a kernel" : connection.isUnreachable.value ? "Run the cell again, since its kernel is gone,"
+    : !view.present.isOver ? "Wait for the end of the run" : null;
+  if (why) return <p class="et-try">{why} to {WORDS[way].toLowerCase()}.</p>;
+  return (
+    <div class="et-try">
+      <button class="et-answer" onClick={() => onTry(row.span_id, way)}><Icon name="retry" size={13} /> {WORDS[way]}</button>
+    </div>
+  );
+}

@@ -1,0 +1,115 @@
+"""What a person tries in the drawer of a run that is over, in a real JupyterLab, asking a server (W113 to W116)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.cell import LOAD
+from tests.browser.lab import find_axe_faults, photograph
+from tests.support.openai_server import Answer, OpenAIServer, Request
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+    from tests.browser.conftest import Opener
+
+SET_UP = """
+import os
+os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"] = "{url}", "none-is-needed"
+
+def length(output):
+    return len(output.raw)
+"""
+CELL = """%%ensemble -o report
+llm: openai:gpt-4o-mini
+agents:
+  Writer: {goal: Write well}
+  Critic: {goal: Be kind to the writer}
+tasks:
+  draft: {description: Write a draft about tides, agent: Writer}
+  facts: {description: List three facts about tides, agent: Writer}
+  critic: {description: Say what is wrong with the draft, agent: Critic, context: [draft]}
+  final: {description: Revise the draft, agent: Writer, context: [draft, critic, facts]}
+"""
+HARD = "Be hard on the writer"
+
+
+def choose(request: Request) -> Answer:
+    """What the team says: the critic is kind as long as it is told so."""
+    system, prompt = request.messages[0]["content"], request.prompt
+    if "Revise" in prompt:
+        return Answer(
+            "The moon pulls the sea twice a day." if "dull" in prompt else "Tides come twice a day.",
+            usage=(420, 30),
+            pause=0.02,
+        )
+    if "Say what is wrong" in prompt:
+        hard = (
+            "The draft is dull, and says nothing about the moon."
+            if HARD in system
+            else "The draft is lovely. Nothing is wrong."
+        )
+        return Answer(hard, usage=(240, 18), pause=0.01)
+    return Answer("Tides come twice a day, and go.", usage=(150, 60), delay=0.2, pause=0.02)
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer(choose=choose) as server:
+        yield server
+
+
+def open_call(timeline: Locator, task: str) -> Locator:
+    """Open the details of the model call of a task."""
+    timeline.locator(".et-row", has_text=task).first.click()
+    timeline.page.keyboard.press("Enter")
+    drawer = timeline.locator(".et-drawer")
+    drawer.wait_for()
+    drawer.get_by_role("button", name="Next span").click()
+    return drawer
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_call_is_edited_and_run_again_beside_the_old_reply_and_the_run_goes_on_from_the_one_that_is_kept_w113(
+    open_in_window: Opener, server: OpenAIServer, theme: str
+) -> None:
+    notebook = open_in_window(LOAD, SET_UP.format(url=server.url), CELL, theme=theme)
+    notebook.run_to_end(0, 1, 2)
+    assert len(server.requests) == 4
+    view = notebook.timeline(2).first
+    drawer = open_call(view, "critic")
+    photograph(f"tryouts-button-{theme}", notebook.page)
+    drawer.get_by_role("button", name="Edit and run again").click()
+    editor = view.get_by_role("region", name="Edit and run again")
+    system = editor.get_by_role("textbox", name="System prompt")
+    system.wait_for()
+    system.fill(system.input_value().replace("Be kind to the writer", HARD))
+    editor.get_by_role("combobox", name="Times").select_option("3")
+    photograph(f"tryouts-editor-{theme}", notebook.page)
+    editor.get_by_role("button", name="Run again").click()
+    third = editor.get_by_role("article", name="Reply 3")
+    expect(third.get_by_role("button", name="Keep this reply and go on")).to_be_visible()
+    expect(third.locator("ins").first).to_contain_text("dull")
+    expect(third).to_contain_text("240 in")
+    assert [HARD in each.messages[0]["content"] for each in server.requests[4:]] == [True] * 3
+    editor.get_by_role("combobox", name="Score with").select_option("length")
+    expect(third).to_contain_text("length 51")
+    photograph(f"tryouts-replies-{theme}", notebook.page)
+    assert find_axe_faults(view) == []
+    third.get_by_role("button", name="Keep this reply and go on").click()
+    fork = view.get_by_role("region", name="Fork 1")
+    expect(fork.locator(".et-status")).to_contain_text("Completed", timeout=5000)
+    expect(fork).to_contain_text("report_fork")
+    assert [each.prompt.count("dull") for each in server.requests[7:]] == [1]  # what depends on it, and that alone
+    photograph(f"tryouts-fork-{theme}", notebook.page, after_s=1)
+    assert find_axe_faults(view) == []
+    notebook.page.evaluate("jupyterapp.shell.collapseLeft()")
+    notebook.page.set_viewport_size({"width": 480, "height": 1400})
+    photograph(f"tryouts-narrow-{theme}", notebook.page, after_s=1)
+    notebook.page.set_viewport_size({"width": 1400, "height": 1600})
+    photograph(f"tryouts-wide-{theme}", notebook.page, after_s=1)
+    notebook.execute("assert 'moon' in report_fork.raw and report_rerun.frame.shape[0] == 3")

@@ -1,0 +1,149 @@
+"""What is tried in the views of a run, by its messages: a call again, forks, and what is refused (W113 to W116)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from ensemble_notebook import Agent, Ensemble, EnsembleOutput, Reply, ScriptedChatModel, Task, ToolUse
+from ensemble_notebook.domain.outputs.secrets import MASK, mask
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.notebook.live.run_feed import RunFeed, keep_feed
+from ensemble_notebook.notebook.live.timeline_widget import offer_tryouts
+from ensemble_notebook.notebook.live.tryouts import read_parameters, unmask
+from ensemble_notebook.notebook.picture.static_picture import make_messages
+
+SECRET = "sk-" + "a1B2c3D4e5F6" * 3
+
+
+class View:
+    """A view of a run: asks, and keeps what it is told."""
+
+    def __init__(self, output: EnsembleOutput) -> None:
+        self.output = output
+        self.feed = RunFeed(make_messages(output))
+        keep_feed(output, self.feed)
+        offer_tryouts(output, self.feed)
+        self.told: list[dict[str, Any]] = []
+        self._news = threading.Condition()
+
+    def send(self, content: dict[str, Any], _buffers: Sequence[Any] | None = None, /) -> None:
+        with self._news:
+            self.told.append(content)
+            self._news.notify_all()
+
+    def wait_for(self, find: Callable[[dict[str, Any]], Any]) -> Any:
+        with self._news:
+            assert self._news.wait_for(lambda: any(find(each) for each in self.told), 20), self.told
+            return next(found for each in self.told if (found := find(each)))
+
+    def ask(self, number: int, word: str, **content: Any) -> Any:
+        self.feed.receive(self, {"kind": "tryout", "number": number, **content})
+        return self.wait_for(lambda told: told.get("number") == number and told.get(word))
+
+    def find_span(self, kind: str, task: str) -> str:
+        spans = self.output.trace._fold.spans.values()
+        return next(each.span_id for each in spans if each.kind == kind and each.task == task)
+
+
+def look(query: str) -> str:
+    """Look something up."""
+    return f"found {query}"
+
+
+@pytest.fixture
+def view() -> View:
+    model = ScriptedChatModel.match(
+        {"## Task\nFind": [ToolUse("look", {"query": "tides"}), Reply("Twice a day.")], "shorter": "Short."},
+        default="It is known.",
+    )
+    find = Task(description=f"Find facts with {SECRET}", expected_output="Facts", name="find", tools=[look])
+    other = Task(description="Say hello", expected_output="A word", name="other")
+    tell = Task(description="Tell them", expected_output="A text", name="tell", context=[find])
+    return View(Ensemble(tasks=[find, other, tell], agents=[Agent(role="Writer", goal="Write")], llm=model).run())
+
+
+def test_a_call_is_offered_with_its_prompts_and_made_again_with_others_w113(view: View) -> None:
+    span = view.find_span("llm", "tell")
+    offer = view.ask(1, "offer", act="offer", span_id=span)
+    assert offer["user_prompt"].startswith("## Context")
+    assert offer["output"] == "It is known."
+    assert offer["input_tokens"]
+    assert offer["models"] == []
+    began = view.ask(2, "began", act="rerun", span_id=span, repeat=2, change={"user_prompt": "Tell it shorter"})
+    assert (began["kind"], began["changed"]) == ("rerun", ["user_prompt"])
+    replies = view.ask(2, "replies")
+    assert [each["number"] for each in replies] == [1, 2]
+    assert ["added", "Short"] in replies[0]["pieces"] or replies[0]["pieces"][-1] == ["added", "Short."]
+    fork = view.ask(3, "began", act="fork", span_id=span, feed_id=began["feed_id"], reply=2)
+    assert (fork["span_id"], fork["changed"], fork["at_end"]) == (span, ["reply"], True)
+
+
+def test_no_secret_goes_to_a_view_and_no_mask_to_a_model_w113(view: View) -> None:
+    span = view.find_span("llm", "find")
+    offer = view.ask(1, "offer", act="offer", span_id=span)
+    assert MASK in offer["user_prompt"]
+    change = {"user_prompt": offer["user_prompt"].replace("Find facts", "Say shorter")}
+    began = view.ask(2, "began", act="rerun", span_id=span, change=change)
+    assert [each["pieces"][-1] for each in view.ask(2, "replies")] == [["added", "Short."]]
+    assert began["changed"] == ["user_prompt"]
+    assert MASK in view.ask(3, "error", act="rerun", span_id=span, change={"user_prompt": f"Two: {MASK} {MASK}"})
+    assert SECRET not in str(view.told)
+
+
+def test_secrets_go_back_to_their_places_w113() -> None:
+    true = f"Ask with {SECRET}, or {SECRET[::-1]}key={SECRET}."
+    masked = mask(true)
+    assert unmask(masked.replace("Ask", "Do ask"), true) == true.replace("Ask", "Do ask")
+    with pytest.raises(ValidationError, match="stands in place of a secret"):
+        unmask(masked, masked + "!")
+
+
+def test_a_fork_goes_by_the_feed_of_its_run_and_is_told_to_who_comes_later_w114(view: View) -> None:
+    fork = view.ask(1, "began", act="fork", span_id=view.find_span("llm", "tell"), change={"reply": "Mine."})
+    view.feed.receive(view, {"kind": "tryout", "feed_id": fork["feed_id"], "content": {"kind": "hello", "have": -1}})
+    content = view.wait_for(lambda told: told.get("feed_id") == fork["feed_id"] and told.get("content"))
+    assert content["kind"] == "snapshot"
+    view.told.clear()
+    view.feed.receive(view, {"kind": "hello", "have": -1})
+    [told] = view.wait_for(lambda each: each.get("forks"))
+    assert told["feed_id"] == fork["feed_id"]
+
+
+@pytest.mark.parametrize("kind, name", [("tool", "tool_result"), ("task", "output")])
+def test_another_result_or_output_is_gone_on_with_w115(view: View, kind: str, name: str) -> None:
+    span = view.find_span(kind, "find")
+    assert view.ask(1, "offer", act="offer", span_id=span)["output"]
+    assert view.ask(2, "began", act="fork", span_id=span, change={name: "another"})["changed"] == [name]
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        ({"act": "rerun", "span_id": "none"}, "no such span"),
+        ({"act": "fork", "span_id": 7}, "no such span"),
+        ({"act": "rerun", "change": {"parameters": "hot"}}, "temperature: 0.2"),
+        ({"act": "fork", "change": {"llm": "nobody:x"}}, "nobody"),
+        ({"act": "fork", "change": {"tool_result": "x"}}, "tool_result"),
+        ({"act": "score", "feed_id": "none", "scorer": "length"}, "no such scorer"),
+    ],
+)
+def test_what_is_refused_is_said_and_the_next_works_w116(view: View, content: dict[str, Any], said: str) -> None:
+    span = view.find_span("llm", "tell")
+    assert said in view.ask(1, "error", **{"span_id": span, **content})
+    assert view.ask(2, "offer", act="offer", span_id=span)
+
+
+def test_what_makes_no_sense_changes_nothing_w116(view: View) -> None:
+    for content in [{"act": "poke"}, {"feed_id": "none", "content": {"kind": "stop"}}, {"act": 7}, {}]:
+        view.feed.receive(view, {"kind": "tryout", "number": 1, **content})
+    assert view.told == []
+
+
+def test_parameters_are_read_as_a_person_writes_them() -> None:
+    assert read_parameters("temperature: 0.2, max_tokens: 300") == {"temperature": 0.2, "max_tokens": 300}
+    assert read_parameters("temperature: 0.2\nseed: 7") == {"temperature": 0.2, "seed": 7}
+    assert read_parameters(" ") == {}
