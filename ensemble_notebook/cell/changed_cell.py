@@ -117,6 +117,7 @@ class _Editor:
             if options.file is not None:
                 self._read_file(options.file)
         self._edit = TextEdit(self._before)
+        self._known: tuple[str, Cell] | None = None
         # Other words may give a task another name.
         self._numbers = {node.name: number for number, node in enumerate(self._read().graph.all_tasks)}
 
@@ -130,7 +131,13 @@ class _Editor:
         self._notes.append(f"The cell ran from {path}, which stays as it is.")
 
     def _read(self) -> Cell:
-        return read_cell(self._edit.text, overrides=self._options, needs_inputs=False, file=self._file)
+        text, cell = self._edit.text, self._known
+        if cell is None or cell[0] != text:  # a large cell takes a while
+            self._known = cell = (
+                text,
+                read_cell(text, overrides=self._options, needs_inputs=False, file=self._file),
+            )
+        return cell[1]
 
     def finish(self) -> CellEdit:
         """The cell as it is by now.

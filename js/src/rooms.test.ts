@@ -20,6 +20,7 @@ const ROOMS = [
   "explore", // the panels below the toolbar, and what explores a run beyond its bars
   "chrome", // everything else around the canvas
   "lab", // JupyterLab and Notebook 7: the channel to the kernel, the renderer, the cells
+  "board", // the board of remembered runs
   "entry", // what anywidget and JupyterLab load
 ];
 /** What only tests import, and what may import anything. */

@@ -12,18 +12,22 @@ from typing import Any
 import pytest
 
 from ensemble_notebook import (
+    Agent,
     Ensemble,
     EnsembleOutput,
     ExecutionTrace,
+    Reply,
     RunKind,
     StoreError,
     Task,
+    ToolUse,
     ValidationError,
     load_traces,
 )
 from ensemble_notebook.ensemble.ensemble import start_run
 from ensemble_notebook.ensemble.run_settings import RunArguments, RunSettings
 from ensemble_notebook.notebook.picture.shown_table import RunsTable
+from ensemble_notebook.trace.analysis.joined_runs import JoinedRuns
 from ensemble_notebook.trace.loading import make_run_table
 from ensemble_notebook.trace.store.run_facts import RunOrigin
 from ensemble_notebook.trace.store.run_store import RunStore
@@ -104,6 +108,38 @@ def test_t92_family_is_summed_when_it_is_asked(store_path: Path, monkeypatch) ->
     alone = origin.metrics.family
     assert (alone.llm_call_count, alone.run_ids) == (1, (origin.run_id,))
     assert alone.note == "No runs are remembered, since the store is off: this run alone."
+
+
+def test_t22_fork_is_compared_from_where_it_differs(store_path: Path) -> None:
+    origin = make().run()
+    forked = fork(origin)
+    whole = origin.diff(make().run())
+    assert (whole.forked_at, {*whole.frame.task.dropna()}) == (None, {"first", "second", "asked"})
+    for diff in (origin.diff(forked), forked.diff(origin), load_traces()._load_trace(origin.run_id).diff(forked)):
+        assert diff.forked_at == "second"
+        assert [*zip(diff.frame.path, diff.frame.status, strict=True)] == [("/", "changed"), ("second", "changed")]
+        assert diff.frame.output_changed[1]
+        assert len(JoinedRuns(diff).spans) == len(origin.trace.spans) + len(forked.trace.spans) - 1  # drawn whole
+        assert diff.frame.delta_input_tokens[0] == 0  # what the fork kept is no difference
+    assert origin.diff(forked).notes == (
+        "Run B forks run A at second (output). What it kept is left out: first, asked, and all else before that.",
+    )
+    assert origin.diff(fork(forked)).forked_at is None  # that one forks the fork
+
+
+def test_t22_fork_in_the_middle_of_a_task_is_compared_from_that_turn(store_path: Path) -> None:
+    def look() -> str:
+        """Look."""
+        return "blue"
+
+    llm = scripted(Reply(calls=[ToolUse("look", {})]), *["It is blue"] * 9)
+    cook = Agent(role="Cook", goal="Look", llm=llm, tools=[look])
+    origin = Ensemble(tasks=[Task.of("Ask", name="asked", agent=cook)]).run()
+    spans = origin.frames.spans
+    diff = origin.diff(origin.fork(spans.index[spans.kind == "llm"][1]))
+    assert diff.forked_at == "asked/turn#2/llm"
+    assert [*diff.frame.path] == ["/", "asked", "asked/turn#2", "asked/turn#2/llm", "asked/turn#2/llm/attempt"]
+    assert [*diff.frame.delta_input_tokens] == [0] * 5
 
 
 CELL = """\

@@ -30,7 +30,9 @@ SHOWN: Final = {
     "Row": "out.plot.tokens() | out.plot.cost()",
     "Column": "out.plot.tokens() & out.plot.cost()",
     "RunHistory": "get_ipython().run_line_magic('ensemble', 'runs --compare')",
-    "RunsTable": "get_ipython().run_line_magic('ensemble', 'runs')",
+    "RunsBoard": "get_ipython().run_line_magic('ensemble', 'runs')",
+    "RunsTable": "RunsTable(make_run_table(RunStore.open()))",
+    "BoardWidget": "BoardWidget(find_board(RunStore.open()))",
     "ModelsTable": "get_ipython().run_line_magic('ensemble', 'models')",
     "CellSchema": "get_ipython().run_line_magic('ensemble', 'schema')",
     "PlainTimeline": "PlainTimeline(feed, lambda: make_output_bundle(out))",
@@ -40,10 +42,15 @@ SHOWN: Final = {
 
 MADE: Final = """
 from ensemble_notebook import Ensemble, load_traces
+from ensemble_notebook.notebook.live.board_feed import find_board
+from ensemble_notebook.notebook.live.board_widget import BoardWidget
 from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.notebook.live.timeline_widget import PlainTimeline, TimelineWidget
 from ensemble_notebook.notebook.picture.static_picture import make_messages, make_output_bundle
+from ensemble_notebook.notebook.picture.shown_table import RunsTable
 from ensemble_notebook.trace.analysis.noted_frame import NotedFrame
+from ensemble_notebook.trace.loading import make_run_table
+from ensemble_notebook.trace.store.run_store import RunStore
 from tests.support.store import wait_for_store
 
 def is_short(output):

@@ -186,6 +186,10 @@ class Conversation(Protocol):
 
         Returns:
             None, or what a fork has changed, where the model is to be asked.
+
+        Raises:
+            Exception: what the earlier run's request failed with for good, before the point of a fork of it.
+            ReplayError: nothing like this was asked there.
         """
 
     async def run_tool(self, call: ToolCall, run: RunTool) -> ToolAnswer:

@@ -86,7 +86,11 @@ class LlmCaller:
         """
         span = turn.child()
         set_asking_span(span.span_id)
-        kept, changed = conversation.take_kept_reply(), None
+        kept, changed, failure = None, None, None
+        try:
+            kept = conversation.take_kept_reply()
+        except Exception as error:  # noqa: BLE001 - it is told as one of the request, in the span of that
+            failure = error
         if isinstance(kept, ChangedRequest):
             changed, self._port = kept.messages, kept.port
             self._rates = None if kept.has_other_model else self._rates
@@ -102,6 +106,9 @@ class LlmCaller:
             changed=changed,
             tool_characters=self.tool_characters,
         )
+        if failure is not None:
+            span.emit(events.LlmCallFailed, error=failure, status=find_status(failure))
+            raise self._make_final_error(self._classify(failure), failure, 1) from failure
         self._limits.check_sending()
         if kept is not None:
             kept = self._set_reasoning_apart(kept, turn)

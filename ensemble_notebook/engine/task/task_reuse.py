@@ -216,10 +216,24 @@ class TaskReuse:
         """Memories have this output now, as of this time, which tells their entries apart."""
         self._remembered_at[node] = output.completed_at
 
-    def keep(self, node: TaskNode, output: TaskOutput, delegated: Sequence[TaskOutput] = ()) -> None:
-        """A task is done, and its duration is fixed; its output is kept, so that later runs find it."""
+    def keep(
+        self,
+        node: TaskNode,
+        output: TaskOutput,
+        delegated: Sequence[TaskOutput] = (),
+        *,
+        whole: TaskNode | None = None,
+    ) -> None:
+        """A task is done, and its duration is fixed; its output is kept, so that later runs find it.
+
+        Args:
+            node: the task.
+            output: of it.
+            delegated: what its workers completed.
+            whole: the task that it is an item of, which is sent back for it.
+        """
+        revision = self._revisions.get(whole or node, FIRST_ATTEMPT)
         if self._keys is None and self._kept_tasks is not None:  # for those who fork this very run
-            revision = self._revisions.get(node, FIRST_ATTEMPT)
             self._kept_tasks.keep(
                 DoneTask(
                     path=self._make_path(node),
@@ -231,14 +245,14 @@ class TaskReuse:
                 )
             )
         elif (key := self._made.pop(node, None)) is not None:
-            self._keep(node, key, output, delegated)
+            self._keep(node, key, output, revision, delegated)
 
     def keep_item(self, whole: TaskNode, node: TaskNode, output: TaskOutput) -> None:
         """One item of a task is done, to whose approvals those of the gate before the whole belong."""
         passed = _select(self._approvals.get(whole, ()), ReviewTiming.BEFORE)
         if passed:
             self._approvals[node] = tuple(dict.fromkeys((*self._approvals.get(node, ()), *passed)))
-        self.keep(node, output)
+        self.keep(node, output, whole=whole)
 
     def keep_whole(self, resolved: ResolvedTask, joined: TaskOutput, reviewed: TaskOutput) -> None:
         """The gate behind a task for each item is content: what it has left of the joined output of the items."""
@@ -259,7 +273,7 @@ class TaskReuse:
         for node in [self._spec.graph.tasks[index] for index in phase.tasks]:
             key, output = self._made_for_first.pop(node, None), by_name.get(node.name)
             if key is not None and output is not None:
-                self._keep(node, key, output)
+                self._keep(node, key, output, self._revisions.get(node, FIRST_ATTEMPT))
         if phase.reviewer is None and outputs and self._keys is not None and self._kept_tasks is not None:
             answer = replace(outputs[-1], name=phase.name, raw=_APPROVED, parsed_output=None, saving=None)
             made = self._keys.make_review_key(phase, outputs)
@@ -269,7 +283,7 @@ class TaskReuse:
         """The task that reviews a phase approves of it; what it says to a phase that is not there yet is not kept."""
         for key in (self._made.pop(reviewer, None), self._made_for_first.pop(reviewer, None)):
             if key is not None:
-                self._keep(reviewer, key, output)
+                self._keep(reviewer, key, output, self._revisions.get(reviewer, FIRST_ATTEMPT))
 
     def is_approved(self, phase: PhaseNode, outputs: Sequence[TaskOutput]) -> bool:
         """Whether the callable that reviews a phase has approved these very outputs in an earlier run."""
@@ -310,14 +324,20 @@ class TaskReuse:
             self._made_for_first[node] = _respect_mode(node, keys.make_key_later(first))
         return _respect_mode(node, keys.make_key_later(start))
 
-    def _keep(self, node: TaskNode, key: PendingKey, output: TaskOutput, delegated: Sequence[TaskOutput] = ()) -> None:
+    def _keep(
+        self,
+        node: TaskNode,
+        key: PendingKey,
+        output: TaskOutput,
+        revision: Revision,
+        delegated: Sequence[TaskOutput] = (),
+    ) -> None:
         if self._kept_tasks is not None:
             if (remembered_at := self._remembered_at.get(node)) is not None:
                 output = replace(output, completed_at=remembered_at)
             reads = frozenset(self._reads.get(node, ()))  # what its code has read of the inputs
             obstacles = (_find_obstacle(each, node) for each in (output, *delegated))
             obstacle = next((each for each in obstacles if each is not None), None)
-            revision = self._revisions.get(node, FIRST_ATTEMPT)
             done = DoneTask(
                 path=self._make_path(node),
                 key=PendingKey(lambda: key.get().with_reads(reads)),

@@ -7,12 +7,13 @@ graph; nothing of answers or stores.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
 from ensemble_notebook.domain.seams.chat_port import make_task_path
+from ensemble_notebook.ensemble.ensemble_tool import find_ensemble
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -40,31 +41,44 @@ class Dependence:
         self._chain = {each.span_id: each for each in list_around(point)}
         self._inner = dict(zip(self._chain, (None, *self._chain.values()), strict=False))  # the next one inwards
         self.task: Span = next(each for each in self._chain.values() if each.is_own_task and each.item_of is None)
-        self._paths = {path: span for span in fold.spans.values() if (path := find_path(span)) is not None}
-        self._completed: dict[str, list[int]] = defaultdict(list)
-        retried: dict[str, int] = {}
+        self._paths: dict[str, list[Span]] = defaultdict(list)
+        self._in_runs: dict[str | None, list[Span]] = defaultdict(list)  # the tasks of each run, those nested too
+        for span in fold.spans.values():
+            if (path := find_path(span)) is not None:
+                self._paths[path].append(span)
+                self._in_runs[span.nested_in].append(span)
+        self._completed: dict[str, list[tuple[int, Span]]] = defaultdict(list)
+        retried: dict[str, list[int]] = defaultdict(list)  # by the span of a phase or task
         for event in events:
             if isinstance(event, ev.TaskCompleted):
-                self._completed[event.span_id].append(event.seq)
-            elif isinstance(event, ev.PhaseRetried) and event.phase is not None and event.seq > point.seq:
-                retried.setdefault(event.phase, event.seq)
-        self._dependents = frozenset(self._list_dependents(graph))
-        # What a phase does once more, for what it had made of the point, depends on that.
-        self._sent_back = {
-            phase: seq
-            for phase, seq in retried.items()
-            if any(each.phase == phase and path in self._dependents for path, each in self._paths.items())
-        }
+                if (done := fold.spans.get(event.span_id)) is not None and (path := find_path(done)) is not None:
+                    self._completed[path].append((event.seq, done))
+            elif isinstance(event, ev.PhaseRetried | ev.TaskRetried) and event.seq > point.seq:
+                retried[event.span_id].append(event.seq)
+        self._retried = [(fold.spans[each], seq) for each, seqs in retried.items() for seq in seqs]
+        # Of the run, and of each nested one around the point whose graph is known, by the span of that.
+        self._plans: dict[str | None, _PlannedRun] = {}
+        known: Graph | None = graph
+        for each in reversed(self._chain.values()):
+            if each.kind is SpanKind.NESTED:
+                known = None if known is None else self._find_nested_graph(each, known)
+            if known is not None and (each.kind is SpanKind.NESTED or (each.nested_in is None and not self._plans)):
+                place = each.span_id if each.kind is SpanKind.NESTED else None
+                self._plans[place] = self._follow_plan(place, known)
 
     def find_task(self, path: str) -> Span | None:
-        """The span of a task by its path, as a `KeptTask` has it."""
-        return self._paths.get(path)
+        """The span of a task by its path, as a `KeptTask` has it; of several, the last."""
+        return self._paths[path][-1] if path in self._paths else None
+
+    def is_clear(self, path: str) -> bool:
+        """Whether only one task is found by this path: functions may run an ensemble several times."""
+        return len(self._paths.get(path, ())) == 1
 
     def explain(self, span: Span) -> str | None:
         """Why a span is kept, in words; None where it is done anew."""
         if span.end_seq is not None and span.end_seq < self.point.seq:
             return BEFORE
-        return None if self._depends(span) else INDEPENDENT
+        return None if self._depends(span, span.seq) else INDEPENDENT
 
     def explain_result(self, path: str, number: int) -> str | None:
         """Why the result of a task is kept; None where it is not.
@@ -73,60 +87,147 @@ class Dependence:
             path: of the task, as a `KeptTask` has it.
             number: of the result, from 0, since a task may be done several times.
         """
-        span = self._paths.get(path)
-        if span is None or not (ends := self._completed[span.span_id]):
+        if not (ends := self._completed.get(path)):
             return None
-        seq = ends[min(number, len(ends) - 1)]
+        seq, span = ends[min(number, len(ends) - 1)]
         if seq < self.point.seq:
             return BEFORE
-        is_later_round = seq > self._sent_back.get(span.phase or "", seq)
-        return None if is_later_round or self._depends(span) else INDEPENDENT
+        return None if self._depends(span, seq) else INDEPENDENT
 
-    def _depends(self, span: Span) -> bool:
+    def _depends(self, span: Span, seq: int) -> bool:
+        """Whether what a span did at an event depends on the point; it did not end before that."""
         around = list_around(span)
         common = next(each for each in around if each.span_id in self._chain)
         inner = self._inner[common.span_id]  # towards the point
         if inner is None or common is span:  # it is within the point, or around it
             return True
-        at = around.index(common) - 1
-        other = around[at]
+        other = around[around.index(common) - 1]
         match common.kind:
-            case SpanKind.RUN | SpanKind.PHASE if common.nested_in is None:
-                return self._depends_by_plan(span)
+            case SpanKind.RUN | SpanKind.PHASE | SpanKind.NESTED:
+                place = common.span_id if common.kind is SpanKind.NESTED else common.nested_in
+                if (plan := self._plans.get(place)) is not None:
+                    return plan.depends(span, place, seq)
             case SpanKind.TURN:
                 return other.kind is SpanKind.LLM or inner.kind is SpanKind.LLM
             case SpanKind.TASK if common.item_count is not None and other.item_of is not None:
-                return False
+                # Items know nothing of each other, until they are sent back as a whole.
+                again = [seq for span, seq in self._retried if span is common or span is common.parent]
+                return any(self.point.seq < each < other.seq for each in again)
         return inner.end_seq is None or other.seq > inner.end_seq
 
-    def _depends_by_plan(self, span: Span) -> bool:
-        """Whether a span of another task, or the review of a phase, depends on the task of the point."""
-        task = next((each for each in list_around(span) if each.is_own_task and each.item_of is None), None)
-        if task is None or not task.is_planned:  # somebody looks at a phase
-            return any(each.phase == span.phase and path in self._dependents for path, each in self._paths.items())
-        if find_path(task) in self._dependents:
-            return True
-        return span.seq > self._sent_back.get(task.phase or "", span.seq)
+    def _find_nested_graph(self, nested: Span, around: Graph) -> Graph | None:
+        """The graph of a nested run, where its ensemble is that of a task or of a tool; None where code runs it."""
+        parent = nested.parent
+        task = next((each for each in list_around(nested) if each.kind is SpanKind.TASK), None)
+        if parent is None or task is None or task.delegation_id is not None:
+            return None
+        name = task.item_of or task.name
+        node = next(
+            (each for each in around.tasks if (each.name, around.get_phase_name(each)) == (name, task.phase)), None
+        )
+        if node is None:
+            return None
+        if parent.kind is SpanKind.TASK:
+            return node.nested
+        tools = (*node.task.tools, *(() if node.agent is None else node.agent.tools))
+        tool = next((each for each in tools if getattr(each, "name", None) == parent.tool), None)
+        ensemble = find_ensemble(tool)
+        return None if ensemble is None else build_graph(ensemble)
 
-    def _list_dependents(self, graph: Graph) -> Iterator[str]:
-        """The paths of the task of the point and of all that are given what it makes."""
-        nodes = {make_task_path(node.name, graph.get_phase_name(node)): node for node in graph.tasks}
-        found, to_follow = set[int](), []
-        if (node := nodes.get(find_path(self.task) or "")) is not None:
-            to_follow.append(node)
+    def _follow_plan(self, place: str | None, graph: Graph) -> _PlannedRun:
+        """What depends on the point among the tasks of a run, that of a nested one by its span."""
+        inside = [each for each in self._chain.values() if each.kind is SpanKind.TASK and each.nested_in == place]
+        task = next(each for each in inside if each.delegation_id is None and each.item_of is None)
+        retried = [(span.name, seq) for span, seq in self._retried if _is_phase_in(span, place)]
+        return _PlannedRun(graph, self._in_runs[place], retried, task, self.point.seq)
+
+
+class _PlannedRun:
+    """The tasks of a run that depend on one of them, each from an event on: that may be a later round of its phase.
+
+    Args:
+        graph: of the run.
+        spans: of its tasks.
+        retried: the phases that were sent back after the point, and when.
+        task: with the point in it.
+        start: number of the event at which the point begins.
+    """
+
+    def __init__(
+        self, graph: Graph, spans: Iterable[Span], retried: Sequence[tuple[str, int]], task: Span, start: int
+    ) -> None:
+        self._graph = graph
+        self._spans = {make_task_path(each.name, each.phase): each for each in spans}
+        self._from: dict[str, int] = {make_task_path(task.name, task.phase): start}
+        paths = {node.index: make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks}
+        nodes = {paths[node.index]: node for node in graph.tasks}
+        to_follow = [*self._from]
         while to_follow:
-            source = to_follow.pop()
-            found.add(source.index)
-            for each in graph.tasks:
-                opens = () if each.phase is None else graph.phases[each.phase].when
-                read = {*each.context, *each.sources, each.item_source, *(graph.conditions[at].source for at in opens)}
-                span = self._paths.get(make_task_path(each.name, graph.get_phase_name(each)))
-                remembers = not set(each.task.memory).isdisjoint(source.task.memory)
-                is_later = span is None or span.seq > self.point.seq
-                if each.index not in found and (source.index in read or (remembers and is_later)):
-                    to_follow.append(each)
-        yield from (path for path, node in nodes.items() if node.index in found)
-        yield find_path(self.task) or ""
+            path = to_follow.pop()
+            since, source = self._from[path], nodes.get(path)
+            if source is None:  # it reviews a phase
+                found = {
+                    paths[each]: seq for name, seq in retried if seq > since for each in self._list_tasks(name, task)
+                }
+            else:
+                found = {paths[each.index]: since for each in graph.tasks if self._reads(each, source, start)}
+                found = {**self._list_sent_back(source, retried, since, paths), **found}
+            for reader, seq in found.items():
+                if seq < self._from.get(reader, seq + 1):
+                    self._from[reader] = seq
+                    to_follow.append(reader)
+
+    def depends(self, span: Span, place: str | None, seq: int) -> bool:
+        """Whether what a span did at an event depends on the point.
+
+        Args:
+            span: of another task of this run, or somewhere in one; or of the review of a phase.
+            place: the span of this run, where it is a nested one.
+            seq: number of the event.
+        """
+        inside = [each for each in list_around(span) if each.kind is SpanKind.TASK and each.nested_in == place]
+        task = next((each for each in inside if each.delegation_id is None and each.item_of is None), None)
+        since = None if task is None else self._from.get(make_task_path(task.name, task.phase))
+        if since is None and (task is None or task.parent is None or task.parent.kind is SpanKind.REVIEW):
+            reviewed = [since for path, since in self._from.items() if self._get_phase(path) == span.phase]
+            since = min(reviewed, default=None)  # somebody looks at a phase
+        return since is not None and seq >= since
+
+    def _get_phase(self, path: str) -> str | None:
+        span = self._spans.get(path)
+        return None if span is None else span.phase
+
+    def _list_tasks(self, phase: str, task: Span) -> Sequence[int]:
+        """The tasks of the phase that a task reviews."""
+        return next((each.tasks for each in self._graph.phases if each.name == phase == task.phase), ())
+
+    def _reads(self, node: TaskNode, source: TaskNode, start: int) -> bool:
+        """Whether a task is given something of another one, or remembers it."""
+        graph = self._graph
+        opens = () if node.phase is None else graph.phases[node.phase].when
+        read = {*node.context, *node.sources, node.item_source, *(graph.conditions[at].source for at in opens)}
+        if source.index in read:
+            return True
+        span = self._spans.get(make_task_path(node.name, graph.get_phase_name(node)))
+        remembers = not set(node.task.memory).isdisjoint(source.task.memory)
+        return remembers and (span is None or span.seq > start)
+
+    def _list_sent_back(
+        self, source: TaskNode, retried: Sequence[tuple[str, int]], since: int, paths: Mapping[int, str]
+    ) -> Mapping[str, int]:
+        """What a phase does once more, for what it had made of a task: from when on that depends on the task."""
+        if source.phase is None:
+            return {}
+        phase = self._graph.phases[source.phase]
+        if phase.until and all(self._graph.conditions[each].source != source.index for each in phase.until):
+            return {}
+        seq = min((seq for name, seq in retried if name == phase.name and seq > since), default=None)
+        return {} if seq is None else {paths[each]: seq for each in phase.tasks}
+
+
+def _is_phase_in(span: Span, place: str | None) -> bool:
+    """Whether a span is a phase of the run itself, or of the nested one of this span."""
+    return span.kind is SpanKind.PHASE and span.nested_in == place
 
 
 def list_around(span: Span) -> list[Span]:

@@ -21,26 +21,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What a model says, in place of its reply: a text, calls of tools, or both.
+class KeptReply:
+    """A reply of a rerun, in place of that of the run.
 
     Attributes:
         text: what it says.
-        calls: the tools that it asks for: mappings with ``name`` and ``arguments``, or pairs of them.
-    """
-
-    text: str = ""
-    calls: Sequence[Any] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptReply(Reply):
-    """A reply of a rerun.
-
-    Attributes:
+        calls: the tools that it asks for.
         came_of: what was different where it was asked for.
     """
 
+    text: str
+    calls: Sequence[ToolCall] = ()
     came_of: Sequence[ChangedCall] = ()
 
 
@@ -234,8 +225,11 @@ def _read_reply(given: Any) -> ModelReply:
     """
     if isinstance(given, str):
         return ModelReply(text=given)
-    if isinstance(given, Reply):
-        return ModelReply(text=given.text, tool_calls=tuple(map(_read_call, range(len(given.calls)), given.calls)))
+    if isinstance(given, ModelReply):
+        return given
+    text, calls = getattr(given, "text", None), getattr(given, "calls", None)
+    if isinstance(text, str) and isinstance(calls, Sequence):  # a `Reply`, whose module is that of a chat model
+        return ModelReply(text=text, tool_calls=tuple(map(_read_call, range(len(calls)), calls)))
     content, calls = getattr(given, "content", None), getattr(given, "tool_calls", None)
     if content is None or calls is None:
         raise ValidationError(
@@ -250,7 +244,7 @@ def _read_reply(given: Any) -> ModelReply:
 def _read_call(number: int, given: Any) -> ToolCall:
     if isinstance(given, ToolCall):
         return given
-    name, arguments, call_id = None, {}, f"call_fork_{number + 1}"
+    name, arguments, call_id = getattr(given, "name", None), getattr(given, "arguments", {}), f"call_fork_{number + 1}"
     if isinstance(given, Mapping):
         name, arguments = given.get("name"), given.get("arguments", given.get("args", {}))
         call_id = given.get("id") or call_id
@@ -258,8 +252,8 @@ def _read_call(number: int, given: Any) -> ToolCall:
         name, arguments = given
     if not isinstance(name, str) or not isinstance(arguments, Mapping):
         raise ValidationError(
-            f"calls[{number}] must be a mapping with 'name' and 'arguments', such as "
-            f"{{'name': 'search', 'arguments': {{'query': 'tides'}}}}, got {given!r}."
+            f"calls[{number}] must be a tool and its arguments, such as ToolUse('search', {{'query': 'tides'}}), or a "
+            f"mapping with 'name' and 'arguments', got {given!r}."
         )
     return ToolCall(id=str(call_id), name=name, arguments=dict(arguments))
 

@@ -216,7 +216,7 @@ class ForkedRun:
     dependence: Dependence
     answers: KeptAnswers
     documents: Sequence[MakeDocument]
-    results: Mapping[str, Sequence[tuple[StoredResult, str]]]
+    results: Mapping[str, list[tuple[StoredResult, str]]]
     given: tuple[str, TaskOutput] | None = None
     changes: tuple[ChangedCall, ...] = ()
 
@@ -272,9 +272,12 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
     dependence = Dependence(fold, origin.trace._events, graph, point_span)
     made = [(make, make(False)) for make in origin.documents]
     reader = read_documents(document for _, document in made)
-    point = _make_point(origin, point_span, change, reader, dependence, graph)
+    asking = next(find_path(each) for each in list_around(point_span) if each.is_own_task)
+    task = mask(asking or "")
+    point = _make_point(origin, point_span, change, reader, task, graph)
     keeper = _DocumentKeeper(fold.spans, reader, dependence, point)
     kept = [(make, document) for make, document in made if keeper.keeps(document)]
+    numbers = {document.get("exchange") for _, document in kept}
     results: dict[str, list[tuple[StoredResult, str]]] = defaultdict(list)
     counts: dict[str, int] = defaultdict(int)
     for result in origin.results:
@@ -287,7 +290,13 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
         span=point_span,
         change=change,
         dependence=dependence,
-        answers=KeptAnswers([document for _, document in kept], origin.run_id, point),
+        answers=KeptAnswers(
+            [document for _, document in kept],
+            origin.run_id,
+            point,
+            forked_task=task,
+            asked_anew=(each.request for number, each in reader.exchanges.items() if number not in numbers),
+        ),
         documents=[make for make, _ in kept],
         results=results,
         given=_make_given(origin, point_span, change, graph),
@@ -384,7 +393,7 @@ def read_documents(documents: Iterable[Mapping[str, Any]]) -> ExchangeReader:
 
 
 def _make_point(
-    origin: Origin, span: Span, change: ForkChange, reader: ExchangeReader, dependence: Dependence, graph: Graph
+    origin: Origin, span: Span, change: ForkChange, reader: ExchangeReader, task: str, graph: Graph
 ) -> ForkPoint | None:
     """The point for the answers; None where the fork is at a task."""
     if span.kind is SpanKind.TASK:
@@ -396,7 +405,7 @@ def _make_point(
     return change.make_point(
         exchange=exchange,
         call_id=span.tool_call_id if span.kind is SpanKind.TOOL else None,
-        task=mask(find_path(dependence.task) or ""),
+        task=task,
         llm=find_llm(graph, span),
     )
 
@@ -532,6 +541,8 @@ class _DocumentKeeper:
             span = self._calls.get(number)
             if span is None and "span" in document:  # an attempt before the last one of its call
                 span = self._spans.get(document["span"])
+                if span is self._dependence.point:  # whose request that one is told by
+                    return True
         else:
             return True
         return span is not None and self._dependence.explain(span) is not None
@@ -560,15 +571,20 @@ class ForkedTasks:
     ) -> tuple[KeptTask | None, str]:
         """What the origin had done at this path, where that does not depend on the fork."""
         forked = self._forked
+        nested = (span := forked.dependence.find_task(path)) is not None and span.nested_in is not None
+        if nested and not forked.dependence.is_clear(path):
+            return None, "an ensemble of this name runs several times in its task"  # its calls are known one by one
         if forked.given is not None and self.is_given(path):
             self._is_given = True
             return KeptTask(run_id=forked.origin.run_id, path=path, output=forked.given[1], is_given=True), GIVEN
-        for found, why in forked.results.get(path, ()):
+        for found, why in (*forked.results.get(path, ()),):
             kept = None if found.output is None else make_kept_task(found, found.output, find_reads(found, key))
             done_as = found.facts.get("attempt")
             done_at = done_as if isinstance(done_as, int) else 1
             if kept is None or done_at < attempt:
                 continue
+            if nested:  # a function may run the same ensemble again, for something else
+                forked.results[path].remove((found, why))
             if key.parts and found.parts:
                 whole = key.with_reads(kept.reads)
                 if found.key != whole.key and not is_same(found.parts, whole.parts):

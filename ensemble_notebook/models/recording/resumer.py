@@ -29,9 +29,12 @@ from ensemble_notebook.domain.seams.chat_port import (
 from ensemble_notebook.errors import ReplayError
 from ensemble_notebook.models.recording.documents import BROKEN_DOCUMENT, ExchangeReader, to_question
 from ensemble_notebook.models.recording.exchange import (
+    FailedRequest,
     ModelRequest,
     PortInfo,
     RecordedExchange,
+    ReplayedError,
+    make_replayed_error,
     make_request,
     to_call_part,
     to_reply_parts,
@@ -91,6 +94,8 @@ class KeptAnswers:
         documents: as the journal has handed them on, in order.
         run_id: of the earlier run.
         point: where this run is to be different; None for one that only goes on.
+        forked_task: the path of the task in which it forks the earlier run, secrets masked; None where it forks none.
+        asked_anew: what else the earlier run had asked: known to be asked, and not answered from there.
 
     Attributes:
         point: as given.
@@ -101,9 +106,17 @@ class KeptAnswers:
     """
 
     def __init__(
-        self, documents: Iterable[Mapping[str, Any]], run_id: str = "", point: ForkPoint | None = None
+        self,
+        documents: Iterable[Mapping[str, Any]],
+        run_id: str = "",
+        point: ForkPoint | None = None,
+        *,
+        forked_task: str | None = None,
+        asked_anew: Iterable[ModelRequest] = (),
     ) -> None:
         self.point = point
+        self._is_fork = forked_task is not None
+        self._asked_anew = frozenset(asked_anew)
         reader = ExchangeReader()
         numbers = [0]
         for each in documents:
@@ -126,10 +139,18 @@ class KeptAnswers:
         for exchange in reader.exchanges.values():
             is_answer = isinstance(exchange.outcome, ModelReply) and not exchange.is_masked
             is_point = point is not None and point.exchange == exchange.number and point.call_id is None
-            if is_point or (is_answer and exchange.number not in reader.left_out):
+            # What the task at the point has failed for before that, as before its fallback, it fails for again.
+            is_before = self._is_fork and exchange.task == forked_task and self._is_last(exchange, reader)
+            if is_point or is_before or (is_answer and exchange.number not in reader.left_out):
                 self._by_request[exchange.request].append(exchange)
         self._finished: frozenset[str] = frozenset()
         self._lock = threading.Lock()  # a nested run may be on another loop (E52)
+
+    @staticmethod
+    def _is_last(exchange: RecordedExchange, reader: ExchangeReader) -> bool:
+        """Whether this is what came of its model call at last, and is known."""
+        is_known = isinstance(exchange.outcome, ModelReply | FailedRequest) and not exchange.is_masked
+        return is_known and exchange.number in reader.spans.values()
 
     def reserve(self, tasks: Collection[str]) -> None:
         """Keep what finished tasks were answered for themselves: their results hold it already."""
@@ -144,20 +165,28 @@ class KeptAnswers:
         """Take the exchange that answers a request, if there is one left: one of the same task before others."""
         with self._lock:
             equal = self._by_request.get(request, [])
-            fitting = [each for each in equal if each.task == task or each.task not in self._finished]
+            fitting = [
+                each for each in equal if each.task == task or not (self._is_fork or each.task in self._finished)
+            ]
             found = min(fitting, key=lambda each: each.task != task, default=None)
             if found is not None:
                 equal.remove(found)
-            elif self.point is not None and not self.point.is_reached and task == self.point.task:
-                self._check_on_way(self.point)
+            elif self._is_on_way(task) and request not in self._asked_anew:
+                self._check_on_way()
             return found
 
-    def _check_on_way(self, point: ForkPoint) -> None:
+    def _is_on_way(self, task: str | None) -> bool:
+        """Whether a task is the one with the point, which is still to come."""
+        return self.point is not None and not self.point.is_reached and task == self.point.task
+
+    def _check_on_way(self) -> None:
         """Look whether a request of the task with the point may be a new one: it is where that was never sent.
 
         Raises:
             ReplayError: the task asks something else than it did, although the point is still to come.
         """
+        point = self.point
+        assert point is not None
         left = any(each.task == point.task for exchanges in self._by_request.values() for each in exchanges)
         if point.exchange is not None or left:
             raise ReplayError(
@@ -278,8 +307,8 @@ class ResumingPort(PortInfo):
         return ResumingConversation(self, Opening(system, user, tuple(tools), schema), request)
 
     def classify(self, error: Exception) -> Fault:
-        """Classify as the port does that was asked."""
-        return self.port.classify(error)
+        """Classify as the port does that was asked; what a kept failure meant is kept, too."""
+        return error.fault if isinstance(error, ReplayedError) else self.port.classify(error)
 
 
 class Opening(NamedTuple):
@@ -345,6 +374,9 @@ class ResumingConversation:
             if point.changes_request:
                 self._change(point)
             exchange = None
+        if exchange is not None and isinstance(exchange.outcome, FailedRequest):
+            failed = exchange.outcome
+            raise make_replayed_error(failed.error, failed.message, failed.fault)
         if exchange is None or not isinstance(exchange.outcome, ModelReply):
             reply, changed = self._conversation.take_kept_reply(), self._changed
             if isinstance(reply, ModelReply):

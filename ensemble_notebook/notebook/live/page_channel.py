@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from comm import create_comm, get_comm_manager
 from IPython.core.getipython import get_ipython
 
-from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, list_feeds
+from ensemble_notebook.notebook.live.run_feed import Feed, RunFeed, find_feed, list_feeds
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -184,7 +184,7 @@ class PageChannel:
         self.subshell_id: Final = subshell_id
         self._comm = comm
         self._channels = channels
-        self._subscribers: weakref.WeakKeyDictionary[RunFeed, _FeedSubscriber] = weakref.WeakKeyDictionary()
+        self._subscribers: weakref.WeakKeyDictionary[Feed, _FeedSubscriber] = weakref.WeakKeyDictionary()
         answer_at_once(comm)
         comm.on_msg(self._receive)
         comm.on_close(self._leave)
@@ -231,7 +231,7 @@ class PageChannel:
                 feed.receive(subscriber, data.get("content"))
             elif kind == "kept":
                 with _unkept_lock:
-                    if feed is not None:
+                    if isinstance(feed, RunFeed):
                         _unkept.pop(feed, None)
             else:
                 logger.warning("A page has sent what is no message of ours: %.200r", data)

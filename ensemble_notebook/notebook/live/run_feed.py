@@ -42,18 +42,46 @@ class Subscriber(Protocol):
         """Send a message. Called on any thread; must return soon, and must not call the feed."""
 
 
-_feeds: weakref.WeakValueDictionary[str, RunFeed] = weakref.WeakValueDictionary()
+class Feed(Protocol):
+    """What views are told of, and ask: a run, or the board of all runs."""
+
+    feed_id: str
+    """Unique, and constant: views find it by that."""
+    cell_id: str | None
+    """The notebook's id of the cell that a live view is put back into."""
+
+    @property
+    def is_live(self) -> bool:
+        """A run that goes on."""
+
+    def subscribe(self, subscriber: Subscriber, /) -> None:
+        """Tell this subscriber, too."""
+
+    def unsubscribe(self, subscriber: Subscriber, /) -> None:
+        """Tell it nothing any more."""
+
+    def receive(self, subscriber: Subscriber, content: Any, /) -> None:
+        """Answer a view, through the subscriber that it asked through. Quick; what makes no sense changes nothing."""
+
+
+_feeds: weakref.WeakValueDictionary[str, Feed] = weakref.WeakValueDictionary()
 _feeds_of_outputs: weakref.WeakKeyDictionary[object, RunFeed] = weakref.WeakKeyDictionary()
 _registry_lock: Final = threading.RLock()  # an output that goes while it is held may close a widget
 
 
-def find_feed(feed_id: str) -> RunFeed | None:
+def register_feed(feed: Feed) -> None:
+    """Let it be found as long as it lives."""
+    with _registry_lock:
+        _feeds[feed.feed_id] = feed
+
+
+def find_feed(feed_id: str) -> Feed | None:
     """The feed of this id; None once the output of its run is gone."""
     with _registry_lock:
         return _feeds.get(feed_id)
 
 
-def list_feeds() -> list[RunFeed]:
+def list_feeds() -> list[Feed]:
     """All feeds, in order of their start."""
     with _registry_lock:
         return list(_feeds.values())
@@ -102,9 +130,9 @@ class RunFeed:
         reviewer: Person | None = None,
         cell_id: str | None = None,
     ) -> None:
-        self.feed_id: Final = uuid.uuid4().hex
+        self.feed_id = uuid.uuid4().hex
         self.messages: Final = messages
-        self.cell_id: Final = cell_id
+        self.cell_id = cell_id
         self._stop = stop
         self._reviewer = reviewer
         self._is_over = messages.is_over
@@ -117,8 +145,7 @@ class RunFeed:
         # Weakly, since a widget, which all widgets are known by, shares the selection, and must not keep the feed.
         tell = weakref.WeakMethod(self._tell_selection)
         self.selection: Final = RunSelection(messages, lambda: (found := tell()) and found())
-        with _registry_lock:  # it can be found as long as it lives
-            _feeds[self.feed_id] = self
+        register_feed(self)
 
     @property
     def is_live(self) -> bool:

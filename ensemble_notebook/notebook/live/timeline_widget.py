@@ -65,7 +65,7 @@ def add_feed_id(bundle: Bundle, feed: RunFeed | None) -> Bundle:
     return bundle if trace["kind"] == "saved" else {name: part for name, part in bundle.items() if name != TRACE_MIME}
 
 
-_STATIC: Final = Path(__file__).parents[2] / "static"
+STATIC: Final = Path(__file__).parents[2] / "static"
 
 _widgets: weakref.WeakKeyDictionary[RunFeed, TimelineWidget] = weakref.WeakKeyDictionary()
 
@@ -83,13 +83,13 @@ class TimelineWidget(SelectableTimeline, anywidget.AnyWidget):
         time: the time at which they show the run, in seconds since its start, or None; may be set.
     """
 
-    _esm = (_STATIC / "timeline.js").read_text(encoding="utf-8")
-    _css = (_STATIC / "timeline.css").read_text(encoding="utf-8")
+    _esm = (STATIC / "timeline.js").read_text(encoding="utf-8")
+    _css = (STATIC / "timeline.css").read_text(encoding="utf-8")
 
     feed_id = traitlets.Unicode().tag(sync=True)
     # What the page loads late: the drawer, and what explores a run. anywidget itself loads one module.
-    _details = traitlets.Unicode((_STATIC / "details.js").read_text(encoding="utf-8")).tag(sync=True)
-    _explorer = traitlets.Unicode((_STATIC / "explorer.js").read_text(encoding="utf-8")).tag(sync=True)
+    _details = traitlets.Unicode((STATIC / "details.js").read_text(encoding="utf-8")).tag(sync=True)
+    _explorer = traitlets.Unicode((STATIC / "explorer.js").read_text(encoding="utf-8")).tag(sync=True)
 
     def __init__(self, feed: RunFeed) -> None:
         super().__init__(feed.selection, feed_id=feed.feed_id)
@@ -106,7 +106,7 @@ class TimelineWidget(SelectableTimeline, anywidget.AnyWidget):
         """The widget, and beside it what pages show that have our extension, and those that have no widgets."""
         bundle: Any = super()._repr_mimebundle_(**options)
         feed = find_feed(self.feed_id)
-        if bundle is not None and feed is not None:
+        if bundle is not None and isinstance(feed, RunFeed):
             bundle[0].update(make_feed_bundle(feed))
         return bundle
 

@@ -25,10 +25,10 @@ from ensemble_notebook.domain.definitions.limits import find_rates
 from ensemble_notebook.domain.outputs.secrets import MASK, mask
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.graph import build_graph
-from ensemble_notebook.ensemble.earlier_runs.fork_change import Reply
 from ensemble_notebook.ensemble.earlier_runs.forking import find_llm, find_origin
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.many_runs.rerun_run import find_sent_call
+from ensemble_notebook.ensemble.many_runs.worker import Reply
 from ensemble_notebook.ensemble.person import Person
 from ensemble_notebook.errors import EnsembleError, ValidationError, remove_control_characters
 from ensemble_notebook.models.model_kinds import identify_model, parse_spec

@@ -44,24 +44,23 @@ COMPARED: Final = 5
 
 
 def list_runs(words: Sequence[str], shell: Any) -> pd.DataFrame | RunHistory | None:
-    """The remembered runs, newest first; with ``--clear`` all that are over are forgotten instead.
+    """The remembered runs, newest first, which a page shows as a board.
 
-    With ``--compare``, the last ones of this notebook, each with what changed since the one before; ``-n`` says how
-    many.
+    With ``--clear`` all that are over are forgotten instead. With ``--compare``, the last ones of this notebook, each
+    with what changed since the one before; ``-n`` says how many.
 
     Raises:
         ValidationError: another word follows, or no number.
         StoreError: runs are not remembered, or the store can't be read.
     """
-    from ensemble_notebook.notebook.picture.shown_table import RunsTable
-    from ensemble_notebook.trace.loading import make_run_table
+    from ensemble_notebook.notebook.live.run_board import RunsBoard
 
     most, flags = _read_options(words)
     store = RunStore.open()
     if "--compare" in flags:
         return compare_last_runs(store, most or COMPARED, shell.user_ns)
     if "--clear" not in flags:
-        return RunsTable(make_run_table(store).iloc[:most])
+        return RunsBoard.make(store, most)
     count = store.clear()
     write_text(f"{count} runs are forgotten.\n" if count != 1 else "1 run is forgotten.\n")
     return None

@@ -103,7 +103,7 @@ def make_output_bundle(
 def make_trace_bundle(trace: ExecutionTrace) -> html.Bundle:
     """The same for the trace of a run, which comes from the store or a file."""
     variable = find_variable(trace)
-    messages = TimelineMessages(copy(trace._fold), variable=variable, is_resumable=_is_of_remembered_cell(trace.run_id))
+    messages = TimelineMessages(copy(trace._fold), variable=variable, is_resumable=is_of_remembered_cell(trace.run_id))
     return make_last_bundle(messages, f"{variable or 'trace'}.task({{}}).output")
 
 
@@ -160,7 +160,7 @@ def make_messages(output: EnsembleOutput, cell: str | None = None, variable: str
     return TimelineMessages(fold, variable=variable or find_variable(output), cell=cell, is_resumable=can_resume(cell))
 
 
-def _is_of_remembered_cell(run_id: str) -> bool:
+def is_of_remembered_cell(run_id: str) -> bool:
     """Whether the store has this run, and the text of the cell that it is of."""
     from ensemble_notebook.trace.store.run_store import RunStore
 

@@ -52,7 +52,7 @@ class JoinedRuns(TraceFold):
             self.tree.next_version()
             self.tree.task_counts = dict(self._folds["B"].tree.task_counts)
             longest_ms = max(self._latest_ms.values())
-            for row in diff.rows:
+            for row in diff.all_rows:
                 sides = [
                     (side, span) for side, span in zip(SIDES, (row.before, row.after), strict=True) if span is not None
                 ]

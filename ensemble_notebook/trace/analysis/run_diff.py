@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.definitions.enums import RunKind, RunStatus
 from ensemble_notebook.domain.outputs.secrets import mask_repr
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import (
@@ -31,6 +31,7 @@ from ensemble_notebook.trace.analysis.span_diffs import (
     compare_rows,
     format_deltas,
     format_difference,
+    leave_out_kept,
     make_diff_lines,
     render_diff_lines,
 )
@@ -38,6 +39,7 @@ from ensemble_notebook.trace.analysis.text_changes import TextChanges, describe_
 from ensemble_notebook.trace.analysis.timeseries import find_latest_ms
 from ensemble_notebook.trace.folding.milestones import is_startup
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.timeline_wording import name_status
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, HasFrames, Table, as_frame, make_known
@@ -76,10 +78,35 @@ class RunDiff(Pickled, HasFrames):
         """What is compared; the comparison is made again when it is used."""
         return {name: vars(self)[name] for name in ("before", "after", "labels", "_sides")}
 
-    @cached_property
+    @property
     def rows(self) -> Sequence[RowDiff]:
         """The rows of `frame` with their spans, each below the one around it; startups of models as well."""
-        return compare_rows(*self._sides)
+        return self._from_fork[0]
+
+    @cached_property
+    def all_rows(self) -> Sequence[RowDiff]:
+        """The same with what a fork has kept of the other run."""
+        return compare_rows(*self._sides, self.forked_at)
+
+    @cached_property
+    def _from_fork(self) -> tuple[Sequence[RowDiff], Sequence[RowDiff]]:
+        """The rows, where one run forks the other those from there on; and the outermost ones of what it kept."""
+        return (self.all_rows, ()) if self._fork is None else leave_out_kept(self.all_rows, *self._fork)
+
+    @cached_property
+    def _fork(self) -> tuple[int, Span] | None:
+        """Which of the runs is forked by the other, 0 or 1, and the span where; None where neither is."""
+        folds = self.before, self.after
+        for number, (origin, fork) in enumerate((folds, folds[::-1])):
+            if fork.kind is RunKind.FORK and fork.forked_from_run == origin.run_id:
+                point = origin.spans.get(fork.forked_from_span or "")
+                return None if point is None else (number, point)
+        return None
+
+    @property
+    def forked_at(self) -> str | None:
+        """The path at which one of the runs forks the other, and from which they are compared; None: neither does."""
+        return None if self._fork is None else self._sides[self._fork[0]].paths[self._fork[1].span_id]
 
     @as_frame(DIFF)
     def frame(self) -> Sequence[RowDiff]:
@@ -142,6 +169,7 @@ class RunDiff(Pickled, HasFrames):
                 notes.append(f"Run {name} had not ended: what it had not come to by then is unknown.")
             if side.fold.plan is None:
                 notes.append(f"Run {name} has no plan, so its tasks have no definition to compare.")
+        notes += self._describe_fork()
         notes += self._describe_reused()
         if any(side.startups for side in self._sides):
             notes.append("Startups of models are left out of all differences in time.")
@@ -202,6 +230,18 @@ class RunDiff(Pickled, HasFrames):
 
     def _compare_texts(self, before: Mapping[str, str], after: Mapping[str, str]) -> TextChanges:
         return TextChanges.between(before, after) if self.has_texts else TextChanges()
+
+    def _describe_fork(self) -> Iterator[str]:
+        """Where one of them forks the other, and what is left out for that."""
+        if self._fork is None:
+            return
+        origin, fork = "AB"[self._fork[0]], "BA"[self._fork[0]]
+        changed = (self.after, self.before)[self._fork[0]].changed
+        told = f" ({', '.join(changed)})" if changed else ""
+        kept = [row.path for row in self._from_fork[1] if row.span.is_own_task]
+        named = ", ".join([*kept[:_MOST_NAMED], *(["…"] if len(kept) > _MOST_NAMED else [])])
+        left = f"What it kept is left out: {named}, and all else before that" if kept else "What was before is left out"
+        yield f"Run {fork} forks run {origin} at {self.forked_at}{told}. {left}."
 
     def _describe_reused(self) -> Iterator[str]:
         """What either run took from an earlier one."""

@@ -127,6 +127,7 @@ class RowDiff:
         path: as `find_paths` gives it.
         around: the path of what it is inside; None for the run.
         before, after: its span in the first and in the second run; None where it has none.
+        is_point: whether it is where one of the runs forks the other: what a fork gives there, no run has done before.
         output_changed: None where it has no output, or where texts were not kept.
         delta: what is only in one run counts whole; so does what was planned and never ran, which took no time.
     """
@@ -135,6 +136,7 @@ class RowDiff:
     around: str | None
     before: Span | None
     after: Span | None
+    is_point: bool = False
     status: RowStatus = field(init=False)
     output_changed: bool | None = None
     delta: Amounts = field(default_factory=Amounts)
@@ -145,7 +147,9 @@ class RowDiff:
     @property
     def is_reused(self) -> bool:
         """Whether one of the runs took the result of an earlier one, and the other one did the work."""
-        return self.before is not None and self.after is not None and self.before.reused != self.after.reused
+        if self.before is None or self.after is None or self.is_point:
+            return False
+        return self.before.reused != self.after.reused
 
     @property
     def span(self) -> Span:
@@ -182,12 +186,19 @@ DIFF: Final = Table(
 )
 
 
-def compare_rows(first: RunSide, second: RunSide) -> list[RowDiff]:
-    """The rows, each below the one around it; in order of the first run, with what was added after what it followed."""
+def compare_rows(first: RunSide, second: RunSide, point: str | None = None) -> list[RowDiff]:
+    """The rows, each below the one around it; in order of the first run, with what was added after what it followed.
+
+    Args:
+        first: the one run.
+        second: the other run.
+        point: the path at which one of them forks the other; None where neither does.
+    """
     has_texts = first.has_texts and second.has_texts
     same_currency = first.fold.currency == second.fold.currency
     rows = _pair(first, second)
     for row in rows:
+        row.is_point = row.path == point
         delta = second.measure(row.after).less(first.measure(row.before))
         row.delta = delta if same_currency else delta._replace(cost=None)
         if row.before is None or row.after is None:
@@ -214,11 +225,36 @@ def compare_rows(first: RunSide, second: RunSide) -> list[RowDiff]:
     return rows
 
 
+def leave_out_kept(rows: Iterable[RowDiff], origin_number: int, point: Span) -> tuple[list[RowDiff], list[RowDiff]]:
+    """The rows from a fork on, and the outermost ones of what it kept: what was over before it, or is apart from it.
+
+    Args:
+        rows: of the two runs, from the outside in.
+        origin_number: 0 where the second run forks the first, else 1.
+        point: the span of the forked run at which it does.
+    """
+    left, kept = list[RowDiff](), dict[str, RowDiff]()
+    without = set[str]()
+    for row in rows:
+        of_origin, of_fork = (row.before, row.after) if origin_number == 0 else (row.after, row.before)
+        was_over = of_origin is not None and of_origin.end_seq is not None and of_origin.end_seq < point.seq
+        if row.around in without:
+            without.add(row.path)
+        elif not row.is_point and of_fork is not None and (of_fork.reused or was_over):
+            without.add(row.path)
+            kept[row.path] = row
+        else:
+            left.append(row)
+    return left, [*kept.values()]
+
+
 def _take_out(row: RowDiff, by_path: Mapping[str, RowDiff]) -> None:
     """Only one of the runs did this: what it took is no difference of what is around, whose time can't be compared."""
-    around = by_path.get(row.around or "")
+    around, spent = by_path.get(row.around or ""), row.delta
+    if not any(each is not None and (each.usage_leaf or each.totals is not None) for each in (row.before, row.after)):
+        spent = Amounts(None, 0, 0, Decimal(0))  # its kind, such as a tool, takes no tokens
     while around is not None:
-        around.delta = around.delta.less(row.delta)._replace(ms=None)
+        around.delta = around.delta.less(spent)._replace(ms=None)
         around = by_path.get(around.around or "")
 
 

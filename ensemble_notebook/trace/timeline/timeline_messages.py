@@ -93,6 +93,11 @@ class TimelineMessages:
         return self._fold.count
 
     @property
+    def run_id(self) -> str | None:
+        """The id of the run; None before it has begun."""
+        return None if self._fold.run is None else self._fold.run.run_id
+
+    @property
     def is_over(self) -> bool:
         """The run has ended: nothing changes any more."""
         return self._fold.status not in (RunStatus.PENDING, RunStatus.RUNNING)

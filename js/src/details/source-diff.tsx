@@ -35,7 +35,7 @@ export function SourceDiff({ view, edit, onClose }: { view: View; edit: SourceEd
   useEffect(() => place.current?.focus({ preventScroll: true }), [edit]);
   const { writeBelow } = view;
   const apply = (): void => setDone(writeBelow?.(edit.source ?? "", edit.change ?? undefined) ?? "not");
-  const close = <button class="et-answer" onClick={onClose}>{done && done !== "not" ? "Close" : "Cancel"}</button>;
+  const close = <button class="et-answer" onClick={onClose}>{edit.refusal || (done && done !== "not") ? "Close" : "Cancel"}</button>;
   const onKey = (event: KeyboardEvent): void => {
     if (event.key !== "Escape") return;
     event.stopPropagation();

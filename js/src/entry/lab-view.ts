@@ -22,6 +22,7 @@ function showTrace(place: HTMLElement, trace: Record<string, unknown>): () => vo
 }
 
 const module: Omit<ViewModule, "css"> = {
+  board: async (content) => (await import("../board/board-module")).boardModule(module, content) as ViewModule,
   connect: (send) => new KernelConnection(send),
   save: (connection, feedId) => storeToSaved(connection.store, feedId),
   callOf: (connection) => callOf(connection.store),

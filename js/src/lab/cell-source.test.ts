@@ -6,6 +6,7 @@ const change = { cell_id: "c", options: "-o out", before: "- Research {topic}\n"
 it("changes the body of the cell that ran, and no other character", () => {
   expect(changeSource("\n%%ensemble  -o out\n- Research {topic}\n\n", { ...change, options: " -o out" })).toBe(null);
   expect(changeSource("\n%%ensemble -o out \n- Research {topic}\n\n", change)).toBe("\n%%ensemble -o out \n- Research {topic} again\n\n");
+  expect(changeSource("%%ensemble -o out\n- Research {topic} again\n", change)).toBe("%%ensemble -o out\n- Research {topic} again\n");
   expect(changeSource("%%ensemble\n- Research {topic}", { ...change, options: "" })).toBe("%%ensemble\n- Research {topic} again");
 });
 

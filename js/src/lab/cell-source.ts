@@ -11,5 +11,7 @@ export function changeSource(source: string, { options, before, after }: CellCha
   const line = source.indexOf("\n", start);
   const end = source.trimEnd().length;
   if (line < 0 || source.slice(start, line).trim() !== `${MAGIC} ${options.trim()}`.trim()) return null;
-  return source.slice(line + 1, end).trimEnd() === before.trimEnd() ? source.slice(0, line + 1) + after.trimEnd() + source.slice(end) : null;
+  const body = source.slice(line + 1, end).trimEnd();
+  if (body === after.trimEnd()) return source; // a second press changes nothing
+  return body === before.trimEnd() ? source.slice(0, line + 1) + after.trimEnd() + source.slice(end) : null;
 }

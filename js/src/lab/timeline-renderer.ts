@@ -51,6 +51,7 @@ export function rendererClass(Base: WidgetClass, load: () => Promise<ViewModule>
       this.#feedId = feedId;
       try {
         await this.#loadViews();
+        if (data?.kind === "board") this.#module = await (await load()).board!(data);
       } catch {
         return this.#showText("The timeline could not be loaded; the server did not answer.");
       }

@@ -6,6 +6,8 @@ import type { Outgoing } from "../wire/messages";
 import type { Json } from "./jupyter";
 
 export interface ViewModule {
+  /** The views of the board of runs, of what a notebook has of it; loaded when it is shown first. */
+  board?(content: unknown): Promise<ViewModule>;
   /** The style sheet of the views. */
   readonly css: string;
   /** A connection to the feed of a run: all views of it in this page share it. */
