@@ -28,7 +28,6 @@ from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.ensemble.earlier_runs.forking import find_llm, find_origin
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.many_runs.rerun_run import find_sent_call
-from ensemble_notebook.ensemble.many_runs.worker import Reply
 from ensemble_notebook.ensemble.person import Person
 from ensemble_notebook.errors import EnsembleError, ValidationError, remove_control_characters
 from ensemble_notebook.models.model_kinds import identify_model, parse_spec
@@ -120,7 +119,7 @@ class Tryouts:
             "offer": self._offer,
             "rerun": self._rerun,
             "fork": self._fork,
-            "edit": self._edit,
+            "source": self._tell_source,
             "score": self._score,
         }
         act = acts.get(str(content.get("act")))
@@ -242,7 +241,7 @@ class Tryouts:
         change: dict[str, Any]
         parameters: dict[str, Any] = {}
         if kept is not None:  # a reply of a call that was made again
-            change, point = {"reply": _find_reply(kept.result, content.get("reply"))}, kept.span_id
+            change, point = {"reply": _keep_reply(kept.result, content.get("reply"))}, kept.span_id
         else:
             change, parameters = self._read_change(output, span, content)
             point = span.span_id
@@ -314,12 +313,12 @@ class Tryouts:
             _get_namespace()[tryout.variable] = tryout.result
         send({"feed_id": tryout.feed.feed_id, "variable": tryout.variable, "replies": list_replies(tryout.result)})
 
-    def _edit(self, content: Mapping[str, Any], send: Send) -> None:
+    def _tell_source(self, content: Mapping[str, Any], send: Send) -> None:
         """The change as a diff of the cell (F5)."""
         tryout = self._tryouts.get(str(content.get("feed_id")))
         if tryout is None or tryout.result is None:
             raise ValidationError("It is still going on: wait for its end.")
-        send({"edit": describe_edit(tryout.result, _get_namespace())})
+        send({"source": describe_edit(tryout.result, _get_namespace())})
 
     def _bind(self, tryout: Tryout, word: str) -> str | None:
         """Have a variable of the notebook hold it."""
@@ -471,17 +470,15 @@ def _is_scorer(value: Any) -> bool:
     return inspect.isfunction(value) and module == "__main__" and "output" in inspect.signature(value).parameters
 
 
-def _find_reply(rerun: Any, number: Any) -> Reply:
+def _keep_reply(rerun: Rerun | None, number: Any) -> Any:
     """A reply of a call that was made again.
 
     Raises:
-        ValidationError: there is none of this number.
+        ValidationError: there is none of this number, or it failed.
     """
-    replies = () if rerun is None else rerun.replies
-    reply = replies[number - 1] if isinstance(number, int) and 0 < number <= len(replies) else None
-    if reply is None:
-        raise ValidationError(f"There is no reply {number} that could be kept.")
-    return Reply(text=reply.text, calls=reply.tool_calls)
+    if rerun is None or not isinstance(number, int):
+        raise ValidationError("There is no such reply yet: wait for the end.")
+    return rerun._keep(number)
 
 
 def _clean(text: str) -> str:

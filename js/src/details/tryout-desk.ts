@@ -54,6 +54,8 @@ export interface Answer {
   readonly replies?: readonly Reply[];
   readonly variable?: string | null;
   readonly error?: string;
+  /** The change as a diff of the cell, which `put-into-cell` reads. */
+  readonly source?: unknown;
 }
 
 const LATE_MS = 2500;
@@ -156,5 +158,6 @@ function readAnswer(told: JsonObject): Answer {
     ...(Array.isArray(told.replies) && { replies: told.replies.filter(isReply) }),
     ...(typeof told.variable === "string" && { variable: told.variable }),
     ...(typeof told.error === "string" && { error: told.error }),
+    ...("source" in told && { source: told.source }),
   };
 }

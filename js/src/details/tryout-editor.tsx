@@ -8,6 +8,7 @@ import type { KernelConnection } from "../kernel/connection";
 import type { View } from "../view/view";
 import { titleOf } from "../wording/labels";
 import { formatCount, formatMoney } from "../wording/numbers";
+import { PutIntoCell } from "./put-into-cell";
 import type { Answer, Desk, Offer, Reply } from "./tryout-desk";
 import { Replies } from "./tryout-replies";
 import type { Way } from "./try-buttons";
@@ -127,6 +128,7 @@ export function TryoutEditor({ view, desk, span, way, onClose }: Props): VNode {
       </div>
       {offer && run && <Replies before={offer.output} run={run} replies={replies} currency={offer.currency ?? "USD"} isReady={isReady}
         onKeep={(number) => go("fork", { feed_id: feed, reply: number })} />}
+      {replies && <PutIntoCell view={view} ask={(tell) => desk.ask({ act: "source", feed_id: feed }, tell)} />}
     </section>
   );
 }

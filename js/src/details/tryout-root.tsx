@@ -8,6 +8,7 @@ import type { View } from "../view/view";
 import { titleOf } from "../wording/labels";
 import { alignStore, type Places } from "./fork-rows";
 import { linkViews } from "./linked-views";
+import { PutIntoCell } from "./put-into-cell";
 import { type Desk, deskOf, type Tryout } from "./tryout-desk";
 import { TryoutEditor } from "./tryout-editor";
 import type { Way } from "./try-buttons";
@@ -85,6 +86,7 @@ function Fork({ number, fork, view, desk }: { number: number; fork: Tryout; view
         {fork.variable && <code>{fork.variable}</code>}
       </header>
       <div ref={place} />
+      <div class="et-fork-foot"><PutIntoCell view={view} ask={(tell) => desk.ask({ act: "source", feed_id: fork.feed_id }, tell)} /></div>
     </section>
   );
 }
