@@ -645,6 +645,8 @@ def _prepare_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
 
     of_run, origin = given.of_run, find_origin(given.run)
     forked = fork_run(origin, given.span, given.change, build_graph(ensemble))
+    if forked.answers.point is not None and forked.answers.point.llm is not None:
+        make_source(of_run.settings).check(forked.answers.point.llm)
     deps = forked.choose_deps(of_run.settings.deps, ensemble.deps)
     place = ForkPlace(origin.known_as, forked.span.span_id, forked.change.names)
     settings = replace(of_run.settings, continue_from=origin.continued, deps=deps, forked_from=place)

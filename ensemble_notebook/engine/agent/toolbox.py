@@ -128,7 +128,7 @@ class Toolbox:
         try:
             with CallingSpan(span):
                 calling = caller.call(f"tool {call.name}", tool.function, arguments, on_left=left.append)
-                return _to_answer(tool, await calling)
+                return to_answer(tool.spec.name, await calling)
         except (BudgetExceededError, TaskAbandoned):
             raise  # a run inside the tool has used up the budget of this one, or was ended by a review (E52, E54)
         except asyncio.CancelledError as stopped:
@@ -145,7 +145,7 @@ def _read_end(tool: Tool, give_result: Callable[[], Any]) -> ToolAnswer | None:
     """What a tool says that nobody waits for; None where it was stopped, as a run inside it."""
     try:
         result = give_result()
-        return None if is_unfinished(result) else _to_answer(tool, result)
+        return None if is_unfinished(result) else to_answer(tool.spec.name, result)
     except (BudgetExceededError, TaskAbandoned):
         return None
     except Exception as error:  # noqa: BLE001 - as of a tool that somebody waits for
@@ -201,7 +201,7 @@ def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
     return adapt(tool.function, arguments)
 
 
-def _to_answer(tool: Tool, result: Any) -> ToolAnswer:
+def to_answer(tool: str, result: Any) -> ToolAnswer:
     """What a model gets for what a tool gave; a value that no prompt can hold is a failure that says so."""
     value = None
     if isinstance(result, ToolResult):
@@ -213,10 +213,8 @@ def _to_answer(tool: Tool, result: Any) -> ToolAnswer:
     try:
         written = write_value(result, config.max_table_chars)
     except UnwritableValueError as error:
-        return ToolAnswer(
-            f"Error: the result of tool {tool.spec.name!r} can't be shown: {error}", ToolOutcome.FAILURE, error
-        )
-    warning = describe_limited_table(f"What tool {tool.spec.name!r} returned", written) if written.shown else ""
+        return ToolAnswer(f"Error: the result of tool {tool!r} can't be shown: {error}", ToolOutcome.FAILURE, error)
+    warning = describe_limited_table(f"What tool {tool!r} returned", written) if written.shown else ""
     return ToolAnswer(written.text, ToolOutcome.SUCCESS, value=value, warning=warning)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.conversation import Messages, ToolCall, read_prompted
-from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolAnswer, ToolOutcome
+from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolAnswer
 from ensemble_notebook.domain.seams.event import Listener
-from ensemble_notebook.engine.agent.langchain_tools import to_text
+from ensemble_notebook.engine.agent.toolbox import to_answer
 from ensemble_notebook.ensemble.run_settings import Inputs, RunArguments, read_run
 from ensemble_notebook.errors import ValidationError, did_you_mean
 
@@ -88,8 +88,9 @@ class ForkChange:
         from ensemble_notebook.models.recording.resumer import ForkPoint
 
         system, messages = self.system_prompt, self.messages
-        if messages and messages[0].role == "system":
-            system, messages = messages[0].text, messages[1:]
+        if messages:  # they are all: without a system prompt among them there is none
+            is_told = messages[0].role == "system"
+            system, messages = (messages[0].text, messages[1:]) if is_told else ("", messages)
         return ForkPoint(
             exchange=exchange,
             call_id=call_id,
@@ -202,6 +203,8 @@ def read_change(
     for name in ("system_prompt", "user_prompt"):
         if not isinstance(given[name], str | None):
             raise ValidationError(f"{name} must be a text, got {type(given[name]).__name__}.")
+    if not isinstance(parameters, Mapping | None):
+        raise ValidationError(f"parameters must be a mapping such as {{'temperature': 0}}, got {parameters!r}.")
     reply, result, messages = given.pop("reply"), given.pop("tool_result"), given.pop("messages")
     try:
         told = None if messages is None else read_prompted(messages)
@@ -209,7 +212,7 @@ def read_change(
         raise ValidationError(f"messages: {error}") from None
     return ForkChange(
         reply=None if reply is None else _read_reply(reply),
-        answer=None if result is None else ToolAnswer(to_text(result), ToolOutcome.SUCCESS),
+        answer=None if result is None else to_answer("", result),
         messages=told,
         names=names,
         came_of=reply.came_of if isinstance(reply, KeptReply) else (),

@@ -7,12 +7,13 @@ among it, and at the span itself stands what somebody wants instead.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.events import TaskInputPrepared
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same
@@ -70,6 +71,7 @@ class Origin:
         cell: that it came from; None where it came from none.
         changes: of the forks by which it came about.
         row: of the run of a row, where the map has it; None of another run.
+        find_forked: finds the run that it forks itself; None where it forks none.
     """
 
     run_id: str
@@ -84,6 +86,7 @@ class Origin:
     cell: RunOrigin | None = None
     changes: tuple[ChangedCall, ...] = ()
     row: RowPlace | None = None
+    find_forked: Callable[[], Origin] | None = None
 
     @property
     def known_as(self) -> str:
@@ -98,7 +101,7 @@ def find_origin(run: Any) -> Origin:
         StoreError: it is not in the store, or the store can't be read.
         ValidationError: it kept no text, or has not ended.
     """
-    from ensemble_notebook.ensemble.earlier_runs.resuming import check_resumable, find_run
+    from ensemble_notebook.ensemble.earlier_runs.resuming import find_run
 
     journal = getattr(run, "_journal", None)
     if journal is not None:
@@ -119,6 +122,7 @@ def find_origin(run: Any) -> Origin:
             cell=journal.cell,
             changes=journal.changes,
             row=run._row_place,
+            find_forked=None if journal.origin is None else lambda: journal.origin,
         )
     if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
         raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
@@ -132,7 +136,8 @@ def find_origin(run: Any) -> Origin:
     found = find_run(store, str(word))
     if found.status is RunStatus.RUNNING:
         raise ValidationError(f"Run {found.run_id} is still going on: wait for its end, or stop it, to fork it.")
-    check_resumable(found)
+    if not found.facts.keeps_texts:
+        raise ValidationError(f"Run {found.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
     facts = found.facts
     continued: Continuable = None
     if facts.continued_from is not None and facts.conversations is not None:
@@ -161,6 +166,7 @@ def find_origin(run: Any) -> Origin:
         documents=documents,
         results=store.load_results(found.run_id),
         cell=facts.origin if facts.origin is not None and facts.origin.text else None,
+        find_forked=None if facts.forked_from_run is None else partial(find_origin, facts.forked_from_run),
     )
 
 
@@ -267,26 +273,38 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
     """
     from ensemble_notebook.models.recording.resumer import KeptAnswers
 
-    fold = origin.trace._fold
-    point_span = _find_span(origin, span, change)
-    dependence = Dependence(fold, origin.trace._events, graph, point_span)
-    made = [(make, make(False)) for make in origin.documents]
+    holder, point_span = find_place(origin, span, change)
+    _check_task(point_span, holder, graph)
+    dependence = Dependence(holder.trace._fold, holder.trace._events, graph, point_span)
+    made = [(make, make(False)) for make in holder.documents]
     reader = read_documents(document for _, document in made)
     asking = next(find_path(each) for each in list_around(point_span) if each.is_own_task)
     task = mask(asking or "")
-    point = _make_point(origin, point_span, change, reader, task, graph)
-    keeper = _DocumentKeeper(fold.spans, reader, dependence, point)
+    point = _make_point(holder, point_span, change, reader, task, graph)
+    _check_reply(point_span, change, graph)
+    keeper = _DocumentKeeper(holder.trace._fold.spans, reader, dependence, point)
     kept = [(make, document) for make, document in made if keeper.keeps(document)]
     numbers = {document.get("exchange") for _, document in kept}
-    results: dict[str, list[tuple[StoredResult, str]]] = defaultdict(list)
-    counts: dict[str, int] = defaultdict(int)
-    for result in origin.results:
-        why = dependence.explain_result(result.path, counts[result.path])
-        counts[result.path] += 1
-        if why is not None and result.output is not None:
-            results[result.path].append((result, why))
+    _check_masks(holder, kept, reader, task, point)
+    asked_anew = [each.request for number, each in reader.exchanges.items() if number not in numbers]
+    changes = holder.changes
+    if holder is not origin:  # what was forked on the way since, and does not depend on this, is that of the fork
+        of_task = {number for number, each in reader.exchanges.items() if each.task == task}
+        kept = [each for each in kept if "llm" in each[1] or _get_number(each[1]) in of_task]
+        dependence = Dependence(origin.trace._fold, origin.trace._events, graph, _find_task(origin, asking or ""))
+        made = [(make, make(False)) for make in origin.documents]
+        others = _DocumentKeeper(
+            origin.trace._fold.spans, read_documents(document for _, document in made), dependence, None
+        )
+        kept += (
+            (make, document)
+            for make, document in made
+            if "llm" not in document and _get_number(document) not in of_task and others.keeps(document)
+        )
+        changes = origin.changes
+    results = _list_kept_results(origin, dependence)
     return ForkedRun(
-        origin=origin,
+        origin=origin if holder is origin else replace(holder, inputs=origin.inputs, lost_inputs=origin.lost_inputs),
         span=point_span,
         change=change,
         dependence=dependence,
@@ -295,13 +313,177 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
             origin.run_id,
             point,
             forked_task=task,
-            asked_anew=(each.request for number, each in reader.exchanges.items() if number not in numbers),
+            asked_anew=asked_anew,
         ),
         documents=[make for make, _ in kept],
         results=results,
-        given=_make_given(origin, point_span, change, graph),
-        changes=(*origin.changes, *(change.came_of or [describe_change(origin.trace, point_span, change, graph)])),
+        given=_make_given(holder, point_span, change, graph),
+        changes=(*changes, *(change.came_of or [describe_change(holder.trace, point_span, change, graph)])),
     )
+
+
+def _get_number(document: Mapping[str, Any]) -> Any:
+    """The number of the exchange that a document is of, or belongs to."""
+    return document.get("exchange", document.get("asked_in"))
+
+
+def _list_kept_results(origin: Origin, dependence: Dependence) -> dict[str, list[tuple[StoredResult, str]]]:
+    """The results that are kept, by path, each with the reason.
+
+    Raises:
+        ValidationError: one of them is not in the store, since a secret is in it, or for what it is.
+    """
+    results: dict[str, list[tuple[StoredResult, str]]] = defaultdict(list)
+    counts: dict[str, int] = defaultdict(int)
+    for result in origin.results:
+        why = dependence.explain_result(result.path, counts[result.path])
+        counts[result.path] += 1
+        if why is None:
+            continue
+        if result.output is None:
+            raise ValidationError(
+                f"What task {result.path!r} of run {origin.run_id} put out is needed as it was, and the store has not "
+                f"all of it: {result.obstacle or 'it is not there'}. Fork the output while its process lives, or fork "
+                f"the run at that task."
+            )
+        results[result.path].append((result, why))
+    return results
+
+
+def _check_task(span: Span, origin: Origin, graph: Graph) -> None:
+    """Check that the task around a span is one of this ensemble.
+
+    Raises:
+        ValidationError: it is not, so that the fork would never come to the span.
+    """
+    task = next(each for each in list_around(span) if each.is_own_task and each.item_of is None)
+    paths = [make_task_path(each.name, graph.get_phase_name(each)) for each in graph.all_tasks]
+    if (path := find_path(task)) not in paths:
+        raise ValidationError(
+            f"Span {span.span_id} of run {origin.run_id} is in task {path!r}, and this ensemble has none of that name: "
+            f"its tasks are {', '.join(paths)}. Fork it with the ensemble that made the run."
+        )
+
+
+def _check_reply(span: Span, change: ForkChange, graph: Graph) -> None:
+    """Check that a reply that is given is of the output type of its task.
+
+    Raises:
+        ValidationError: it is not.
+    """
+    task = next(each for each in list_around(span) if each.kind is SpanKind.TASK)
+    if change.reply is None or change.reply.tool_calls or not task.is_own_task:
+        return
+    names = {make_task_path(each.name, graph.get_phase_name(each)): each for each in graph.tasks}
+    node = names.get(make_task_path(task.item_of or task.name, task.phase))
+    output_type = None if node is None else find_typed_task(node).output_type
+    if output_type is not None:
+        _read_typed(f"reply= does not fit task {task.name!r}", output_type, change.reply.text)
+
+
+def _read_typed(told: str, output_type: Any, text: str, value: Any = None) -> Any:
+    """The value of what is given in place of an output.
+
+    Raises:
+        ValidationError: it is not of the output type.
+    """
+    try:
+        return get_output_format(output_type).read_or_fail(text, value)
+    except OutputParsingError as error:
+        said = summarize_error(error).removeprefix("The reply does not fit ")
+        raise ValidationError(f"{told}: it does not fit {said.partition(' Raise max_output_retries')[0]}") from None
+
+
+def _check_masks(
+    origin: Origin,
+    kept: Sequence[tuple[MakeDocument, Mapping[str, Any]]],
+    reader: ExchangeReader,
+    task: str,
+    point: ForkPoint | None,
+) -> None:
+    """Check that all is there that the model at the point is told: a mask is never sent.
+
+    Raises:
+        ValidationError: a secret was masked in something that was said before the point.
+    """
+    for _, document in kept:
+        number = _get_number(document)
+        exchange = reader.exchanges.get(number)
+        is_before = point is not None and exchange is not None and exchange.task == task and number != point.exchange
+        is_masked = exchange is not None and (("tool" not in document and exchange.is_masked) or document.get("masked"))
+        if is_before and is_masked:
+            said = f"what tool {document['tool']} answered" if "tool" in document else "a reply of the model"
+            raise ValidationError(
+                f"Run {origin.run_id} can't be forked there: {said} in task {task!r} before it holds a secret, "
+                f"of which the store has a mask. Fork the output while its process lives, or fork at an earlier span."
+            )
+
+
+# --- Where a fork is: in the run itself, or in one that it forks and has kept that of ---------------------------------
+
+
+def find_place(origin: Origin, given: Any, change: ForkChange) -> tuple[Origin, Span]:
+    """The span of a fork, and the run that has done it: that of a kept task is in a run that this one forks.
+
+    Raises:
+        ValidationError: there is no such span, or it can't be forked there.
+    """
+    span_id = given if isinstance(given, str) else getattr(given, "span_id", "")
+    found = origin.trace._fold.spans.get(span_id)
+    is_inside = change.is_of_call or change.answer is not None
+    if found is not None and not (found.kind is SpanKind.TASK and found.reused and is_inside):
+        return origin, _find_span(origin, given, change)
+    path = None if found is None else find_path(found)
+    around: Origin | None = origin
+    while around is not None and around.find_forked is not None:
+        around = around.find_forked()
+        spans = around.trace._fold.spans
+        span = spans.get(span_id) if path is None else next((s for s in spans.values() if find_path(s) == path), None)
+        if span is None or (path is not None and span.reused):
+            continue
+        span = _find_span(around, span, change)
+        if (kept := _find_kept(origin, around, span)) is not None:
+            return origin, kept
+        task = next((each for each in list_around(span) if each.is_own_task), None)
+        now = None if task is None else _find_task(origin, find_path(task) or "")
+        if now is not None and now.reused:
+            return around, span
+        raise ValidationError(
+            f"Span {span_id} of run {around.run_id} was done anew in its fork {origin.run_id}: name the span there."
+        )
+    if found is not None:
+        raise ValidationError(
+            f"Task {found.name!r} of run {origin.run_id} was reused ({found.reuse_reason}): its calls are in that run. "
+            f"Fork that one, or this one with output=."
+        )
+    return origin, _find_span(origin, given, change)
+
+
+def _find_task(origin: Origin, path: str) -> Span:
+    """The task of a run at a path.
+
+    Raises:
+        ValidationError: there is none.
+    """
+    spans = origin.trace._fold.spans.values()
+    if (found := next((each for each in spans if find_path(each) == path), None)) is None:
+        raise ValidationError(f"Run {origin.run_id} has no task {path!r} any more.")
+    return found
+
+
+def _find_kept(origin: Origin, forked: Origin, span: Span) -> Span | None:
+    """The span by which a fork has kept one of the run that it forks; None where it has none of its own."""
+    spans = origin.trace._fold.spans
+    if span.kind is SpanKind.TASK:
+        path = find_path(span)
+        return next((each for each in spans.values() if path is not None and find_path(each) == path), None)
+    number = read_documents(make(False) for make in forked.documents).spans.get(find_call_of(forked, span).span_id)
+    kept = read_documents(make(False) for make in origin.documents).spans
+    call = next((spans[each] for each, of in kept.items() if of == number and each in spans), None)
+    if call is None or not call.reused or span.kind is SpanKind.LLM:
+        return call if call is not None and call.reused else None
+    beside = (each for each in spans.values() if each.kind is SpanKind.TOOL and each.parent is call.parent)
+    return next((each for each in beside if each.tool_call_id == span.tool_call_id), None)
 
 
 def _find_span(origin: Origin, given: Any, change: ForkChange) -> Span:
@@ -314,8 +496,11 @@ def _find_span(origin: Origin, given: Any, change: ForkChange) -> Span:
     span = None if span_id is None else origin.trace._fold.spans.get(span_id)
     if span is None:
         told = span_id or repr(given)
+        owner = str(told).partition(".")[0]
+        whose = f" It is one of run {owner}: fork that." if owner not in (told, origin.run_id) else ""
         raise ValidationError(
-            f"Run {origin.run_id} has no span {told}. output.frames.spans lists them: model calls, tool calls, tasks."
+            f"Run {origin.run_id} has no span {told}.{whose} output.frames.spans lists them: model calls, tool calls, "
+            f"tasks."
         )
     wanted = (SpanKind.TOOL,) if change.answer is not None else ()
     wanted = (SpanKind.TASK,) if change.has_output else wanted
@@ -331,6 +516,11 @@ def _find_span(origin: Origin, given: Any, change: ForkChange) -> Span:
             f"Span {span.span_id} of run {origin.run_id} is a {span.kind.traits.title.lower()}: {change.describe()} is "
             f"for a {kinds}."
         )
+    if span.kind is SpanKind.TOOL and span.tool in (DELEGATE, DELEGATE_TASK):
+        inside = (each for each in origin.trace._fold.spans.values() if each.kind is SpanKind.LLM)
+        last = next((each for each in reversed([*inside]) if span in list_around(each)), None)
+        instead = "" if last is None else f" Fork at its last model call, {last.span_id}, instead."
+        raise ValidationError(f"Span {span.span_id} is a delegation, which a worker has done, and no tool.{instead}")
     if span.end_seq is None:
         raise ValidationError(f"Span {span.span_id} is still running, and has nothing yet that could be changed.")
     return span
@@ -435,10 +625,8 @@ def _make_given(origin: Origin, span: Span, change: ForkChange, graph: Graph) ->
     value = change.output
     text = value if isinstance(value, str) else to_text(value)
     if (output_type := find_typed_task(node).output_type) is not None:
-        try:
-            get_output_format(output_type).read_or_fail(text, None if isinstance(value, str) else value)
-        except OutputParsingError as error:
-            raise ValidationError(f"output= does not fit task {span.name!r}: {summarize_error(error)}") from None
+        given = None if isinstance(value, str) else value
+        _read_typed(f"output= does not fit task {span.name!r}", output_type, text, given)
     ended = span.end_time or span.start_time
     assert ended is not None
     return path, TaskOutput(

@@ -222,6 +222,11 @@ def load_resumed_run(resume: str | RunResult) -> ResumedRun:
     if run.status is RunStatus.RUNNING:
         raise ValidationError(f"Run {run.run_id} is still going on: wait for its end, or stop it, to resume it.")
     check_resumable(run)
+    if run.facts.forked_from_span is not None and run.facts.kind == "fork":
+        raise ValidationError(
+            f"Run {run.run_id} is a fork of {run.facts.forked_from_run} at {run.facts.forked_from_span}, and what that "
+            f"changes is not kept to be gone on with. Fork that run again, or this one at the span at which it stopped."
+        )
     documents = store.load_exchanges(run.run_id)
     answers = KeptAnswers(documents, run.run_id)
     results, trace = store.load_results(run.run_id), store.load_trace(run)

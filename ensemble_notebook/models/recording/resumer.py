@@ -191,7 +191,7 @@ class KeptAnswers:
         if point.exchange is not None or left:
             raise ReplayError(
                 f"Task {point.task!r} asks something else than in run {self._run_id} before the fork: it, or what it "
-                f"is given, has changed since. Run the cell as it was then, or fork at the task's first call."
+                f"is given, has changed since. Run the cell as it was then, or fork at the task itself."
             )
 
     def take_tool(self, exchange: int, call: ToolCall) -> ToolAnswer | None:
@@ -339,7 +339,7 @@ class ResumingConversation:
         point = self._answers.point
         # What holds for the agent from the point on holds for its later conversations in the same task, too.
         if point is not None and point.is_reached and point.changes_request and self._is_of(point):
-            self._change(replace(point, user=None, messages=None))
+            self._change(replace(point, user=None, messages=None, system=point.system or None))
 
     def _is_of(self, point: ForkPoint) -> bool:
         """Whether this is a conversation of the agent at the point, in the same task."""

@@ -1,0 +1,316 @@
+"""What a fork changes, what it refuses, and forks of forks (E101, E102, E103)."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ensemble_notebook import (
+    Agent,
+    Budget,
+    Ensemble,
+    EnsembleOutput,
+    GuardrailResult,
+    Reply,
+    RunInterrupted,
+    RunStatus,
+    StoreError,
+    Task,
+    TaskExecutionError,
+    ToolResult,
+    ToolUse,
+    ValidationError,
+    config,
+)
+from ensemble_notebook.trace.spans.span import Span
+from tests.conformance.contract import ROOT
+from tests.support.nested_runs import wait_for
+from tests.support.openai_server import Answer, OpenAIServer, Request
+
+
+def look(q: str) -> str:
+    """Look."""
+    return f"saw {q}"
+
+
+def answer(request: Request) -> Answer:
+    """A call of the tool that is offered, then a text with the number of the request."""
+    tools = [each["function"]["name"] for each in request.body.get("tools", ())]
+    if tools and request.messages[-1]["role"] == "user":
+        given = {"agent_role": "Mate", "task_description": "Help."} if tools == ["delegate"] else {"q": "tides"}
+        return Answer("", calls=[(tools[0], given)])
+    if "Count" in request.prompt:
+        return Answer('{"times": 3}')
+    return Answer(f"said after {len(str(request.messages))}")
+
+
+@pytest.fixture
+def team(server: OpenAIServer, llm: str) -> Ensemble:
+    """Two chains: `find` (a tool) and `count` (typed); `lead` (delegates); `end` reads both."""
+    server.choose = answer
+    cook, boss, mate = (
+        Agent(role="Cook", goal="Cook", tools=[look]),
+        Agent(role="Boss", goal="Lead", allow_delegation=True),
+        Agent(role="Mate", goal="Help"),
+    )
+    find = Task.of("Find it", name="find", agent=cook)
+    count = Task.of("Count it", name="count", agent=mate, output_type={"times": "int"}, context=find)
+    lead = Task.of("Lead on", name="lead", agent=boss)
+    end = Task.of("End", name="end", agent=mate, context=[count, lead])
+    return Ensemble(tasks=[find, count, lead, end], agents=[cook, boss, mate], llm=llm)
+
+
+def spans(output: EnsembleOutput, kind: str, task: str) -> list[Span]:
+    return [each for each in output.trace._fold.spans.values() if each.kind == kind and task in (each.task, each.name)]
+
+
+def asked(server: OpenAIServer) -> list[str]:
+    """What the requests were about, and forget them."""
+    told = [str(each.messages) for each in server.requests]
+    server.requests.clear()
+    return [
+        next(name for name in ("End", "Count", "Find", "Lead", "Help") if f"## Task\\n{name}" in each) for each in told
+    ]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Path]:
+    config.store = tmp_path / "runs.sqlite"
+    yield tmp_path / "runs.sqlite"
+    config.store = None
+
+
+# --- E101 ---
+
+
+def test_prompts_model_and_parameters_hold_for_the_task_from_that_call_on_e101(
+    team: Ensemble, server: OpenAIServer, llm: str
+) -> None:
+    output = team.run()
+    first, second = spans(output, "llm", "find")
+    server.requests.clear()
+    output.fork(second, system_prompt="Be brief.", user_prompt="Say less.", parameters={"temperature": 0})
+    sent = server.requests[0]
+    assert [(each["role"], each["content"]) for each in sent.messages[:2]] == [
+        ("system", "Be brief."),
+        ("user", "Say less."),
+    ]
+    assert [each["role"] for each in sent.messages[2:]] == ["assistant", "tool"]
+    assert sent.body["temperature"] == 0
+    assert "Be brief." not in str([each.messages for each in server.requests[1:]])
+    assert len(server.requests) == 3
+    server.requests.clear()
+    output.fork(first, llm=llm.replace("test-model", "other"), messages=[{"role": "user", "content": "Just this."}])
+    models = [each.body["model"] for each in server.requests]
+    assert models == ["other", "other", "test-model", "test-model"]
+    assert server.requests[0].messages == [{"role": "user", "content": "Just this."}]
+
+
+def test_what_is_given_stands_in_place_of_what_came_of_the_span_e101(team: Ensemble, server: OpenAIServer) -> None:
+    output = team.run()
+    asked(server)
+    fork = output.fork(spans(output, "llm", "find")[0], reply=Reply(calls=[ToolUse("look", {"q": "moon"})]))
+    assert spans(fork, "tool", "find")[0].output == "saw moon"
+    assert asked(server) == ["Find", "Count", "End"]
+    output.fork(spans(output, "tool", "find")[0], tool_result=ToolResult.failure("broke"), until="find")
+    assert server.requests[0].messages[-1]["content"] == "Error: broke"
+    asked(server)
+    fork = output.fork(spans(output, "task", "count")[0], output={"times": 7})
+    assert (fork["count"].parsed_output, asked(server)) == ({"times": 7}, ["End"])
+    assert fork["find"].reused
+    fork = output.fork(spans(output, "llm", "find")[1], reply="No more.", until="count")
+    assert ([each.name for each in fork.task_outputs], asked(server)) == (["find", "count"], ["Count"])
+
+
+def test_guardrails_judge_what_is_given_e101(server: OpenAIServer, llm: str) -> None:
+    def judge(output: Any) -> GuardrailResult:
+        return GuardrailResult.failure("too short") if output.raw == "No." else GuardrailResult.success()
+
+    server.default = Answer("A long text.")
+    task = Task.of("Tell", name="tell", output_guardrails=judge, max_guardrail_retries=1)
+    output = Ensemble(tasks=[task], llm=llm).run()
+    for change in ({"reply": "No."}, {"output": "No."}):
+        span = spans(output, "llm" if "reply" in change else "task", "tell")[0]
+        server.requests.clear()
+        assert output.fork(span, **change).raw == "A long text."
+        assert len(server.requests) == 1
+        assert "too short" in str(server.requests[0].messages)
+
+
+def test_call_that_was_never_sent_or_failed_can_be_forked_e101(team: Ensemble, server: OpenAIServer) -> None:
+    stopped = team.replace(budget=Budget(max_tokens=1)).run()
+    fork = team.fork(stopped, spans(stopped, "llm", "find")[0], reply="Given.")
+    assert fork["find"].raw == "Given."
+    server.choose = None
+    server.default = Answer.status(401)
+    with pytest.raises(TaskExecutionError) as caught:
+        team.run()
+    server.choose = answer
+    failed = caught.value.output
+    assert isinstance(failed, EnsembleOutput)
+    assert failed.fork(spans(failed, "llm", "find")[0], reply="Given.")["find"].raw == "Given."
+
+
+# --- E102 ---
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_asked_e102(team: Ensemble, server: OpenAIServer) -> None:
+    output, other = team.run(), team.run()
+    call, tool, task = (
+        spans(output, "llm", "find")[0],
+        spans(output, "tool", "find")[0],
+        spans(output, "task", "find")[0],
+    )
+    count = spans(output, "task", "count")[0]
+    server.requests.clear()
+    for words, span, change in (
+        ("has no span nowhere", "nowhere", {}),
+        (f"is one of run {other.run_id}: fork that", spans(other, "llm", "find")[0], {}),
+        ("reply= is for a model call", tool, {"reply": "x"}),
+        ("tool_result= is for a tool call", call, {"tool_result": "x"}),
+        ("output= is for a task", call, {"output": "x"}),
+        ("reply= does not fit task 'count'", spans(output, "llm", "count")[0], {"reply": "many"}),
+        ("output= does not fit task 'count'", count, {"output": {"time": 1}}),
+        ("leave out system_prompt=", call, {"reply": "x", "system_prompt": "y"}),
+        ("leave out tool_result=", call, {"reply": "x", "tool_result": "y"}),
+        ("messages= is all", call, {"messages": [{"role": "user", "content": "x"}], "user_prompt": "y"}),
+        ("Reply(calls=[...])", call, {"reply": 3}),
+        (r"calls[0] must be", call, {"reply": Reply(calls=["look"])}),  # type: ignore[list-item]
+        ("resume does not go with a fork", call, {"resume": "-1"}),
+        ("parameters must be a mapping", call, {"parameters": 3}),
+        ("Did you mean 'temperature'", call, {"parameters": {"temprature": 0}}),
+        ("names no model", call, {"llm": "nope:x"}),
+        ("is a delegation", spans(output, "tool", "lead")[0], {"tool_result": "x"}),
+        ("no task 'nothing'", task, {"until": "nothing"}),
+    ):
+        with pytest.raises(ValidationError) as caught:
+            output.fork(span, **change)
+        assert words in str(caught.value)
+    with pytest.raises(ValidationError, match="has none of that name"):
+        Ensemble(tasks=[Task.of("Else", name="else")], llm="scripted").fork(output, call)
+    assert server.requests == []
+
+
+def test_runs_that_keep_no_texts_or_are_not_there_are_refused_e102(team: Ensemble, store: Path) -> None:
+    quiet = team.replace(capture_mode="metadata").run()
+    for run in (quiet, quiet.run_id):
+        with pytest.raises(ValidationError, match=r"this run kept no texts \(capture_mode metadata\)"):
+            team.fork(run, "x")
+    with pytest.raises(StoreError, match="No run 'zzz'"):
+        team.fork("zzz", "x")
+
+
+def test_mask_is_never_sent_e102(server: OpenAIServer, llm: str, store: Path) -> None:
+    secret = "sk-" + "a1B2" * 10
+
+    def tell(q: str) -> str:
+        """Tell."""
+        return f"it is {secret}"
+
+    server.choose = answer
+    ensemble = Ensemble(tasks=[Task.of("Find", name="find", tools=[tell])], llm=llm)
+    output = ensemble.run()
+    last = spans(output, "llm", "find")[1]
+    server.requests.clear()
+    output.fork(last)
+    assert secret in str(server.requests[0].messages)
+    server.requests.clear()
+    with pytest.raises(ValidationError, match="what tool tell answered in task 'find' before it holds a secret"):
+        ensemble.fork(output.run_id, last.span_id)
+    assert server.requests == []
+
+
+def test_forks_side_by_side_are_runs_of_their_own_and_can_be_stopped_e102(
+    team: Ensemble, server: OpenAIServer, store: Path
+) -> None:
+    output = team.run()
+    span = spans(output, "llm", "find")[1]
+    server.choose, server.default = None, Answer("Late.", delay=300)
+    handles = [output.start_fork(span, llm=None), output.start_fork(span)]
+    wait_for(lambda: sum(each.closed_at is None for each in server.requests) == 2)
+    for handle in handles:
+        handle.cancel()
+        with pytest.raises(RunInterrupted):
+            handle.result(60)
+    assert {handle.output.status for handle in handles} == {RunStatus.INTERRUPTED}
+    server.choose = answer
+    with pytest.raises(ValidationError, match=rf"is a fork of {output.run_id}"):
+        team.run(resume=handles[0].run_id)
+
+
+# --- E103 ---
+
+
+def test_fork_of_a_fork_at_a_span_that_it_kept_goes_to_the_run_that_has_it_e103(
+    team: Ensemble, server: OpenAIServer
+) -> None:
+    output = team.run()
+    first = output.fork(spans(output, "llm", "lead")[-1], reply="Led otherwise.")
+    asked(server)
+    second = first.fork(spans(output, "llm", "find")[1].span_id, reply="Found otherwise.")
+    assert asked(server) == ["Count", "End"]
+    assert (second["find"].raw, second["lead"].raw) == ("Found otherwise.", "Led otherwise.")
+    third = first.fork(spans(first, "task", "find")[0], reply="Found by task.")
+    assert (third["find"].raw, third["lead"].raw) == ("Found by task.", "Led otherwise.")
+
+
+def test_later_call_of_a_fork_is_forked_there_e103(team: Ensemble, server: OpenAIServer) -> None:
+    output = team.run()
+    first = output.fork(spans(output, "llm", "find")[1], user_prompt="Find more.")
+    server.requests.clear()
+    second = first.fork(spans(first, "llm", "end")[0], reply="The end.")
+    assert (second.raw, second["find"].raw, asked(server)) == ("The end.", first["find"].raw, [])
+    with pytest.raises(ValidationError, match="was done anew in its fork"):
+        first.fork(spans(output, "llm", "find")[1].span_id)
+
+
+def test_stored_run_is_forked_by_a_fresh_process_as_by_this_one_e103(
+    server: OpenAIServer, llm: str, store: Path
+) -> None:
+    server.choose = answer
+    source = textwrap.dedent(f"""
+        import sys
+        from ensemble_notebook import Agent, Ensemble, Task, config
+        def look(q: str) -> str:
+            "Look."
+            open({str(store.with_suffix(".calls"))!r}, "a").write(q)
+            return "saw " + q
+        config.store = {str(store)!r}
+        a = Task.of("Find it", name="find", agent=Agent(role="Cook", goal="Cook", tools=[look]))
+        b, c = Task.of("Help", name="help"), Task.of("End", name="end", context=[a])
+        team = Ensemble(tasks=[a, b, c], llm={llm!r})
+        if sys.argv[1:]:
+            output = team.fork(*sys.argv[1:])
+        else:
+            output = team.run()
+        calls = [each.span_id for each in output.trace._fold.spans.values() if each.kind == "llm"]
+        print(output.run_id, calls[1], *[int(each.reused) for each in output.task_outputs])
+    """)
+
+    def run(*words: str) -> list[str]:
+        done = subprocess.run([sys.executable, "-c", source, *words], capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    run_id, call, *_ = run()
+    asked(server)
+    assert run(run_id, call)[2:] == ["0", "1", "0"]
+    assert asked(server) == ["Find", "End"]
+    assert store.with_suffix(".calls").read_text() == "tides"
+
+
+def test_example_of_the_guide_runs_e101(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "forks.md").read_text(), re.DOTALL)
+    path = tmp_path / "example.py"
+    path.write_text(code)
+    names = runpy.run_path(str(path))
+    fork, critic = names["fork"], names["output"]["critic"]
+    assert [each.reused for each in fork.task_outputs] == [True, False, True]
+    assert (fork["critic"].raw, critic.raw == fork["critic"].raw) == ("The second figure is made up.", False)
