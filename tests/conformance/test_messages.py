@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,7 @@ from ensemble_notebook import (
 )
 from ensemble_notebook.notebook.picture.transcript_picture import describe_window
 from ensemble_notebook.trace.analysis.context_windows import WindowUse, find_context_window, split_prompt
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.conformance.scene import agent, done, run, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -182,6 +184,30 @@ def test_e115_a_fork_is_read_with_what_it_changed(server: OpenAIServer, llm: str
         ("System", "Be brief.", "changed by the fork"),
         (agent_role, "New.", ""),
     ]
+
+
+def test_w120_a_page_gets_the_log_with_texts_by_their_place_in_the_details_of_tasks(story: EnsembleOutput) -> None:
+    messages = TimelineMessages(story.trace._fold)
+    log = messages.make_details("*")["transcript"]
+    assert [each.get("who", "") for each in log["said"]] == [each.speaker for each in story.messages()]
+    texts = {}
+    for each in log["said"]:
+        details = messages.make_details(each.get("task", each["span"]))
+        texts |= {message["field"]: message["text"] for message in details["messages"]}
+    shown = [each.get("text") or texts.get(each.get("field"), "") for each in log["said"]]
+    assert shown == [each.text for each in story.messages()]
+    saved = messages.make_saved_view()
+    assert saved["transcript"] == log
+    assert "transcript" not in messages.make_saved_view(20_000)
+    assert json.dumps(log)
+
+
+def test_w121_a_page_gets_how_full_each_window_was(story: EnsembleOutput) -> None:
+    log = TimelineMessages(story.trace._fold).make_details("*")["transcript"]
+    uses = story.messages().windows
+    told = [(span, tokens) for span, tokens, *_ in log["windows"]]
+    assert told == [(each.call.span_id, each.tokens) for each in uses]
+    assert all(sum(sections) == tokens for _, tokens, _, _, *sections in log["windows"])
 
 
 def test_e116_windows_say_by_section_what_a_call_was_told(server: OpenAIServer, llm: str) -> None:

@@ -21,6 +21,8 @@ LONGEST_SHOWN: Final = 20_000
 """Characters of a text that are shown; `.frame` has all."""
 LONGEST_OPEN: Final = 1_200
 """What is longer is folded, but for replies."""
+LONGEST_BEGINNING: Final = 120
+"""Characters of what is folded that stand in its title."""
 
 SECTION_COLORS: Final = dict(
     zip(SECTIONS, ("#6c6ce6", "#2f9e57", "#0f97a0", "#b9801a", "#c05fa8", "#7b8088"), strict=True)
@@ -77,7 +79,8 @@ def _render(
         inside.insert(0, html.fold("Reasoning, no part of the reply", html.tag("div", said.reasoning, style=_SAID)))
     for call in said.tool_calls:
         result = results.get((task, call.id))
-        name = html.join("▪ ", html.tag("code", call.name), " ", html.faint(result.remark if result else ""))
+        name = html.join("▪ ", html.tag("code", call.name), " ", html.faint(_begin(call.arguments)), " ")
+        name = html.join(name, html.faint(result.remark if result else ""))
         texts = [*_render_text(call.arguments)]
         if result is not None:
             texts += [html.faint("gave"), *_render_text(result.text)]
@@ -88,14 +91,18 @@ def _render(
     yield html.tag("div", html.tag("div", who), *inside, style=style)
 
 
+def _begin(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= LONGEST_BEGINNING else f"{flat[:LONGEST_BEGINNING]}…"
+
+
 def _render_text(text: str, *, is_folded: bool = False) -> Iterator[html.Html]:
     if not text:
         return
     shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}\n[{len(text) - LONGEST_SHOWN:,} more]"
     said = html.tag("div", shown, style=_SAID)
     if is_folded and len(text) > LONGEST_OPEN:
-        start = " ".join(text[:160].split())
-        yield html.fold(html.join(html.faint(f"{start}… ({len(text):,} characters)")), said)
+        yield html.fold(html.faint(f"{_begin(text)} ({len(text):,} characters)"), said)
     else:
         yield said
 

@@ -54,6 +54,8 @@ class Utterance:
         remark: in a few words what is special about it: ``said in an earlier run``, ``failed``, ...; else empty.
         tool_calls: what a reply asks for.
         reasoning: what the model thought before a reply; empty where nothing is known of it.
+        agent: the role of the agent who says it, or is told it; empty where there is none.
+        message: number of the message of the run that it is; None for what no model was told, or said.
         seq: number of the event that brought it.
     """
 
@@ -67,6 +69,8 @@ class Utterance:
     remark: str = ""
     tool_calls: tuple[RequestedCall, ...] = ()
     reasoning: str = ""
+    agent: str = ""
+    message: int | None = None
     seq: int
 
     def __str__(self) -> str:
@@ -93,6 +97,7 @@ UTTERANCES: Final = make_table(
         Column("task", "category", "name of the task", lambda said: said.task and said.task.name),
         Column("depth", "Int64", "how many tasks are around that one"),
         Column("speaker", "category", "who says it: the role of an agent, the name of a tool, System, Task, ..."),
+        Column("agent", "category", "who says it, or is told it", lambda said: said.agent or None),
         make_known("role", "category", "system, user, assistant, tool, review or note"),
         make_known("text", "string", "secrets masked"),
         Column("remark", "string", "what is special about it, in a few words", lambda said: said.remark or None),
@@ -130,22 +135,24 @@ class Transcript(Sequence[Utterance]):
     def __init__(self, fold: TraceFold, task: str | None = None, agent: str | None = None) -> None:
         self._fold = fold
         with fold.lock:
-            said = list(_Reader(fold).read_run())
-            tasks = [span for span in fold.spans.values() if span.kind is SpanKind.TASK]
+            read = list(_Reader(fold).read_run())
+            said = list(zip(read, _find_agents(read), strict=True))
             if task is not None:
-                names = [each.name for each in tasks]
+                names = [span.name for span in fold.spans.values() if span.kind is SpanKind.TASK]
                 if task not in names:
                     raise ValidationError(f"messages: this run has no task {task!r}.{did_you_mean(task, names)}")
-                said = [each for each in said if any(one.name == task for one in _list_around(each.task))]
+                said = [each for each in said if any(one.name == task for one in _list_around(each[0].task))]
             if agent is not None:
-                agents = _find_agents(said)
-                if agent not in agents.values():
-                    roles = sorted(set(agents.values()))
+                roles = sorted({role for _, role in said if role})
+                if agent not in roles:
                     raise ValidationError(f"messages: no agent {agent!r} said anything.{did_you_mean(agent, roles)}")
-                said = [each for each in said if agents.get(each.number) == agent]
+                said = [each for each in said if each[1] == agent]
             self._windows = list_window_uses(fold)
-        least = min((each.depth for each in said), default=0)
-        self._said = tuple(replace(each, number=place, depth=each.depth - least) for place, each in enumerate(said))
+        least = min((each.depth for each, _ in said), default=0)
+        self._said = tuple(
+            replace(each, number=number, depth=each.depth - least, agent=role)
+            for number, (each, role) in enumerate(said)
+        )
         parts = [f"task {task!r}" if task else "", agent or ""]
         self.title = ", ".join(filter(None, parts)) or fold.name or "all messages"
         self.notes = (NO_TEXTS,) if fold.capture_mode is CaptureMode.METADATA else ()
@@ -234,22 +241,22 @@ def _list_around(task: Span | None) -> Iterator[Span]:
         at = at.parent
 
 
-def _find_agents(said: Sequence[Utterance]) -> dict[int, str]:
-    """Who said, or was told, each utterance by its number: a prompt is told to whoever replies to it."""
-    agents: dict[int, str] = {}
+def _find_agents(said: Sequence[Utterance]) -> list[str]:
+    """The role of who says, or is told, each utterance: a prompt is told to whoever replies to it; empty: nobody's."""
+    roles = [""] * len(said)
     waiting: dict[str, list[int]] = {}
-    for each in said:
+    for place, each in enumerate(said):
         if each.task is None:
             continue
+        # What has no reply, or came after the last one, is of the agent that it is a part of.
+        roles[place] = each.span.agent or each.task.agent or ""
         told = waiting.setdefault(each.task.span_id, [])
-        told.append(each.number)
+        told.append(place)
         if each.role == "assistant":
-            agents |= dict.fromkeys(told, each.speaker)
+            for before in told:
+                roles[before] = each.speaker
             told.clear()
-    for each in said:  # what had no reply, or came after the last one
-        if each.task is not None and each.number not in agents and (role := each.span.agent or each.task.agent):
-            agents[each.number] = role
-    return agents
+    return roles
 
 
 class _Reader:
@@ -271,15 +278,14 @@ class _Reader:
                 self._beneath.setdefault(span.task_id, []).append(span)
 
     def read_run(self) -> Iterator[Utterance]:
-        """All of it, numbered."""
+        """All of it, in order."""
         between: list[Utterance] = []
         for span in self._fold.spans.values():
             if span.kind is SpanKind.PHASE:
                 between += self._note_rounds(span, None, 0, f"phase {span.name}: round")
             elif span.kind is SpanKind.REVIEW and span.task_id is None and span.end_seq is not None:
                 between += [self._read_review(span, None, 0)]
-        said = self._weave(between, self._inside.get(None, ()), 0, (-1, None))
-        return (replace(each, number=place) for place, each in enumerate(said))
+        return self._weave(between, self._inside.get(None, ()), 0, (-1, None))
 
     def _weave(
         self, own: Sequence[Utterance], tasks: Sequence[Span], depth: int, within: tuple[int, int | None]
@@ -343,7 +349,8 @@ class _Reader:
             speaker = message.name or "Tool"
             remarks.append("" if span.status in (SpanStatus.OK, SpanStatus.RUNNING) else _describe_failure(span))
             remarks.append("kept" if span.kind is SpanKind.TOOL and span.reused else "")
-        facts = {"tool_calls": message.tool_calls, "reasoning": message.reasoning or ""}
+        facts: dict[str, Any] = {"tool_calls": message.tool_calls, "reasoning": message.reasoning or ""}
+        facts["message"] = message.number
         remark = ", ".join(filter(None, remarks))
         return self._say(span, task, depth, message.seq, speaker, message.role, message.text, remark, **facts)
 

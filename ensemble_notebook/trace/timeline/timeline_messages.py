@@ -28,12 +28,17 @@ from ensemble_notebook.trace.timeline.run_graph import GraphMemory, make_run_gra
 from ensemble_notebook.trace.timeline.run_sentence import describe_run, find_manager
 from ensemble_notebook.trace.timeline.saved_view import add_rows_and_details, measure_bytes
 from ensemble_notebook.trace.timeline.span_details import to_details, to_piece
+from ensemble_notebook.trace.timeline.transcript_messages import WHOLE_RUN, pack_transcript
 
 SAVED_BYTES: Final = 200_000
 SERIES_SHARE: Final = 0.1
 """So much of a saved view the series may take: of 200 kB always enough."""
 GRAPH_SHARE: Final = 0.3
 """How much of a saved view its graphs may take, since rows and texts tell more."""
+TRANSCRIPT_SHARE: Final = 0.15
+"""Likewise its transcript: without it, the messages of each task are there by themselves."""
+LEAST_UTTERANCE: Final = 60
+"""Bytes that one of a transcript takes at least."""
 TAIL: Final = 400
 """How many characters of a text that is being streamed a view has at once."""
 
@@ -206,8 +211,10 @@ class TimelineMessages:
             return {**self._make_delta_head(since), "count": len(changed), "columns": columns}, [buffer]
 
     def make_details(self, span_id: str) -> dict[str, Any]:
-        """What the drawer shows of one span."""
+        """What the drawer shows of one span, or of the whole run."""
         with self._fold.lock:
+            if span_id == WHOLE_RUN:
+                return {"kind": "details", "span_id": span_id, "transcript": pack_transcript(self._fold)}
             return to_details(self._fold, span_id)
 
     def make_piece(self, span_id: str, field: str, start: int) -> dict[str, Any]:
@@ -247,6 +254,10 @@ class TimelineMessages:
             saved = {**self._make_head("saved"), "saved_at": self._now().isoformat()}
             if self.is_over and measure_bytes(series := pack_series(self._series)) <= max_bytes * SERIES_SHARE:
                 saved["series"] = series
+            room = TRANSCRIPT_SHARE * max_bytes
+            is_short = sum(map(len, self._fold.messages.values())) * LEAST_UTTERANCE <= room
+            if is_short and measure_bytes(transcript := pack_transcript(self._fold)) <= room:
+                saved["transcript"] = transcript
             if measure_bytes(graphs := self._graphs.pack(make_run_graphs(self._fold))) <= GRAPH_SHARE * max_bytes:
                 saved["graphs"] = graphs
             add_rows_and_details(saved, self._fold, self._list_shown(), max_bytes)

@@ -80,7 +80,7 @@ export function Drawer({ view, connection, change, onTry, trying }: Props): VNod
             </span>
           </div>
           <TryButtons row={row} view={view} connection={connection} onTry={onTry} />
-          <Panel key={`${row.span_id} ${tab.key}`} prefix={prefix} tab={tab.key} isRunning={isRunning && tab.hasTexts === true}>{tab.body()}</Panel>
+          <Panel key={tab.staysOpen ? tab.key : `${row.span_id} ${tab.key}`} prefix={prefix} tab={tab.key} isRunning={isRunning && tab.hasTexts === true}>{tab.body()}</Panel>
           <Splitter label="Height of the details" axis="y" size={height.value} least={LEAST_HEIGHT} most={MOST_HEIGHT}
             resize={(size) => choose("drawer-height", height, size ?? HEIGHT)} />
         </>

@@ -10,6 +10,8 @@ export interface Tab {
   readonly count?: number;
   /** Has texts that can be shown rendered or as they were written. */
   readonly hasTexts?: boolean;
+  /** Stays as it is, and where it is scrolled to, when another span is selected. */
+  readonly staysOpen?: boolean;
   readonly body: () => ComponentChildren;
 }
 

@@ -14,10 +14,12 @@ import { findLinks, Links } from "./links";
 import { explainMissing, MissingDetails } from "./missing-details";
 import { SpanButton } from "./parts";
 import { Raw } from "./raw";
+import { findPair, SideBySide } from "./side-by-side";
 import { SpanTexts } from "./span-texts";
 import { Summary, ToolTexts } from "./summary";
 import type { Tab } from "./tab-list";
 import { AttemptTable, SpendTable } from "./tables";
+import { MessagesTab } from "./transcript";
 
 /** The span whose details tell of this one: an attempt's conversation is that of its call. */
 export function detailsSpanOf(row: Row): string | null {
@@ -52,13 +54,17 @@ export function tabsOf({ row, details: told, view, connection, change }: Shown):
   }];
   const messages = details?.messages ?? [];
   const mayTalk = detailsFor(row.kind).hasChat && (calls.length > 0 || row.kind === "attempt");
-  if (messages.length > 0 || (mayTalk && (live || missing))) {
+  const hasOwn = messages.length > 0 || (mayTalk && (live !== "" || missing !== null));
+  if (hasOwn || store.kinds.has("llm")) {
+    const own = () => messages.length > 0 || live
+      ? <Conversation key={row.span_id} messages={messages} texts={texts} live={live} isWhole={row.kind === "task" || row.kind === "turn"} /> : missing;
     tabs.push({
-      key: "messages", title: "Messages", hasTexts: true,
-      body: () => messages.length > 0 || live
-        ? <Conversation key={row.span_id} messages={messages} texts={texts} live={live} isWhole={row.kind === "task" || row.kind === "turn"} /> : missing,
+      key: "messages", title: "Messages", hasTexts: true, staysOpen: true,
+      body: () => <MessagesTab row={row} view={view} connection={connection} change={change} own={hasOwn ? own : null} />,
     });
   }
+  const pair = findPair(view);
+  if (pair) tabs.push({ key: "pair", title: "Side by side", staysOpen: true, body: () => <SideBySide pair={pair} view={view} connection={connection} change={change} /> });
   if (row.kind === "tool") tabs.push({ key: "tool", title: "Tool I/O", hasTexts: true, body: () => missing ?? <ToolTexts texts={texts} /> });
   else if (tools.length > 0) {
     tabs.push({

@@ -38,6 +38,8 @@ export interface Details {
   /** How long the texts are of which there is only a part, by field. */
   lengths?: Readonly<Record<string, number>>;
   handovers?: readonly Handover[];
+  /** Of the whole run, which is asked for as `*`: who says what (W120), as the kernel packed it: read once it is shown. */
+  transcript?: unknown;
 }
 
 /** More of a text that was too long for the details. */

@@ -80,7 +80,7 @@ export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } 
   if (!isObject(value)) return { kind: "bad", why: "the saved trace is not an object" };
   const snapshot = readSnapshot(value);
   if (!snapshot) return { kind: "bad", why: explainUnreadable(value) };
-  const details: Record<string, Details> = {};
+  const details: Record<string, Details> = { "*": readDetails("*", value) };
   const texts = joinTexts(value.texts);
   if (isObject(value.details)) {
     for (const [span, content] of Object.entries(value.details)) {
@@ -249,5 +249,6 @@ function readDetails(span_id: string, value: JsonObject, texts: readonly string[
     lengths: isObject(value.lengths)
       ? Object.fromEntries(Object.entries(value.lengths).filter((pair): pair is [string, number] => typeof pair[1] === "number")) : {},
     handovers: Array.isArray(value.handovers) ? value.handovers.filter(isHandover) : [],
+    transcript: value.transcript,
   };
 }
