@@ -31,7 +31,7 @@ from ensemble_notebook import (
     ValidationError,
 )
 from ensemble_notebook.notebook.picture.transcript_picture import describe_window
-from ensemble_notebook.trace.analysis.context_windows import WindowUse, find_context_window, split_prompt
+from ensemble_notebook.trace.messages.context_windows import WindowUse, find_context_window, split_prompt
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.conformance.scene import agent, done, run, scripted
 from tests.support.openai_server import Answer, OpenAIServer

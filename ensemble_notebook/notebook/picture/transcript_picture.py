@@ -11,8 +11,9 @@ from typing import Final
 
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.notebook.picture import html_table as html
-from ensemble_notebook.trace.analysis.context_windows import SECTIONS, WindowUse
-from ensemble_notebook.trace.analysis.transcript import Transcript, Utterance
+from ensemble_notebook.trace.analysis.transcript import Transcript
+from ensemble_notebook.trace.messages.context_windows import SECTIONS, WindowUse
+from ensemble_notebook.trace.messages.utterances import Utterance
 from ensemble_notebook.trace.spans.span_kinds import TONE_COLORS
 
 MOST_SHOWN: Final = 400

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ensemble_notebook.trace.analysis.context_windows import SECTIONS, WindowUse
-from ensemble_notebook.trace.analysis.transcript import Transcript, Utterance
+from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.messages.context_windows import SECTIONS, WindowUse, list_window_uses
+from ensemble_notebook.trace.messages.utterances import NO_TEXTS, Utterance, read_utterances
 from ensemble_notebook.trace.spans.clean_text import shorten
 
 WHOLE_RUN: Final = "*"
@@ -20,14 +21,14 @@ LONGEST_TEXT: Final = 2_000
 
 def pack_transcript(fold: TraceFold, most: int = MOST_UTTERANCES) -> dict[str, Any]:
     """The first utterances of a run, how full the window was at each call, and how many were left out."""
-    transcript = Transcript(fold)
-    said = transcript[:most]
+    every = read_utterances(fold)
+    said = every[:most]
     kept = {each.span.span_id for each in said}
     return {
         "said": [_pack(each) for each in said],
-        "windows": [_pack_window(each) for each in transcript.windows if each.call.span_id in kept],
-        "left_out": len(transcript) - len(said),
-        "notes": list(transcript.notes),
+        "windows": [_pack_window(each) for each in list_window_uses(fold) if each.call.span_id in kept],
+        "left_out": len(every) - len(said),
+        "notes": [NO_TEXTS] if fold.capture_mode is CaptureMode.METADATA else [],
     }
 
 
