@@ -115,6 +115,8 @@ from .ensemble.many_runs.loaded_map import LoadedRuns as LoadedRuns
 from .ensemble.many_runs.loaded_map import load_traces as load_traces
 from .ensemble.many_runs.map_result import MapResult as MapResult
 from .ensemble.many_runs.map_result import RowResult as RowResult
+from .ensemble.many_runs.rerun import Rerun as Rerun
+from .ensemble.many_runs.rerun_run import RerunHandle as RerunHandle
 from .ensemble.review_handlers import auto_review as auto_review
 from .ensemble.review_handlers import console_review as console_review
 from .ensemble.run_handle import RunHandle as RunHandle

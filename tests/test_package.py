@@ -49,14 +49,14 @@ ManagerPrompt MapResult MaxIterationsExceededError McpToolbox MemoryEnded Memory
 MissingPackageError ModelRefusedError NestedRunEnded NestedRunStarted Noted OnExhausted OnTimeout OutputParsingError
 ParallelExecutionError Phase PhaseEnded PhaseExecutionError PhaseRetried PhaseReview PhaseSkipped PhaseStarted
 PhaseStatus PhaseTrace PlanMade Prediction ProgressReported PromptTemplateError PromptTexts RateLimit
-RateLimitTimeoutError RateLimitWaited ReplayError Reply Review ReviewAnswered ReviewDecision ReviewPolicy
-ReviewRejectedError ReviewRequest ReviewRequested ReviewTimeoutError ReviewTiming RowResult RunContext RunDiff RunEnded
-RunHandle RunInterrupted RunKind RunStarted RunStatus RunStream Saving Score ScoreEnded ScoreStarted ScoringError
-ScriptedChatModel Skipped SpanStatus Spending SqliteMemory StoreError Task TaskCompleted TaskExecutionError TaskFailed
-TaskFellBack TaskInput TaskInputPrepared TaskNotReused TaskOutput TaskRetried TaskReused TaskSkipped TaskStarted
-TaskTrace TokenUsage ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError ToolOutcome ToolResult ToolUse
-TraceFormatError TurnEnded TurnStarted ValidationError VectorStoreMemory WaitEnded WaitStarted Warned Workflow
-__version__ auto_review config console_review human_input load_traces mcp_tools scorers
+RateLimitTimeoutError RateLimitWaited ReplayError Reply Rerun RerunHandle Review ReviewAnswered ReviewDecision
+ReviewPolicy ReviewRejectedError ReviewRequest ReviewRequested ReviewTimeoutError ReviewTiming RowResult RunContext
+RunDiff RunEnded RunHandle RunInterrupted RunKind RunStarted RunStatus RunStream Saving Score ScoreEnded ScoreStarted
+ScoringError ScriptedChatModel Skipped SpanStatus Spending SqliteMemory StoreError Task TaskCompleted TaskExecutionError
+TaskFailed TaskFellBack TaskInput TaskInputPrepared TaskNotReused TaskOutput TaskRetried TaskReused TaskSkipped
+TaskStarted TaskTrace TokenUsage ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError ToolOutcome
+ToolResult ToolUse TraceFormatError TurnEnded TurnStarted ValidationError VectorStoreMemory WaitEnded WaitStarted Warned
+Workflow __version__ auto_review config console_review human_input load_traces mcp_tools scorers
 """
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

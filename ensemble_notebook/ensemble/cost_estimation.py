@@ -25,12 +25,12 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.limits import CostConfiguration, Price, get_currency
 from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
 from ensemble_notebook.domain.definitions.templates import ITEM, PlacedText, get_prompt_places
-from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate, combine
+from ensemble_notebook.domain.outputs.cost_estimate import ONCE, CostEstimate, Range, TaskEstimate, combine
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.delegation import AgentResolver
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, list_known_items
 from ensemble_notebook.domain.planning.execution_plan import NONE_KNOWN, KnownItems
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, get_llm_key
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, build_graph, get_llm_key
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
 from ensemble_notebook.engine.agent.prompts import PromptParts, write_own_prompt, write_system_prompt, write_user_prompt
@@ -85,6 +85,45 @@ def estimate(
         currency=currency,
         limit=None if budget is None or budget.max_cost is None else Decimal(str(budget.max_cost)),
         assumed_reply=USUAL_REPLY if estimator.is_assuming else None,
+    )
+
+
+def estimate_calls(
+    ensemble: EnsembleDefinition,
+    *,
+    name: str,
+    role: str,
+    llm: Any,
+    rates: CostConfiguration | None,
+    texts: Sequence[str],
+    reply: int | None,
+    count: int,
+    at: datetime,
+) -> CostEstimate:
+    """What a model call takes that is made again.
+
+    Args:
+        ensemble: whose budget and currency hold.
+        name: of the task.
+        role: of the agent.
+        llm: who is asked.
+        rates: what that costs; None: by the public price list.
+        texts: all that it is told.
+        reply: tokens of the reply that it had; None where that is not known.
+        count: how often it is made.
+        at: when; list prices depend on the date.
+    """
+    estimator = _Estimator(ensemble, build_graph(ensemble), {}, at, NONE_KNOWN, {}, get_currency(ensemble.cost))
+    model, size = identify_model(llm), _estimate_size([*texts])
+    likely = min(USUAL_REPLY if reply is None else max(reply, 1), _estimate_reply(model).high)
+    share = _AgentShare(model, rates, size, ONCE, is_sure=True, reply=likely)
+    task = estimator._add_shares(name, role, [share]).times(Range(count, count))
+    budget = ensemble.budget
+    return CostEstimate(
+        tasks=(task,),
+        currency=estimator.currency,
+        limit=None if budget is None or budget.max_cost is None else Decimal(str(budget.max_cost)),
+        assumed_reply=USUAL_REPLY if reply is None else None,
     )
 
 

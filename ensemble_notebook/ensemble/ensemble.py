@@ -359,8 +359,15 @@ class Ensemble(RunnableEnsemble):
         arguments = read_fork(run, span, **given)
         return plan_fork(self, arguments) if plan else begin_fork(self, arguments)
 
+    @overload
+    def rerun(self, /, run: Any, span: Any, *, plan: Literal[True], **given: Any) -> CostEstimate: ...
+    @overload
     @takes(read_rerun)
-    def rerun(self, run: Any, span: Any, **given: Any) -> Rerun:  # noqa: D417 - what is given is described here
+    def rerun(self, run: Any, span: Any, **given: Any) -> Rerun: ...
+    @takes(read_rerun)
+    def rerun(  # noqa: D417 - what is given is described here
+        self, run: Any, span: Any, *, plan: bool = False, **given: Any
+    ) -> Rerun | CostEstimate:
         """Make one model call of an earlier run again, as it was made, with what is given in place of what it had.
 
         Its tools are offered and not called, and nothing after the call runs. All replies are one run, a row each.
@@ -377,15 +384,17 @@ class Ensemble(RunnableEnsemble):
             timeout: seconds until they are stopped.
             concurrency: the most replies at the same time; None: 10.
             listeners: of this run, beside the ensemble's own.
+            plan: whether nothing is asked, and the result is the `CostEstimate` of what would be.
             **parameters: of the model, such as ``temperature=0``.
 
         Raises:
             ValidationError, StoreError: there is no such call, or what it was told is not kept; nothing was asked.
             DeadlineExceededError, RunInterrupted: it was stopped; has what is there as ``output``.
         """
-        from ensemble_notebook.ensemble.many_runs.rerun_run import prepare_rerun
+        from ensemble_notebook.ensemble.many_runs.rerun_run import estimate_rerun, prepare_rerun
 
-        return prepare_rerun(self, read_rerun(run, span, **given))._run_to_end()
+        read = read_rerun(run, span, **given)
+        return estimate_rerun(self, read) if plan else prepare_rerun(self, read)._run_to_end()
 
     @takes(read_rerun)
     async def arerun(self, run: Any, span: Any, **given: Any) -> Rerun:

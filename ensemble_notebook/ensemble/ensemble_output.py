@@ -56,6 +56,7 @@ from ensemble_notebook.errors import (
 )
 
 if TYPE_CHECKING:
+    from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
     from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedSource
     from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
     from ensemble_notebook.trace.analysis.run_diff import RunDiff
@@ -111,7 +112,7 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
 
     @abstractmethod
     @takes(read_rerun)
-    def rerun(self, run: Any, span: Any, **given: Any) -> Rerun:
+    def rerun(self, run: Any, span: Any, *, plan: bool = False, **given: Any) -> Any:
         """Make a model call of an earlier run again."""
 
     @abstractmethod
@@ -434,44 +435,32 @@ class EnsembleOutput(Scorable, Pickled):
             )
         return ChangedSource(changes=journal.changes, cell=journal.cell, ensemble=self.ensemble, inputs=journal.inputs)
 
-    def rerun(
-        self,
-        span: Any,
-        *,
-        system_prompt: str | None = None,
-        user_prompt: str | None = None,
-        messages: Sequence[Any] | None = None,
-        llm: Any = None,
-        repeat: int = 1,
-        **parameters: Any,
-    ) -> Rerun:
+    @overload
+    def rerun(self, span: Any, *, plan: Literal[True], **change: Any) -> CostEstimate: ...
+    @overload
+    def rerun(self, span: Any, **change: Any) -> Rerun: ...
+    def rerun(self, span: Any, **change: Any) -> Rerun | CostEstimate:
         """Make one model call again, as it was made, with what is given in place of what it had.
+
+        ::
+
+            shorter = output.rerun(span, system_prompt="Two sentences at most.", repeat=3)
+            shorter.frame, shorter.diff(1)
 
         Its tools are offered and not called, and nothing after the call runs. All replies are one run.
 
         Args:
             span: the model call, or its id.
-            system_prompt: in place of the agent's.
-            user_prompt: in place of the task's own prompt; what was said after it stays.
-            messages: all that the model is told.
-            llm: who is asked in place of the agent's model.
-            repeat: how many replies, 1 to 1,000.
-            **parameters: of the model, such as ``temperature=0``; ``budget=``, ``timeout=``, ``concurrency=`` and
-                ``listeners=`` are the run's.
+            **change: `system_prompt`, `user_prompt`, `messages`, `llm`, and any parameter of the model, such as
+                ``temperature=0``; `repeat` for how many replies; and settings: see `Ensemble.rerun`. With ``plan=True``
+                nothing is asked, and the result is the `CostEstimate`.
 
         Raises:
             ValidationError: there is no such call, or what it was told is not kept; nothing was asked.
+            DeadlineExceededError, RunInterrupted: it was stopped; has what is there as ``output``.
         """
-        return self.ensemble.rerun(
-            self,
-            span,
-            system_prompt=system_prompt,
-            user_prompt=user_prompt,
-            messages=messages,
-            llm=llm,
-            repeat=repeat,
-            **parameters,
-        )
+        made: Rerun | CostEstimate = self.ensemble.rerun(self, span, **change)
+        return made
 
     @overload
     async def afork(self, span: Any, *, plan: Literal[True], **change: Any) -> ForkPlan: ...

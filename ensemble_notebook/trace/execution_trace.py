@@ -332,6 +332,24 @@ class ExecutionTrace(Pickled):
         """
         return render_view("fork", self.run_id, span, change)
 
+    def rerun(self, span: Any, **change: Any) -> Any:
+        """Make one model call of the run again; see `EnsembleOutput.rerun`.
+
+        What the model was told comes from the store, where that has the run, and else from this trace, which does not
+        know what the model knew of tools: then none is offered.
+
+        Args:
+            span: the model call, or its id.
+            **change: what is different, and settings; `llm` among it, where the cell of the run is not known.
+
+        Returns:
+            The `Rerun`.
+
+        Raises:
+            ValidationError: there is no such call, what it was told is not kept, or its model is not known.
+        """
+        return render_view("loaded_output", self).rerun(span, **change)
+
     @property
     def plot(self) -> Plots:
         """Ready figures, where Altair is installed: tokens, cost, waterfall, concurrency."""

@@ -267,6 +267,8 @@ def set_parameters(llm: Any, parameters: Mapping[str, Any]) -> Any:
     Raises:
         ValidationError: it has none of these names.
     """
+    if "model" in parameters:
+        raise ValidationError("Which model is asked, llm= says: leave out model=.")
     if isinstance(llm, str):
         return {"model": llm, **parameters}
     if isinstance(llm, Mapping):

@@ -548,27 +548,6 @@ def _find_exchange(origin: Origin, call: Span, reader: ExchangeReader) -> int | 
     return exchange
 
 
-def find_call_span(origin: Origin, span: Any) -> Span:
-    """The span of a model call that can be made again, by its id, or by that of its turn or attempt.
-
-    Raises:
-        ValidationError: there is none, or it is still running.
-    """
-    return _find_span(origin, span, ForkChange(names=("messages",)))
-
-
-def find_exchange(origin: Origin, call: Span, documents: Sequence[Mapping[str, Any]]) -> int:
-    """The number of the exchange of a model call in the documents of its run.
-
-    Raises:
-        ValidationError: it was never sent, or that is not kept.
-    """
-    exchange = _find_exchange(origin, call, read_documents(documents))
-    if exchange is None:
-        raise ValidationError(f"Span {call.span_id} failed before its request: nothing was sent that could be again.")
-    return exchange
-
-
 def read_documents(documents: Iterable[Mapping[str, Any]]) -> ExchangeReader:
     """Read what was said in a run; what is not whole is passed over."""
     from ensemble_notebook.models.recording.documents import BROKEN_DOCUMENT, ExchangeReader

@@ -292,7 +292,7 @@ def _select(messages: Sequence[Message]) -> Iterator[ChatMessage]:
     last = max((each.seq for each in messages if each.is_earlier), default=-1)
     for each in messages:
         if each.seq == last and each.is_earlier and not (is_summed_up and each.is_left_out):
-            yield _to_chat_message(each)
+            yield to_chat_message(each)
     prompts = [
         at
         for at, each in enumerate(messages)
@@ -300,15 +300,16 @@ def _select(messages: Sequence[Message]) -> Iterator[ChatMessage]:
     ]
     if not prompts:
         return
-    yield _to_chat_message(messages[prompts[-1]])
+    yield to_chat_message(messages[prompts[-1]])
     rest = messages[prompts[-1] + 1 :]
     for at, each in enumerate(rest):
         is_last = at == len(rest) - 1
         if each.role == "tool" or (each.role == "assistant" and (each.tool_calls or is_last)):
-            yield _to_chat_message(each)
+            yield to_chat_message(each)
 
 
-def _to_chat_message(message: Message) -> ChatMessage:
+def to_chat_message(message: Message) -> ChatMessage:
+    """A message of a trace as a model is told it."""
     if message.role == "tool":
         return ChatMessage(role="tool", text=message.text, tool_call_id=message.tool_call_id, name=message.name)
     calls = []

@@ -23,7 +23,7 @@ from ensemble_notebook.ensemble.earlier_runs.run_journal import RowPlace
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rerun import Rerun, read_rerun
-from ensemble_notebook.ensemble.many_runs.rerun_run import RerunHandle, prepare_rerun
+from ensemble_notebook.ensemble.many_runs.rerun_run import RerunHandle, estimate_rerun, prepare_rerun
 from ensemble_notebook.ensemble.run_settings import takes
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
 from ensemble_notebook.ensemble.stored_definition import read_definition
@@ -91,7 +91,7 @@ class LoadedRuns(Scorable, JoinedFrames):
         trace, ensemble = self._load_trace(run_id), None
         with suppress(StoreError, *(() if namespace is not None else (ValidationError,))):
             ensemble = read_definition(run_id, namespace)
-        return _make_output(trace, ensemble)._with_scores(trace.scores)
+        return make_loaded_output(trace, ensemble)._with_scores(trace.scores)
 
     @cached_property
     def _traces(self) -> dict[str, ExecutionTrace]:
@@ -112,7 +112,11 @@ class LoadedRuns(Scorable, JoinedFrames):
         judging = {each.judge_run_id for each in self.score_records}
         for run_id, trace in self._traces.items():
             if run_id not in judging:
-                made = make_map_result(trace, self._find_trace) if get_design(trace._fold).rows else _make_output(trace)
+                made = (
+                    make_map_result(trace, self._find_trace)
+                    if get_design(trace._fold).rows
+                    else make_loaded_output(trace)
+                )
                 yield from (replace(each, name=f"{run_id}/{each.name}") for each in made._list_scored())
 
     def _with_scores(self, records: Iterable[ScoreRecord]) -> Self:
@@ -210,7 +214,7 @@ def load_result(word: str) -> MapResult | EnsembleOutput:
     trace = store.load_trace(store.find_run(word))
     if get_design(trace._fold).rows:
         return make_map_result(trace, find_trace)
-    return _make_output(trace)._with_scores(trace.scores)
+    return make_loaded_output(trace)._with_scores(trace.scores)
 
 
 def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: None) -> MapResult:
@@ -252,7 +256,7 @@ def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: Non
                 for each in rows
             ],
             index=index,
-            output=_make_output(trace),
+            output=make_loaded_output(trace),
             fields={name: schema if isinstance(schema, Mapping) else {} for name, schema in design.fields.items()},
             capture_mode=trace.capture_mode,
             input_names=design.inputs,
@@ -297,24 +301,31 @@ class LoadedEnsemble(RunnableEnsemble):
         return _read_definition(run).start_fork(run, span, **given)
 
     @takes(read_rerun)
-    def rerun(self, run: Any, span: Any, **given: Any) -> Rerun:
+    def rerun(self, run: Any, span: Any, *, plan: bool = False, **given: Any) -> Any:
         """Make a model call again: what it was told is in the store, or in the trace."""
-        return prepare_rerun(self, read_rerun(run, span, **given))._run_to_end()
+        read, ensemble = read_rerun(run, span, **given), self._find_definition(run)
+        return estimate_rerun(ensemble, read) if plan else prepare_rerun(ensemble, read)._run_to_end()
 
     @takes(read_rerun)
     async def arerun(self, run: Any, span: Any, **given: Any) -> Rerun:
         """The same on the caller's event loop."""
-        return await prepare_rerun(self, read_rerun(run, span, **given))._run_here()
+        return await prepare_rerun(self._find_definition(run), read_rerun(run, span, **given))._run_here()
 
     @takes(read_rerun)
     def start_rerun(self, run: Any, span: Any, **given: Any) -> RerunHandle:
         """The same in the background."""
-        handle = prepare_rerun(self, read_rerun(run, span, **given), streams=True)
+        handle = prepare_rerun(self._find_definition(run), read_rerun(run, span, **given), streams=True)
         handle._begin()
         return handle
 
     def _fork_row(self, result: Any, row: Any, span: Any, **given: Any) -> Any:
         return _read_definition(row.output)._fork_row(result, row, span, **given)
+
+    def _find_definition(self, run: Any) -> RunnableEnsemble:
+        """What the cell of a run declares, which knows its models; itself where that is not known."""
+        with suppress(StoreError, ValidationError):
+            return _read_definition(run)
+        return self
 
     def _prepare_rows(self, *_: Any) -> NoReturn:
         self.run()
@@ -337,7 +348,7 @@ def _make_task(name: str, description: str | None) -> Task:
     return Task.of(escape_variables(description or name), name=name, handler=handle)
 
 
-def _make_output(trace: ExecutionTrace, ensemble: RunnableEnsemble | None = None) -> EnsembleOutput:
+def make_loaded_output(trace: ExecutionTrace, ensemble: RunnableEnsemble | None = None) -> EnsembleOutput:
     """The output of a run, also of a map, whose tasks are its rows.
 
     Args:

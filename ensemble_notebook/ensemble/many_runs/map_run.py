@@ -32,6 +32,7 @@ from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.engine.review_queue import SharedReviewer
 from ensemble_notebook.engine.run_services import find_parent_run
+from ensemble_notebook.ensemble.earlier_runs.past_call import RowHandler
 from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.earlier_rows import (
@@ -157,7 +158,7 @@ class _CheckedVariant:
         reviewer: ReviewHandler | None,
         pool: Pool | None,
     ) -> None:
-        self.name = variant.name
+        self.name, self.ensemble = variant.name, variant.ensemble
         self._variant = variant
         settings = replace(settings, review_handler=reviewer)
         self.prepared = PreparedEnsemble(variant.ensemble, settings, source)
@@ -217,7 +218,12 @@ class _MapRun:
         is_reusing = settings.reuse or settings.resume is not None
         cell = None if settings.origin is None else replace(settings.origin, variable=None)
         row_settings = RunSettings(
-            reuse=is_reusing, only=settings.only, replay=settings.replay, is_row=True, origin=cell
+            reuse=is_reusing,
+            only=settings.only,
+            replay=settings.replay,
+            streams=settings.streams,
+            is_row=True,
+            origin=cell,
         )
         own, here = ensemble.review_handler, settings.review_handler
         reviewer = SharedReviewer(own) if own is not None else None if self._pool is not None else here
@@ -320,7 +326,8 @@ class _MapRun:
             outcome = self._outcomes[given.name] = RowOutcome(next(self._run_ids))
             return self._run_row(self._runs[given.name], outcome)
 
-        row = Task(description=_ROW, expected_output=_ROW_ROLE, handler=run_row)
+        handler = RowHandler(run_row, {name: each.variant.ensemble for name, each in self._runs.items()})
+        row = Task(description=_ROW, expected_output=_ROW_ROLE, handler=handler)
         tasks = []
         for each in to_run:  # where views are to tell no text, what a row is about is not even written
             about = escape_variables(("" if self._hides_rows else describe_row(each.row)) or each.name)

@@ -13,11 +13,11 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import ModelReply
 from ensemble_notebook.domain.seams.event import Listener
-from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedSource
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange, KeptReply, read_change
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
-from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.errors import TaskExecutionError, ValidationError, summarize_error
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.analysis.row_table import RowFrame
@@ -81,15 +81,32 @@ class Rerun(Scorable):
     Attributes:
         result: the replies as a `MapResult` of one repeated row: they are one run, in trace and store.
         before: the reply that the run had; None where it had none.
+        changed: what is different: the names of the arguments.
+        name: of whom it is a call, and in which task.
+        warnings: of what is not as it was, and those of its run.
         run_id: of the run that made the call again.
     """
 
     # An output names this class: what it holds is typed by none that knows outputs.
     def __init__(
-        self, result: Any, before: ModelReply | None, ensemble: Any, run: Any, span_id: str, source: ChangedSource
+        self,
+        result: Any,
+        before: ModelReply | None,
+        *,
+        changed: tuple[str, ...],
+        name: str,
+        warnings: Sequence[str],
+        ensemble: Any,
+        run: Any,
+        span_id: str,
+        source: ChangedSource,
     ) -> None:
         self.result = result
         self.before = before
+        self.changed = changed
+        self.name = name
+        self.warnings: tuple[str, ...] = (*warnings, *result.warnings)
+        self._own_warnings = tuple(warnings)
         self.run_id: str | None = result.run_id
         self._ensemble = ensemble
         self._run = run
@@ -105,9 +122,8 @@ class Rerun(Scorable):
         done = sum(each is not None for each in self.replies)
         return f"<Rerun of {self._span_id}: {done} of {len(self)} replies>"
 
-    def _repr_html_(self) -> str:
-        """The frame."""
-        return str(self.frame.to_html(escape=True))
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return make_mime_bundle("rerun", self)
 
     @cached_property
     def replies(self) -> tuple[ModelReply | None, ...]:
@@ -127,8 +143,9 @@ class Rerun(Scorable):
         frame.insert(0, "tool_calls", [mask(_write_calls(each)) for each in self.replies])
         values = (each.output.parsed_output if each.output is not None else None for each in self.result.rows)
         frame.insert(0, "value", list(values))
+        frame["error"] = [*map(_explain, self.result.rows, self.replies)]
         frame.insert(0, "reply", [None if each is None else mask(each.text) for each in self.replies])
-        return frame
+        return frame.astype({"reply": "string", "tool_calls": "string", "error": "string"})
 
     @property
     def _score_columns(self) -> set[str]:
@@ -146,8 +163,23 @@ class Rerun(Scorable):
         """
         from ensemble_notebook.trace.analysis.text_changes import TextChanges
 
-        before = {} if self.before is None else {"reply": mask(_write(self.before))}
-        return TextChanges.between(before, {"reply": mask(_write(self._get(number)))})
+        self._get(number)
+        before, after = self.write_reply(0), self.write_reply(number)
+        return TextChanges.between({} if before is None else {"reply": before}, {"reply": after or ""})
+
+    def write_reply(self, number: int) -> str | None:
+        """A reply with the tools that it asks for, as views show it: secrets masked.
+
+        Args:
+            number: of the reply, from 1; 0: the one that the run had.
+
+        Returns:
+            None, where there is no reply.
+        """
+        reply = (self.before, *self.replies)[number]
+        if reply is None:
+            return None
+        return mask("\n".join(filter(None, [reply.text, _write_calls(reply)])))
 
     def fork(self, number: int = 1, **options: Any) -> Any:
         """Keep a reply, and go on with it from the call that was made again: a fork of the run that had it.
@@ -192,7 +224,7 @@ class Rerun(Scorable):
             raise ValidationError(f"There is no reply {number}: they are numbered from 1 to {len(self)}.")
         reply = self.replies[number - 1]
         if reply is None:
-            raise ValidationError(f"Reply {number} failed: {self.result.rows[number - 1].error}")
+            raise ValidationError(f"Reply {number} failed: {_explain(self.result.rows[number - 1], None)}")
         return reply
 
     @property
@@ -212,7 +244,17 @@ class Rerun(Scorable):
     def _with_scores(self, records: Iterable[ScoreRecord]) -> Self:
         """The same with more scores; this one stays as it is."""
         scored = self.result._with_scores(records)
-        return type(self)(scored, self.before, self._ensemble, self._run, self._span_id, self._source)
+        return type(self)(
+            scored,
+            self.before,
+            changed=self.changed,
+            name=self.name,
+            warnings=self._own_warnings,
+            ensemble=self._ensemble,
+            run=self._run,
+            span_id=self._span_id,
+            source=self._source,
+        )
 
 
 def _find_reply(row: Any) -> ModelReply | None:
@@ -221,10 +263,14 @@ def _find_reply(row: Any) -> ModelReply | None:
     return None if found is None else ModelReply(text=found.text, tool_calls=found.tool_calls, usage=found.usage)
 
 
+def _explain(row: Any, reply: ModelReply | None) -> str | None:
+    """Why there is no reply; None where there is one."""
+    if row.error is None:
+        return None if reply is not None else mask(row.reason or row.status)
+    cause = row.error.__cause__ if isinstance(row.error, TaskExecutionError) else None
+    return mask(summarize_error(row.error if cause is None else cause))
+
+
 def _write_calls(reply: ModelReply | None) -> str:
     calls = () if reply is None else reply.tool_calls
     return "\n".join(f"{each.name}({write_arguments(each.arguments)})" for each in calls)
-
-
-def _write(reply: ModelReply) -> str:
-    return "\n".join(filter(None, [reply.text, _write_calls(reply)]))

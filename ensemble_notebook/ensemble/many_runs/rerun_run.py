@@ -4,39 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
+import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import Any
 
-from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.agent import find_llm_fault
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, RunStatus
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.conversation import write_arguments
+from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.outputs.secrets import MASK
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph, price_llm
-from ensemble_notebook.domain.seams.chat_port import list_said, to_message
+from ensemble_notebook.domain.planning.graph import Graph, build_graph, price_llm
+from ensemble_notebook.domain.seams.chat_port import ModelReply, Said, list_said, to_message
 from ensemble_notebook.engine.agent.call_again import CallAgain
 from ensemble_notebook.engine.run_spec import ForkPlace
+from ensemble_notebook.ensemble.cost_estimation import estimate_calls
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedSource
-from ensemble_notebook.ensemble.earlier_runs.fork_change import set_parameters
-from ensemble_notebook.ensemble.earlier_runs.forking import (
-    Origin,
-    describe_change,
-    find_call_span,
-    find_exchange,
-    find_origin,
-)
+from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange, set_parameters
+from ensemble_notebook.ensemble.earlier_runs.forking import describe_change
+from ensemble_notebook.ensemble.earlier_runs.past_call import PastCall, find_asked, find_past_call
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 from ensemble_notebook.ensemble.many_runs.map_run import MapHandle, start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import read_repeated
 from ensemble_notebook.ensemble.many_runs.rerun import Rerun, RerunArguments
+from ensemble_notebook.ensemble.run_preparation import make_source
+from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError
-from ensemble_notebook.trace.spans.span import Span
 
-if TYPE_CHECKING:
-    from ensemble_notebook.models.recording.documents import RecordedCall
+_log = logging.getLogger("ensemble_notebook.run")
 
 
 def prepare_rerun(ensemble: RunnableEnsemble, given: RerunArguments, *, streams: bool = False) -> RerunHandle:
@@ -51,54 +52,124 @@ def prepare_rerun(ensemble: RunnableEnsemble, given: RerunArguments, *, streams:
         ValidationError, StoreError: there is no such call, or what it was told is not kept; nothing was asked.
     """
     change = given.change
-    origin, graph = find_origin(given.run), build_graph(ensemble)
-    at = find_call_span(origin, given.span)
-    call = find_sent_call(origin, at)
-    node = next((each for each in graph.all_tasks if each.name == at.task), None)
-    agent, asked = _find_agent(graph, node, at)
-    asked = change.llm if change.llm is not None else asked
-    if asked is None:
-        raise ValidationError(
-            f"The model of agent {at.agent!r} is not known any more: name one with llm=, such as llm='openai:NAME'."
-        )
-    model = price_llm(asked if change.parameters is None else set_parameters(asked, change.parameters), ensemble)
-    system, user, said = call.system, call.user, call.said
-    if change.messages is not None:
-        system = change.messages[0].text if change.messages[0].role == "system" else system
-        first, *others = [each for each in change.messages if each.role != "system"]
-        user, said = first.text, tuple(list_said(others))
-    made = CallAgain(
-        agent=agent,
-        llm=model.llm,
-        rates=model.rates,
-        system=system if change.system_prompt is None else change.system_prompt,
-        user=user if change.user_prompt is None else change.user_prompt,
-        said=said,
-        tools=call.tools,
-        schema=call.schema,
-        output_type=None if node is None or at.delegation_id is not None else node.task.output_type,
-    )
-    told = (made.system, made.user, *(to_message(each).text for each in made.said))
-    if not origin.is_live and any(MASK in each for each in told):
-        raise ValidationError(
-            f"What the model was told in span {at.span_id} had secrets, which are not kept: {MASK} stands in their "
-            f"place, and is never sent. Give the whole with messages=[...], or run the cell again."
-        )
+    call = find_past_call(given.run, given.span)
+    graph, span = build_graph(ensemble), call.span
+    made = _change_call(ensemble, graph, call, change)
     task = Task(
-        name=at.task or "call",
-        description=escape_variables(at.description or f"The call of {at.agent} once more"),
+        name=span.task or "call",
+        description=escape_variables(span.description or f"The call of {made.agent.role} once more"),
         expected_output="A reply",
         handler=made,
     )
     rows = ensemble._with_rows([task], error_strategy=ErrorStrategy.FAIL_FAST, concurrency=1)
     one = dataclasses.replace(rows, rate_limit=ensemble.rate_limit, max_concurrency=None)
-    place = ForkPlace(origin.run_id, at.span_id, change.names, is_rerun=True)
+    place = ForkPlace(call.trace.run_id, span.span_id, change.names, is_rerun=True)
     replies = read_repeated(None, {}, **given.replies)
     settings = dataclasses.replace(replies.settings, forked_from=place, streams=streams)
-    changes = (*origin.changes, describe_change(origin.trace, at, change, graph))
-    source = ChangedSource(changes=changes, cell=origin.cell, ensemble=ensemble, inputs=origin.inputs)
+    changes = (*call.changes, describe_change(call.trace, span, change, graph))
+    source = ChangedSource(changes=changes, cell=call.cell, ensemble=ensemble, inputs=call.inputs)
     of_map = start_map(one, replies._replace(settings=settings))
-    return RerunHandle(of_map, lambda result: Rerun(result, call.reply, ensemble, given.run, at.span_id, source))
+    warnings = []
+    if call.lacks_tools:
+        warnings.append(
+            f"The trace of run {call.trace.run_id} does not tell what the model knew of its tools: it is offered none."
+        )
+    for each in warnings:
+        _log.warning("%s", each)
+
+    def make_rerun(result: MapResult) -> Rerun:
+        return Rerun(
+            result,
+            call.reply,
+            changed=change.names,
+            name=f"{made.agent.role}, {task.name}",
+            warnings=warnings,
+            ensemble=ensemble,
+            run=given.run,
+            span_id=span.span_id,
+            source=source,
+        )
+
+    return RerunHandle(of_map, make_rerun)
+
+
+def estimate_rerun(ensemble: RunnableEnsemble, given: RerunArguments) -> CostEstimate:
+    """What a rerun would take. Nothing is asked. Arguments and errors as of `prepare_rerun`."""
+    call, budget = find_past_call(given.run, given.span), given.replies["budget"]
+    made = _change_call(ensemble, build_graph(ensemble), call, given.change)
+    read_repeated(None, {}, **given.replies)  # checks them
+    return estimate_calls(
+        ensemble if budget is None else ensemble.replace(budget=budget),
+        name=call.span.task or "call",
+        role=made.agent.role,
+        llm=made.llm,
+        rates=made.rates,
+        texts=_list_texts(made),
+        reply=None if call.reply is None else call.reply.usage.output_tokens,
+        count=given.replies["repeat"],
+        at=datetime.now(UTC),
+    )
+
+
+def _list_texts(call: CallAgain) -> list[str]:
+    """All that a model is told."""
+    texts = [call.system, call.user, *(to_message(each).text for each in call.said)]
+    replies = (each for each in call.said if isinstance(each, ModelReply))
+    texts += [write_arguments(asks.arguments) for each in replies for asks in each.tool_calls]
+    return [*texts, *(json.dumps([each.name, each.description, dict(each.parameters)]) for each in call.tools)]
+
+
+def _change_call(ensemble: RunnableEnsemble, graph: Graph, call: PastCall, change: ForkChange) -> CallAgain:
+    """A call as it is made again.
+
+    Raises:
+        ValidationError: its model is not known, can't be asked here, or would be told a mask.
+    """
+    span, asked = call.span, find_asked(graph, call)
+    replayed_from = call.trace._fold.replayed_from
+    if change.llm is None and replayed_from is not None:
+        raise ValidationError(
+            f"Run {call.trace.run_id} was replayed from {replayed_from}: no model was asked, so none can be asked "
+            f"again. Name one with llm=, such as llm='openai:NAME'."
+        )
+    if change.llm is None and asked.llm is None:
+        raise ValidationError(
+            f"The model of agent {asked.agent.role!r} is not known any more: name one with llm=, such as "
+            f"llm='openai:NAME'."
+        )
+    llm = asked.llm if change.llm is None else change.llm
+    model = price_llm(llm if change.parameters is None else set_parameters(llm, change.parameters), ensemble)
+    if fault := find_llm_fault(model.llm):
+        raise ValidationError(f"llm {fault}.")
+    make_source(RunSettings()).check(model.llm)
+    told: list[Said]
+    system, told = call.system, [call.user, *call.said]
+    if change.messages is not None:
+        system = change.messages[0].text if change.messages[0].role == "system" else ""
+        told = [*list_said(each for each in change.messages if each.role != "system")]
+    if change.system_prompt is not None:
+        system = change.system_prompt
+    if change.user_prompt is not None:
+        told[call.prompt_place] = change.user_prompt
+    user, *said = told
+    assert isinstance(user, str)
+    made = CallAgain(
+        agent=asked.agent,
+        llm=model.llm,
+        rates=asked.rates if change.llm is None else model.rates,
+        system=system,
+        user=user,
+        said=tuple(said),
+        tools=call.tools,
+        schema=call.schema,
+        output_type=asked.output_type,
+    )
+    if call.is_masked and any(MASK in each for each in _list_texts(made)):
+        raise ValidationError(
+            f"What the model was told in span {span.span_id} had secrets, which are not kept: {MASK} stands in their "
+            f"place, and is never sent. Give the whole with messages=[...], or run the cell again."
+        )
+    return made
 
 
 class RerunHandle:
@@ -202,38 +273,15 @@ class RerunHandle:
         """Errors have the replies, and not the rows of a map, as their ``output``."""
         try:
             yield
-        except (EnsembleError, RunInterrupted) as error:
+        except RunInterrupted as error:
+            if not isinstance(error.output, MapResult):
+                raise
+            rerun = self._make_rerun(error.output)
+            done = sum(each is not None for each in rerun.replies)
+            told = RunInterrupted(f"{done} of {len(rerun)} replies are there, and kept.")
+            told.output = rerun
+            raise told from None
+        except EnsembleError as error:
             if isinstance(result := getattr(error, "output", None), MapResult):
                 error.output = self._make_rerun(result)
             raise
-
-
-def find_sent_call(origin: Origin, span: Span) -> RecordedCall:
-    """What the model was told in a span.
-
-    Raises:
-        ValidationError: it is not kept, or was never sent.
-    """
-    from ensemble_notebook.models.recording.documents import BROKEN_DOCUMENT, find_call
-
-    documents = [make(False) for make in origin.documents]
-    exchange = find_exchange(origin, span, documents)
-    try:
-        return find_call(documents, exchange)
-    except BROKEN_DOCUMENT as error:
-        raise ValidationError(f"What is kept of span {span.span_id} is damaged: run it again.") from error
-
-
-def _find_agent(graph: Graph, node: TaskNode | None, span: Span) -> tuple[Agent, Any]:
-    """The agent of a call, and its model; one of this name alone where nothing else is known of it."""
-    if node is not None and node.agent is not None and node.agent.role == span.agent:
-        return node.agent, node.llm
-    if node is not None and node.fallback is not None and node.fallback.role == span.agent:
-        return node.fallback, node.fallback_llm
-    for member in graph.team:
-        if member.agent.role == span.agent:
-            return member.agent, member.llm
-    other = next((each for each in graph.all_tasks if each.agent is not None and each.role == span.agent), None)
-    if other is not None and other.agent is not None:
-        return other.agent, other.llm
-    return Agent(role=span.agent or "Agent", goal="Reply"), None

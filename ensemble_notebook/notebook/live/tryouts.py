@@ -25,9 +25,9 @@ from ensemble_notebook.domain.definitions.limits import find_rates
 from ensemble_notebook.domain.outputs.secrets import MASK, mask
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.graph import build_graph
-from ensemble_notebook.ensemble.earlier_runs.forking import find_llm, find_origin
+from ensemble_notebook.ensemble.earlier_runs.forking import find_llm
+from ensemble_notebook.ensemble.earlier_runs.past_call import find_past_call
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-from ensemble_notebook.ensemble.many_runs.rerun_run import find_sent_call
 from ensemble_notebook.ensemble.person import Person
 from ensemble_notebook.errors import EnsembleError, ValidationError, remove_control_characters
 from ensemble_notebook.models.model_kinds import identify_model, parse_spec
@@ -291,8 +291,8 @@ class Tryouts:
         given = given if isinstance(given, Mapping) else {}
         change: dict[str, Any] = {name: given[name] for name in _TEXTS if isinstance(given.get(name), str)}
         if any(MASK in change.get(name, "") for name in ("system_prompt", "user_prompt")):
-            call = find_sent_call(find_origin(output), span)
-            for name, text in (("system_prompt", call.system), ("user_prompt", call.user)):
+            call = find_past_call(output, span)
+            for name, text in (("system_prompt", call.system), ("user_prompt", call.prompt)):
                 if name in change:
                     change[name] = unmask(change[name], text)
         asked = given.get("llm")
@@ -363,7 +363,7 @@ def list_replies(rerun: Rerun) -> list[dict[str, Any]]:
     scores = {each.name for each in rerun.score_records}
     told = []
     for number, row in enumerate(rerun.frame.to_dict("records"), 1):
-        text = row["reply"]
+        text = None if _is_missing(row["reply"]) else row["reply"]
         pieces = [] if text is None else diff_words(before, _clean(text))
         one = {"number": number, "pieces": [list(piece) for piece in pieces], "calls": _clean(row["tool_calls"] or "")}
         one["error"] = None if _is_missing(row["error"]) else _clean(str(row["error"]))
@@ -379,7 +379,7 @@ def _write_score(value: Any) -> str:
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or value != value or type(value).__name__ == "NAType"
+    return value is None or type(value).__name__ == "NAType" or value != value
 
 
 def read_parameters(text: str) -> dict[str, Any]:

@@ -109,14 +109,14 @@ def _render_line(line: DiffLine) -> html.Line:
 
 
 def _render_change(change: TextChange, *, is_open: bool) -> html.Html:
-    return html.fold(_name(change), html.preformat(*map(_render_words, change.pieces)), is_open=is_open)
+    return html.fold(_name(change), html.preformat(*map(render_words, change.pieces)), is_open=is_open)
 
 
 def _name(change: TextChange) -> str:
     return change.where if change.status == "changed" else f"{change.where} ({change.status})"
 
 
-def _render_words(piece: Piece) -> html.Html:
+def render_words(piece: Piece) -> html.Html:
     """A piece of a text, marked where it changed; not so the end of its last line."""
     if piece.mark not in _MARKS:
         return html.join(piece.text)
@@ -156,7 +156,7 @@ def _render_start(change: TextChange) -> Iterator[str]:
             yield " […]"
             return
         text = _shorten(piece.text, left)
-        yield _render_words(Piece(piece.mark, text))
+        yield render_words(Piece(piece.mark, text))
         left -= len(text)
 
 
