@@ -134,6 +134,6 @@ function Emptiness({ view }: { view: View }) {
   const { store } = view;
   const isUnreadable = store.run.value === null && store.fault.value !== null;
   const text = isUnreadable ? "Nothing to show" : store.run.value === null ? "Waiting for the run to begin"
-    : store.isOver ? "This run had no tasks: write one into the cell, and run it again" : "No tasks yet";
+    : store.isOver ? "This run had no tasks" : "No tasks yet";
   return <p class="et-empty">{text}</p>;
 }

@@ -2,7 +2,7 @@
 // found; the table of spans; the question to a person; the keys; the panels below the toolbar. Each of their two files is loaded
 // when a part of it is shown for the first time; with the drawer comes what finds.
 
-import { effect, type Signal } from "@preact/signals";
+import { effect, type Signal, signal } from "@preact/signals";
 import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { loadDetails } from "../details/load-details";
@@ -16,11 +16,15 @@ import type { Shape, View } from "../view/view";
 type Details = typeof import("../details/drawer-root");
 type Explorer = typeof import("../explore/explorer-root");
 
+/** What the address of the page names: perhaps a span or a time of a run that it shows. */
+const hash = signal(location.hash);
+addEventListener("hashchange", () => (hash.value = location.hash));
+
 export function DrawerPlace({ view, connection }: { view: View; connection: KernelConnection | null }): VNode {
   const isWanted = (): boolean => {
     view.store.version.value;
     view.selected.value;
-    return !!connection?.tryout.value || view.isDrawerOpen.value || view.search.isActive || view.range.value !== null || view.selectedSpans.value.size > 1;
+    return !!(hash.value.startsWith("#run-") || connection?.tryout.value || view.isDrawerOpen.value || view.search.isActive || view.range.value || view.selectedSpans.value.size > 1);
   };
   return <DetailsPlace of={view} isWanted={isWanted} mount={(details, place) => details.mountDrawer(place, view, connection)} className="et-drawer-place" />;
 }
@@ -41,7 +45,7 @@ export function ShapePlace({ shape, ...shown }: ShapeProps & { shape: Shape }): 
 
 /** The question that the run waits for: only views with a kernel ask. */
 export const ReviewPlace = ({ view, connection }: { view: View; connection: KernelConnection }): VNode =>
-  <DetailsPlace of={view} isWanted={() => (view.store.run.value?.waiting.length ?? 0) > 0} mount={(details, place) => details.mountReview(place, view, connection)} />;
+  <DetailsPlace of={view} isWanted={() => !!view.store.run.value?.waiting.length} mount={(details, place) => details.mountReview(place, view, connection)} />;
 
 /** What lies over the chart: what is folded, differences of two runs, a marked range, and, once a person pans, where the bars are. */
 export const OverlayPlace = ({ view }: { view: View }): VNode =>
@@ -49,7 +53,7 @@ export const OverlayPlace = ({ view }: { view: View }): VNode =>
 
 /** The words beside what is pointed at. */
 export const TooltipPlace = ({ hover, view }: { hover: Signal<Hover | null>; view: View }): VNode =>
-  <DetailsPlace of={view} isWanted={() => hover.value !== null || view.selected.value !== null} mount={(details, place) => details.mountTooltip(place, hover, view)} />;
+  <DetailsPlace of={view} isWanted={() => !!(hover.value || view.selected.value)} mount={(details, place) => details.mountTooltip(place, hover, view)} />;
 
 /** Columns, lane and colours (W33): over what is above the rows. */
 export const LookPlace = ({ view, theme, prefix }: { view: View; theme: Signal<Theme>; prefix: string }): VNode =>

@@ -16,6 +16,7 @@ import { Folds } from "./folds";
 import { Hits } from "./hits";
 import { HitsAsker } from "./hits-asker";
 import { KeysPanel } from "./keys-panel";
+import { followLink } from "./place-links";
 import { RangeHandles } from "./range-handles";
 import { ReviewPanel } from "./review-panel";
 import { SightHint } from "./sight-hint";
@@ -46,9 +47,11 @@ export function mountDrawer(place: HTMLElement, view: View, connection: KernelCo
       {connection && <EditorPlace view={view} connection={connection} asked={asked} onClose={() => ask(null)} />}
     </>
   ));
+  let seen = followLink(view, place, "");
   return {
     update: () => {
       asker?.look();
+      seen = followLink(view, place, seen);
       root.update();
     },
     end: () => {

@@ -16,6 +16,7 @@ import { durationOf, hasCost, hasTokens } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { kindTitle, titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
+import { linkToSpan } from "./place-links";
 import { type Tab, TabList } from "./tab-list";
 import { detailsSpanOf, tabsOf } from "./tabs";
 import { TryButtons, type Way } from "./try-buttons";
@@ -76,7 +77,8 @@ export function Drawer({ view, connection, change, onTry, trying }: Props): VNod
             <TabList tabs={tabs} selected={tab.key} prefix={prefix} onSelect={(key) => (view.tab.value = key)} />
             <span class="et-tab-tools">
               {tab.hasTexts && <FormatSwitch />}
-              <CopyButton label="Copy DataFrame expression" text={() => spanExpression(store, row.span_id)}>DataFrame</CopyButton>
+              <CopyButton label="Copy link to this span" text={() => linkToSpan(row.span_id)}>Link</CopyButton>
+          <CopyButton label="Copy DataFrame expression" text={() => spanExpression(store, row.span_id)}>DataFrame</CopyButton>
             </span>
           </div>
           <TryButtons row={row} view={view} connection={connection} onTry={onTry} />

@@ -13,6 +13,7 @@ import { traitsOf } from "../wire/traits";
 import { kindTitle } from "../wording/labels";
 import { UNKNOWN } from "../wire/words";
 import { formatCount, formatDuration, formatMoney, pluralize } from "../wording/numbers";
+import { linkToRange } from "./place-links";
 import { useSettled } from "./settled";
 
 const ORDER = Object.keys(KIND_TRAITS);
@@ -46,7 +47,12 @@ function RangeSummary({ view, range }: Props & { range: TimeRange }): VNode {
     <Section label="Marked range" title={`${formatMoment(range.from)} – ${formatMoment(range.to)}`} note={formatDuration(length)} summary={summary} view={view}
       close={() => (view.range.value = null)} expression={() => rangeExpression(store, range)}
       more={summary && <Fact name="Side by side" value={formatTimes(summary.workMs / summary.length)} title={`${formatDuration(summary.workMs)} of work in ${formatDuration(summary.length)}`} />}
-      tools={<button class="et-button" aria-label="Show only the range" title="Show only the range" onClick={() => view.fitRange(view.now)}><Icon name="fit" /></button>} />
+      tools={
+        <>
+          <CopyButton label="Copy link to this range" text={() => linkToRange(view, range)}>Link</CopyButton>
+          <button class="et-button" aria-label="Show only the range" title="Show only the range" onClick={() => view.fitRange(view.now)}><Icon name="fit" /></button>
+        </>
+      } />
   );
 }
 
