@@ -17,6 +17,7 @@ from ensemble_notebook.notebook.live.board_feed import BoardFeed
 from ensemble_notebook.notebook.live.board_rows import BoardRows
 from ensemble_notebook.notebook.live.run_feed import find_feed
 from ensemble_notebook.trace.analysis.small_picture import draw_small_picture
+from ensemble_notebook.trace.store.run_rows import encode_events
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.notebook.conftest import Shell
 from tests.support.store import wait_for_store
@@ -134,6 +135,35 @@ def test_a_run_is_opened_once_and_two_are_compared_w131(page: Page) -> None:
     both = page.ask("compare", "opened", run_ids=[first.run_id, second.run_id])
     assert "moons" in both["text"]
     assert find_feed(both["feed_id"]) is not None
+
+
+def test_an_opened_run_that_another_process_goes_on_with_is_followed_w131(page: Page) -> None:
+    output = run_team()
+    store = RunStore.open()
+    elsewhere = ("running", '{"host": "elsewhere"}', time.time())
+    with sqlite3.connect(store.path) as connection:
+        (piece,) = connection.execute("SELECT data FROM events").fetchone()
+        events = store.load_events(output.run_id)
+        connection.execute("UPDATE events SET data = ?", (encode_events(events[:6]),))
+        connection.execute("UPDATE runs SET status = ?, owner = ?, seen_at = ?, summary = NULL", elsewhere)
+    page.ask("hello", "runs")
+    feed_id = page.ask("open", "opened", run_id=output.run_id)["feed_id"]
+    page.feed.receive(page, {"kind": "feed", "feed_id": feed_id, "content": {"kind": "hello", "have": None}})
+    assert page.wait("feed")["content"]["run"]["status"] == "running"
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("UPDATE events SET data = ?", (piece,))
+        connection.execute("UPDATE runs SET status = 'completed'")
+    while page.wait("feed")["content"]["run"]["status"] != "completed":
+        pass
+
+
+@pytest.mark.parametrize("damage", ["UPDATE events SET data = x'00'", "DELETE FROM events"])
+def test_a_run_that_can_not_be_read_says_so_where_it_is_opened_w131(page: Page, damage: str) -> None:
+    output = run_team()
+    with sqlite3.connect(RunStore.open().path) as connection:
+        connection.execute(damage)
+    assert page.ask("open", "failed", run_id=output.run_id)["text"].startswith(f"Run {output.run_id} can't be read")
+    assert len(page.ask("hello", "runs")["rows"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,7 @@ class LoadedRuns(Scorable, JoinedFrames):
             ValidationError: it is none of these runs, or its cell can't be read with `namespace`.
             StoreError: it is gone, or damaged.
         """
-        trace, ensemble = self._load_trace(run_id), None
-        with suppress(StoreError, *(() if namespace is not None else (ValidationError,))):
-            ensemble = read_definition(run_id, namespace)
-        return make_loaded_output(trace, ensemble)._with_scores(trace.scores)
+        return make_known_output(self._load_trace(run_id), namespace)
 
     @cached_property
     def _traces(self) -> dict[str, ExecutionTrace]:
@@ -215,6 +212,18 @@ def load_result(word: str) -> MapResult | EnsembleOutput:
     if get_design(trace._fold).rows:
         return make_map_result(trace, find_trace)
     return make_loaded_output(trace)._with_scores(trace.scores)
+
+
+def make_known_output(trace: ExecutionTrace, namespace: Mapping[str, Any] | None = None) -> EnsembleOutput:
+    """One run as the output that it was, see `LoadedRuns.load_output`.
+
+    Raises:
+        ValidationError: its cell can't be read with `namespace`.
+    """
+    ensemble = None
+    with suppress(StoreError, *(() if namespace is not None else (ValidationError,))):
+        ensemble = read_definition(trace.run_id, namespace)
+    return make_loaded_output(trace, ensemble)._with_scores(trace.scores)
 
 
 def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: None) -> MapResult:

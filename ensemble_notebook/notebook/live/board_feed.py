@@ -17,9 +17,18 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from ensemble_notebook.domain.wording import format_size
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+from ensemble_notebook.ensemble.many_runs.loaded_map import make_known_output
 from ensemble_notebook.errors import EnsembleError, ValidationError, make_readable
 from ensemble_notebook.notebook.live.board_rows import BoardRows, Row
-from ensemble_notebook.notebook.live.run_feed import RunFeed, Subscriber, find_feed, list_feeds, register_feed
+from ensemble_notebook.notebook.live.run_feed import (
+    RunFeed,
+    Subscriber,
+    find_feed,
+    keep_feed,
+    list_feeds,
+    register_feed,
+)
 from ensemble_notebook.notebook.picture.static_picture import is_of_remembered_cell
 from ensemble_notebook.trace.analysis.joined_runs import JoinedRuns
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -27,6 +36,7 @@ from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.store.run_store import RunStore
+from ensemble_notebook.trace.store.store_reader import complete_events
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 LOOK_S: Final = 1.0
@@ -62,7 +72,7 @@ class BoardFeed:
         self._subscribers: dict[Subscriber, dict[str, _Relay]] = {}
         self._questions: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._opened: dict[str, RunFeed] = {}
+        self._opened: dict[str, tuple[RunFeed, EnsembleOutput | None]] = {}
         self._rest_until = 0.0
         register_feed(self)
 
@@ -140,12 +150,24 @@ class BoardFeed:
         try:
             if self._rows.has_changed():
                 changed, gone = self._rows.read()
+                self._follow()
             changed += self._rows.fold_some()
         except EnsembleError as error:
             self._tell({"kind": "fault", "text": str(error)})
         self._rest_until = time.monotonic() + REST_SHARE * (time.thread_time() - began_s)
         if changed or gone:
             self._tell({"kind": "changed", "rows": changed, "gone": gone})
+
+    def _follow(self) -> None:
+        """Tell of what has happened in opened runs that another process goes on with."""
+        for feed, output in self._opened.values():
+            run_id = feed.messages.run_id
+            if output is None or not feed.is_live or run_id is None:
+                continue
+            run, fold = self._store.find_run(run_id), output.trace._fold
+            for event in complete_events(run, self._store.load_events(run_id))[fold.event_count :]:
+                fold.add(event)
+            feed.paint(feed.messages.is_over)
 
     def _tell(self, message: dict[str, Any], but: Subscriber | None = None) -> None:
         with self._lock:
@@ -171,13 +193,15 @@ class BoardFeed:
     def _open(self, content: Any) -> dict[str, Any]:
         """The feed of a run: the one that shows it already, else one of what is stored."""
         run_id = str(content.get("run_id"))
+        output = None
         feed = next(
             (each for each in list_feeds() if isinstance(each, RunFeed) and each.messages.run_id == run_id), None
         )
         if feed is None:
-            trace = self._load(run_id)
-            feed = RunFeed(TimelineMessages(trace._fold, is_resumable=is_of_remembered_cell(run_id)))
-        return {"kind": "opened", "feed_id": self._keep(feed).feed_id}
+            output = make_known_output(self._load(run_id))
+            feed = RunFeed(TimelineMessages(output.trace._fold, is_resumable=is_of_remembered_cell(run_id)))
+            keep_feed(output, feed)
+        return {"kind": "opened", "feed_id": self._keep(feed, output).feed_id}
 
     def _compare(self, content: Any) -> dict[str, Any]:
         """The feed of two runs, one above the other, and what changed from the older one in words."""
@@ -216,10 +240,10 @@ class BoardFeed:
     def _load(self, run_id: str) -> ExecutionTrace:
         return self._store.load_trace(self._store.find_run(run_id))
 
-    def _keep(self, feed: RunFeed) -> RunFeed:
-        """Keep it open, as one of the last."""
-        self._opened.pop(feed.feed_id, None)
-        self._opened[feed.feed_id] = feed
+    def _keep(self, feed: RunFeed, output: EnsembleOutput | None = None) -> RunFeed:
+        """Keep it open, as one of the last, with the output that was made for it."""
+        _, made = self._opened.pop(feed.feed_id, (feed, output))
+        self._opened[feed.feed_id] = (feed, made)
         for surplus in list(self._opened)[:-MOST_OPEN]:
             del self._opened[surplus]
         return feed

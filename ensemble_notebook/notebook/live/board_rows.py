@@ -74,6 +74,7 @@ class BoardRows:
         fresh, self._last_score = self._store.load_new_scores(self._last_score)
         for run_id, records in fresh.items():
             self._scores.setdefault(run_id, []).extend(records)
+        known = {run.run_id: run for run in runs}
         parents = {run.run_id: run.facts.forked_from_run or run.facts.resumed_from for run in runs}
         self._made = {run_id: each for run_id, each in self._made.items() if run_id not in summaries}
         self._unmade = []
@@ -84,7 +85,10 @@ class BoardRows:
             if is_wanting and run.run_id not in self._damaged:
                 self._unmade.append(run.run_id)
             row = make_row(run, summary, self._scores.get(run.run_id, ()))
-            self._rows[run.run_id] = row | {"family": find_place(run.run_id, parents).family}
+            row["family"] = find_place(run.run_id, parents).family
+            if _is_forkable(run) and has_cell(run.run_id, known, parents):
+                row["is_forkable"] = True
+            self._rows[run.run_id] = row
         changed = [row for run_id, row in self._rows.items() if before.get(run_id) != row]
         return changed, [run_id for run_id in before if run_id not in self._rows]
 
@@ -108,6 +112,23 @@ class BoardRows:
         return changed
 
 
+def has_cell(run_id: str, known: Mapping[str, RememberedRun], parents: Mapping[str, str | None]) -> bool:
+    """Whether a run is of a cell whose text is known, or came of such a run."""
+    seen: set[str] = set()
+    while run_id in known and run_id not in seen:
+        seen.add(run_id)
+        origin = known[run_id].facts.origin
+        if origin is not None and origin.text:
+            return True
+        run_id = parents.get(run_id) or ""
+    return False
+
+
+def _is_forkable(run: RememberedRun) -> bool:
+    is_one = run.facts.kind in (None, RunKind.RUN, RunKind.FORK)
+    return is_one and run.status is not RunStatus.RUNNING and run.facts.keeps_texts
+
+
 def make_row(run: RememberedRun, summary: RunSummary | None, scores: Iterable[ScoreRecord] = ()) -> Row:
     """The row of a run.
 
@@ -117,18 +138,17 @@ def make_row(run: RememberedRun, summary: RunSummary | None, scores: Iterable[Sc
         scores: of it, in the order in which they were given.
     """
     facts, origin = run.facts, run.facts.origin
-    has_cell = facts.keeps_texts and origin is not None and bool(origin.text)
-    is_over = run.status is not RunStatus.RUNNING
+    is_of_cell = facts.keeps_texts and origin is not None and bool(origin.text)
     known: Mapping[str, Any] = {
         "name": None if facts.name is None else clean_text(facts.name),
         "kind": None if facts.kind is None else facts.kind.value,
         "parent": facts.forked_from_run or facts.resumed_from,
         "changed": [*facts.changed] or None,
         "notebook": None if origin is None or not origin.notebook else clean_text(PurePath(origin.notebook).name),
+        "variable": None if origin is None else origin.variable,
         "cell": None if origin is None else origin.cell,
         "scores": describe_scores(scores) or None,
-        "is_resumable": True if has_cell and run.status in _RESUMABLE else None,
-        "is_forkable": True if has_cell and is_over and facts.kind in (None, RunKind.RUN, RunKind.FORK) else None,
+        "is_resumable": True if is_of_cell and run.status in _RESUMABLE else None,
     }
     row = {"run_id": run.run_id, "status": run.status.value, "start_ms": facts.started_at.timestamp() * 1000}
     row |= {name: value for name, value in known.items() if value is not None}

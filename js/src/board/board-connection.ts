@@ -51,6 +51,10 @@ export class BoardConnection {
       this.rows.value = readBoardRows(content.rows);
     } else if (content.kind === "changed") this.#change(content);
     else if (content.kind === "fault") this.fault.value = String(content.text);
+    else if (content.kind === "failed" && content.nonce === this.#prefix) {
+      this.#quiet();
+      this.fault.value = String(content.text);
+    }
     if (content.kind === "runs" || content.kind === "changed") this.fault.value = "";
     if (typeof content.nonce !== "number") return;
     const answer = this.#waiting.get(content.nonce);

@@ -18,6 +18,8 @@ export interface BoardRow {
   readonly parent?: string;
   readonly changed?: readonly string[];
   readonly notebook?: string;
+  /** That its output is bound to. */
+  readonly variable?: string;
   readonly cell?: string;
   readonly inputs?: string;
   readonly tasks?: number;
@@ -47,7 +49,7 @@ export interface BoardFilter {
 export const NO_FILTER: BoardFilter = { words: "", status: "", days: 0, family: "" };
 
 const DAY_MS = 86_400_000;
-const TEXTS = ["name", "kind", "parent", "notebook", "cell", "inputs", "currency", "picture"] as const;
+const TEXTS = ["name", "kind", "parent", "notebook", "variable", "cell", "inputs", "currency", "picture"] as const;
 const NUMBERS = ["tasks", "tasks_done", "wall_ms", "tokens", "cost"] as const;
 const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
 const isScore = (value: unknown): value is BoardScore =>

@@ -135,6 +135,7 @@ function RunMenu({ row, isLive, parts, open, unfold, showFamily, say }: RunLineP
       say(`${source} is in the cell below. It has not run yet.`);
     } else line.value = source;
   };
+  const resumeLine = `%ensemble resume ${row.run_id}${row.variable ? ` -o ${row.variable}` : ""}`;
   const startFork = async (): Promise<void> => {
     const answer = await ask("spans");
     if (!answer) return;
@@ -152,7 +153,7 @@ function RunMenu({ row, isLive, parts, open, unfold, showFamily, say }: RunLineP
       {isLive && (
         <div class="eb-actions" role="group" aria-label="What can be done with this run" aria-busy={isBusy}>
           <button class="et-tool" onClick={() => open(row)}>Open</button>
-          {row.is_resumable && <button class="et-tool" title={`Writes %ensemble resume ${row.run_id} into a cell below`} onClick={() => write(`%ensemble resume ${row.run_id}`)}>Resume</button>}
+          {row.is_resumable && <button class="et-tool" title={`Writes ${resumeLine} into a cell below`} onClick={() => write(resumeLine)}>Resume</button>}
           {row.is_forkable && <button class="et-tool" aria-expanded={spans.value !== null} title="Choose a task or call from which another run goes on" onClick={() => (spans.value ? (spans.value = null) : void startFork())}>Fork…</button>}
           <select class="eb-choice" aria-label="Export as" value="" onChange={(event) => {
             const format = event.currentTarget.value;
