@@ -36,6 +36,7 @@ from ensemble_notebook.domain.definitions.templates import (
 )
 from ensemble_notebook.domain.outputs.secrets import MASK, has_secret
 from ensemble_notebook.domain.planning.graph import TaskNode
+from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall, ChangedSource
 from ensemble_notebook.errors import ValidationError
 
@@ -119,7 +120,10 @@ class _Editor:
         self._edit = TextEdit(self._before)
         self._known: tuple[str, Cell] | None = None
         # Other words may give a task another name.
-        self._numbers = {node.name: number for number, node in enumerate(self._read().graph.all_tasks)}
+        graph = self._read().graph
+        self._numbers = {
+            make_task_path(node.name, graph.get_phase_name(node)): number for number, node in enumerate(graph.all_tasks)
+        }
 
     def _read_file(self, path: FilePath) -> None:
         file = read_cell_file(path)
@@ -170,24 +174,29 @@ class _Editor:
             raise ValidationError(
                 "messages= is a whole conversation, and has no place in a cell. Change its prompts alone."
             )
-        if change.is_nested or change.task is None:
-            what = "a run inside the run, whose ensemble has a cell of its own" if change.is_nested else "no task"
+        if change.lost:
+            raise ValidationError(f"{change.lost[0]}= of a fork of an earlier process is not kept: change it by hand.")
+        path = change.task
+        number = None if path is None else self._numbers.get(path, self._numbers.get(path.partition("[")[0]))
+        if change.is_nested or number is None:
+            what = "a run inside the run, whose ensemble has a cell of its own" if change.is_nested else "no task of it"
             raise ValidationError(f"The call of {change.agent!r} is of {what}: change that by hand.")
         if change.system is not None or change.llm is not None or change.parameters:
-            self._put_agent(change.task, change)
+            self._put_agent(number, change)
         if change.user is not None:
-            self._put_prompt(change.task, change)
+            self._put_prompt(number, change)
 
     # the task's own prompt
 
-    def _put_prompt(self, task: str, change: ChangedCall) -> None:
+    def _put_prompt(self, number: int, change: ChangedCall) -> None:
         if change.is_delegated:
             raise ValidationError(
                 f"What {change.agent!r} was asked was written by who delegated it: it stands in no cell."
             )
         assert change.user is not None
         cell = self._read()
-        node, section = self._find_task(cell, task)
+        node, section = self._find_task(cell, number)
+        task = node.name
         path = self._find_path(section)
         values = self._write_values(cell)
         has_items = node.task.for_each is not None
@@ -231,9 +240,10 @@ class _Editor:
 
     # the agent, and its model
 
-    def _put_agent(self, task: str, change: ChangedCall) -> None:
+    def _put_agent(self, number: int, change: ChangedCall) -> None:
         cell = self._read()
-        node, section = self._find_task(cell, task)
+        node, section = self._find_task(cell, number)
+        task = node.name
         agent, owner, field = _find_agent(cell, node, section, change.agent)
         values: dict[str, Any] = {}
         if change.system is not None:
@@ -336,25 +346,22 @@ class _Editor:
 
     # values and their places
 
-    def _find_task(self, cell: Cell, name: str) -> tuple[TaskNode, Section]:
+    def _find_task(self, cell: Cell, number: int) -> tuple[TaskNode, Section]:
         """A task of the cell, and where it is written.
 
         Raises:
-            ValidationError: there is none, or it reviews a phase.
+            ValidationError: it reviews a phase.
         """
-        number = self._numbers.get(name)
-        definition, top = cell.definition, cell._section
+        node, definition, top = cell.graph.all_tasks[number], cell.definition, cell._section
         groups = [(definition.tasks, top)]
         if not definition.tasks:
             phases = top.values["phases"]
             groups = [(phase.tasks, each) for phase, each in zip(definition.phases, phases, strict=True)]
         for tasks, section in groups:
             for task, each in zip(tasks, section.values["tasks"].sections, strict=True):
-                if number is not None and cell.graph.all_tasks[number].task is task:
-                    return cell.graph.all_tasks[number], each
-        raise ValidationError(
-            f"The cell has no task {name!r}: it is another one than the one that ran. Change it by hand."
-        )
+                if node.task is task:
+                    return node, each
+        raise ValidationError(f"Task {node.name!r} reviews a phase: change it by hand.")
 
     def _set(self, section: Section, path: Path, name: str, value: Any, where: str) -> None:
         """Write a field of a section; a task that is a text becomes a mapping."""

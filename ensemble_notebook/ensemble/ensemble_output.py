@@ -414,7 +414,8 @@ class EnsembleOutput(Scorable, Pickled):
             namespace: as there.
 
         Raises:
-            ValidationError: it is no fork of this process, or as there.
+            ValidationError: it is no fork, or as there.
+            StoreError: it is of an earlier process, and a run of its family is not in the store.
         """
         text: str = render_view("changed_cell", self._make_source(), namespace)
         return text
@@ -423,17 +424,26 @@ class EnsembleOutput(Scorable, Pickled):
         """What the forks by which the run came about have changed, for its cell.
 
         Raises:
-            ValidationError: it is no fork of this process.
+            ValidationError: it is no fork.
+            StoreError: it is of an earlier process, and a run of its family is not in the store.
         """
         from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedSource
 
         journal = self._journal
-        if journal is None or not journal.changes:
-            raise ValidationError(
-                f"Run {self.run_id} is no fork of this process, so nothing of it is to be put into its cell. "
-                f"output.ensemble.to_yaml() writes its ensemble."
+        if journal is None:
+            from ensemble_notebook.ensemble.earlier_runs.forking import load_changed_source
+
+            source = load_changed_source(self.run_id, self.ensemble)
+        else:
+            source = ChangedSource(
+                changes=journal.changes, cell=journal.cell, ensemble=self.ensemble, inputs=journal.inputs
             )
-        return ChangedSource(changes=journal.changes, cell=journal.cell, ensemble=self.ensemble, inputs=journal.inputs)
+        if not source.changes:
+            raise ValidationError(
+                f"Run {self.run_id} is no fork, so nothing of it is to be put into its cell. output.ensemble.to_yaml() "
+                f"writes its ensemble."
+            )
+        return source
 
     @overload
     def rerun(self, span: Any, *, plan: Literal[True], **change: Any) -> CostEstimate: ...

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook import Ensemble, EnsembleOutput, ScriptedChatModel, Task, ValidationError
+from ensemble_notebook import Ensemble, EnsembleOutput, ScriptedChatModel, Task, ValidationError, load_traces
 from ensemble_notebook.ensemble.ensemble import start_run
 from ensemble_notebook.ensemble.run_settings import RunArguments, RunSettings
 from ensemble_notebook.trace.store.run_facts import RunOrigin
 from tests.support.openai_server import OpenAIServer
+from tests.support.store import wait_for_store
 
 CELL = """# A team
 agents:
@@ -231,3 +232,21 @@ def test_c91_what_has_no_place_in_a_cell_is_refused_by_name(server: OpenAIServer
     ):
         with pytest.raises(ValidationError, match=why):
             made.to_yaml()
+
+
+def test_c88_a_fork_of_an_earlier_process_has_its_changes_and_says_which_are_lost(
+    server: OpenAIServer, llm: str, store_path: Path
+) -> None:
+    output = run_cell(llm, CELL)
+    wanted = prompts_of(server, "Write")[1].replace("short", "long")
+    fork = output.fork(call_of(output, "draft"), user_prompt=wanted)
+    wait_for_store()
+    loaded = load_traces().load_output(fork.run_id)
+    assert loaded.to_yaml() == fork.to_yaml() == CELL.replace("short", "long")
+    system = prompts_of(server, "Judge")[0].replace("kind", "strict")
+    again = output.ensemble.fork(fork.run_id, call_of(fork, "judge"), system_prompt=system)
+    assert again.to_yaml() == CELL.replace("short", "long").replace(*KIND)
+    other = output.fork(call_of(output, "draft"), llm=llm.replace("test-model", "other"))
+    wait_for_store()
+    with pytest.raises(ValidationError, match="llm= of a fork of an earlier process is not kept"):
+        load_traces().load_output(other.run_id).to_yaml()

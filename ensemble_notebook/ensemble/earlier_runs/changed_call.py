@@ -22,7 +22,7 @@ class ChangedCall:
 
     Attributes:
         names: the arguments that say what is different.
-        task: its name; None where the call is of no task of the ensemble.
+        task: the path of the task, with its phase; None where the call is of none.
         agent: the role of the agent.
         is_delegated: the agent was asked by another one, whose words the prompt is.
         is_nested: it is in a run inside the run, of another ensemble.
@@ -30,6 +30,7 @@ class ChangedCall:
         is_conversation: more is changed than these, which no cell has.
         llm: who is asked; None: as before.
         parameters: of that model, beside those that it has.
+        lost: arguments whose values are not kept.
     """
 
     names: tuple[str, ...]
@@ -42,6 +43,7 @@ class ChangedCall:
     is_conversation: bool = False
     llm: Any = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

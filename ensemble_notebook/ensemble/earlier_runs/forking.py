@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
-from ensemble_notebook.domain.events import TaskInputPrepared
+from ensemble_notebook.domain.events import LlmCallStarted, TaskInputPrepared
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
@@ -25,7 +25,7 @@ from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, KeptTasks, TaskKey
 from ensemble_notebook.engine.agent.langchain_tools import to_text
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall, Reworded
+from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall, ChangedSource, Reworded
 from ensemble_notebook.ensemble.earlier_runs.dependence import Dependence, find_path, list_around
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange
 from ensemble_notebook.ensemble.earlier_runs.reuse import find_reads, make_kept_task
@@ -35,7 +35,7 @@ from ensemble_notebook.errors import OutputParsingError, StoreError, ValidationE
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.store.run_facts import RunOrigin, StoredResult
+from ensemble_notebook.trace.store.run_facts import RunFacts, RunOrigin, StoredResult
 from ensemble_notebook.trace.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ def find_origin(run: Any) -> Origin:
             results=list(_list_inside(store.load_results(found.run_id), place.prefix)),
             row=place,
         )
+    cell, changes = load_changes(store, facts)
     return Origin(
         run_id=found.run_id,
         trace=store.load_trace(found),
@@ -165,9 +166,49 @@ def find_origin(run: Any) -> Origin:
         continued=continued,
         documents=documents,
         results=store.load_results(found.run_id),
-        cell=facts.origin if facts.origin is not None and facts.origin.text else None,
         find_forked=None if facts.forked_from_run is None else partial(find_origin, facts.forked_from_run),
+        cell=cell,
+        changes=changes,
     )
+
+
+def load_changes(store: RunStore, facts: RunFacts) -> tuple[RunOrigin | None, tuple[ChangedCall, ...]]:
+    """The cell that a stored run came from, and the changes of the forks by which it came about.
+
+    Raises:
+        StoreError: a run that it forks is gone.
+    """
+    from ensemble_notebook.ensemble.earlier_runs.resuming import find_run
+
+    if facts.forked_from_run is None:
+        return facts.origin if facts.origin is not None and facts.origin.text else None, ()
+    forked = find_run(store, facts.forked_from_run)
+    cell, before = load_changes(store, forked.facts)
+    trace = store.load_trace(forked)
+    span = trace._fold.spans.get(facts.forked_from_span or "")
+    if span is None:
+        return cell, before
+    events = store.load_trace(find_run(store, facts.run_id))._events
+    told = next((each.changed for each in events if isinstance(each, LlmCallStarted) and each.changed), ())
+    texts = {each.role: each.text for each in reversed(told)}
+    change = ForkChange(
+        names=facts.changed,
+        system_prompt=texts.get("system") if "system_prompt" in facts.changed else None,
+        user_prompt=texts.get("user") if "user_prompt" in facts.changed else None,
+        messages=told if "messages" in facts.changed else None,
+    )
+    lost = tuple(name for name in facts.changed if name in ("llm", "parameters"))
+    return cell, (*before, replace(describe_change(trace, span, change), lost=lost))
+
+
+def load_changed_source(run_id: str, ensemble: Any) -> ChangedSource:
+    """What was different in a fork of an earlier process, for its cell. Errors as of `load_changes`."""
+    from ensemble_notebook.ensemble.earlier_runs.resuming import find_run
+
+    store = RunStore.open()
+    facts = find_run(store, run_id).facts
+    cell, changes = load_changes(store, facts)
+    return ChangedSource(changes=changes, cell=cell, ensemble=ensemble, inputs=facts.inputs)
 
 
 def _list_inside(results: Iterable[StoredResult], prefix: str) -> Iterator[StoredResult]:
@@ -318,7 +359,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
         documents=[make for make, _ in kept],
         results=results,
         given=_make_given(holder, point_span, change, graph),
-        changes=(*changes, *(change.came_of or [describe_change(holder.trace, point_span, change, graph)])),
+        changes=(*changes, *(change.came_of or [describe_change(holder.trace, point_span, change)])),
     )
 
 
@@ -620,18 +661,16 @@ def _make_given(origin: Origin, span: Span, change: ForkChange, graph: Graph) ->
     )
 
 
-def describe_change(trace: ExecutionTrace, span: Span, change: ForkChange, graph: Graph) -> ChangedCall:
+def describe_change(trace: ExecutionTrace, span: Span, change: ForkChange) -> ChangedCall:
     """What is different at a span of a run.
 
     Args:
         trace: of the run.
         span: the model call, tool call or task.
         change: what is wanted there.
-        graph: of the ensemble.
     """
     around = list_around(span)
     path = next((found for each in around if (found := find_path(each)) is not None), None)
-    names = {make_task_path(each.name, graph.get_phase_name(each)): each.name for each in graph.all_tasks}
     told = _find_told(trace, span) if change.is_of_call else ("", "")
     system, user, is_conversation = change.system_prompt, change.user_prompt, False
     if change.messages:
@@ -641,7 +680,7 @@ def describe_change(trace: ExecutionTrace, span: Span, change: ForkChange, graph
         is_conversation = len(others) != 1 or others[0].role != "user"
     return ChangedCall(
         names=change.names,
-        task=None if path is None else names.get(path, names.get(path.partition("[")[0])),
+        task=path,
         agent=span.agent,
         is_delegated=any(each.delegation_id is not None for each in around),
         is_nested=span.nested_in is not None,

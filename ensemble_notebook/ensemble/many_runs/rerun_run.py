@@ -66,7 +66,7 @@ def prepare_rerun(ensemble: RunnableEnsemble, given: RerunArguments, *, streams:
     place = ForkPlace(call.trace.run_id, span.span_id, change.names, is_rerun=True)
     replies = read_repeated(None, {}, **given.replies)
     settings = dataclasses.replace(replies.settings, forked_from=place, streams=streams)
-    changes = (*call.changes, describe_change(call.trace, span, change, graph))
+    changes = (*call.changes, describe_change(call.trace, span, change))
     source = ChangedSource(changes=changes, cell=call.cell, ensemble=ensemble, inputs=call.inputs)
     of_map = start_map(one, replies._replace(settings=settings))
     warnings = []
