@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.cell import LOAD
 from tests.browser.lab import find_axe_faults, photograph
-from tests.browser.test_trials import CELL, HARD, SET_UP, choose, open_call
+from tests.browser.test_tryouts import CELL, HARD, SET_UP, choose, open_call
 from tests.support.openai_server import OpenAIServer
 
 if TYPE_CHECKING:

@@ -128,7 +128,7 @@ export function TryoutEditor({ view, desk, span, way, onClose }: Props): VNode {
       </div>
       {offer && run && <Replies before={offer.output} run={run} replies={replies} currency={offer.currency ?? "USD"} isReady={isReady}
         onKeep={(number) => go("fork", { feed_id: feed, reply: number })} />}
-      {replies && <PutIntoCell view={view} ask={(tell) => desk.ask({ act: "source", feed_id: feed }, tell)} />}
+      {replies && <PutIntoCell key={feed} view={view} ask={(tell) => desk.ask({ act: "source", feed_id: feed }, tell)} />}
     </section>
   );
 }
