@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.cell import LOAD
+from tests.browser.cell import HOSTILE, LOAD, REPORT, TEAM
 from tests.browser.lab import find_axe_faults, photograph
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
@@ -107,9 +107,55 @@ def test_a_call_is_edited_and_run_again_beside_the_old_reply_and_the_run_goes_on
     assert [each.prompt.count("dull") for each in server.requests[7:]] == [1]  # what depends on it, and that alone
     photograph(f"tryouts-fork-{theme}", notebook.page, after_s=1)
     assert find_axe_faults(view) == []
+    editor.get_by_role("button", name="Put into the cell").click()
+    expect(editor.get_by_role("region", name="Put into the cell")).to_contain_text(HARD)
+    editor.get_by_role("button", name="Put into the cell").scroll_into_view_if_needed()
+    photograph(f"tryouts-source-{theme}", notebook.page, after_s=1)
+    editor.get_by_role("button", name="Apply").click()
+    expect(notebook.cell(2).locator(".cm-content")).to_contain_text("Critic: {goal: Be hard on the writer}")
     notebook.page.evaluate("jupyterapp.shell.collapseLeft()")
     notebook.page.set_viewport_size({"width": 480, "height": 1400})
     photograph(f"tryouts-narrow-{theme}", notebook.page, after_s=1)
     notebook.page.set_viewport_size({"width": 1400, "height": 1600})
     photograph(f"tryouts-wide-{theme}", notebook.page, after_s=1)
     notebook.execute("assert 'moon' in report_fork.raw and report_rerun.frame.shape[0] == 3")
+
+
+def test_another_result_of_a_tool_is_gone_on_with_and_a_reload_brings_the_fork_again_w115(
+    open_notebook: Opener,
+) -> None:
+    notebook = open_notebook(LOAD, TEAM, REPORT, "report['brief'].raw")
+    notebook.run_to_end(0, 1, 2)
+    view = notebook.timeline(2).first
+    drawer = open_call(view, "find")
+    drawer.get_by_role("button", name="Next span").click()
+    drawer.get_by_role("button", name="Change its result and go on").press("Enter")
+    editor = view.get_by_role("region", name="Change its result and go on")
+    field = editor.get_by_role("textbox", name="Result of the tool")
+    expect(field).to_be_focused()
+    expect(field).to_have_value(f"three notes about tides {HOSTILE}")
+    notebook.page.keyboard.press("ControlOrMeta+a")
+    notebook.page.keyboard.type("d d - no notes")  # keys of the timeline, and of the notebook
+    notebook.page.keyboard.press("ControlOrMeta+z")
+    notebook.page.keyboard.press("ControlOrMeta+Shift+z")
+    editor.get_by_role("button", name="Go on").click()
+    fork = view.get_by_role("region", name="Fork 1")
+    expect(fork.locator(".et-status")).to_contain_text("Completed")
+    assert find_axe_faults(view) == []
+    photograph("tryouts-tool", notebook.page, after_s=1)
+    notebook.execute("assert report_fork['find'].raw and report.diff(report_fork)")
+    notebook.save()
+    notebook.reload()
+    again = notebook.timeline(2).first.get_by_role("region", name="Fork 1")
+    expect(again.locator(".et-status")).to_contain_text("Completed")
+    assert notebook.page.evaluate("window.hacked === undefined")
+
+
+def test_without_a_kernel_a_line_says_what_would_bring_the_buttons_w116(open_notebook: Opener) -> None:
+    notebook = open_notebook(LOAD, TEAM, REPORT)
+    notebook.run_to_end(0, 1, 2)
+    notebook.shut_down()
+    drawer = open_call(notebook.timeline(2).first, "find")
+    expect(drawer.get_by_text("to edit this call and run it again.")).to_be_visible()
+    expect(drawer.get_by_role("button", name="Edit and run again")).to_have_count(0)
+    photograph("tryouts-no-kernel", notebook.page)

@@ -83,6 +83,20 @@ def test_list_is_played_in_each_conversation_from_its_start(source):
             ask(conversation)
 
 
+def test_list_goes_on_where_a_conversation_is_taken_up_in_its_middle(source):
+    model = ScriptedChatModel.match({"steak": [ToolUse("search", {"q": "steak"}), Fail(429), "Medium rare."]})
+    first = open_port(source, model, tools=[SEARCH])
+    reply = ask(first)
+    first.add_tool_result(reply.tool_calls[0], "54 degrees")
+    with pytest.raises(Exception, match="429"):
+        ask(first)
+    assert ask(first).text == "Medium rare."
+    forked = open_port(source, model, tools=[SEARCH])
+    forked.add_reply(reply)
+    forked.add_tool_result(reply.tool_calls[0], "60 degrees")
+    assert ask(forked).text == "Medium rare."
+
+
 def test_next_entry_of_a_list_follows_a_failure(source):
     model = ScriptedChatModel.match({"steak": [Fail(500), Fail(429), "Medium rare."]})
     for _ in range(2):

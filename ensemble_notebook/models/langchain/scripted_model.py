@@ -365,6 +365,10 @@ class ScriptedChatModel(BaseChatModel):
         is_first_turn = all(each.type != "ai" for each in messages)
         if is_first_turn and (position >= len(entries) or not isinstance(entries[position - 1], Fail)):
             position = 0
+        if position >= len(entries):  # a fork goes on in the middle of a conversation that was at its end
+            said = sum(each.type == "ai" for each in messages)
+            places = [number for number, each in enumerate(entries) if not isinstance(each, Fail)]
+            position = places[said] if said < len(places) else position
         if position >= len(entries):
             raise LookupError(f"The script has {pluralize(len(entries), 'answer')} here, and the conversation went on.")
         self._positions[conversation] = position + 1

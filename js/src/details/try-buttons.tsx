@@ -28,7 +28,7 @@ export function TryButtons({ row, view, connection, onTry }: Props): VNode | nul
   if (!way || row.delta) return null;
   const why = connection === null ? "Run the cell in a kernel" : connection.isUnreachable.value ? "Run the cell again, since its kernel is gone,"
     : !view.present.isOver ? "Wait for the end of the run" : null;
-  if (why) return <p class="et-try">{why} to {WORDS[way].toLowerCase()}.</p>;
+  if (why) return <p class="et-try">{why} to {way === "call" ? "edit this call and run it again" : WORDS[way].toLowerCase()}.</p>;
   return (
     <div class="et-try">
       <button class="et-answer" onClick={() => onTry(row.span_id, way)}><Icon name="retry" size={13} /> {WORDS[way]}</button>
