@@ -159,6 +159,46 @@ def test_call_that_was_never_sent_or_failed_can_be_forked_e101(team: Ensemble, s
     assert failed.fork(spans(failed, "llm", "find")[0], reply="Given.")["find"].raw == "Given."
 
 
+def test_prompt_of_a_run_that_goes_on_with_another_one_is_its_own_e101(server: OpenAIServer, llm: str) -> None:
+    server.default = Answer("Said.")
+    team = Ensemble(tasks=[Task.of("Tell", name="tell"), Task.of("End", name="end", context="tell")], llm=llm)
+    output = team.run(continue_from=team.run())
+    server.requests.clear()
+    output.fork(spans(output, "llm", "end")[0], user_prompt="Now this.")
+    assert [each["role"] for each in server.requests[0].messages] == ["system", "user", "assistant", "user"]
+    assert server.requests[0].prompt == "Now this."
+
+
+def test_task_that_has_changed_since_is_kept_with_a_warning_e100(server: OpenAIServer, llm: str, store: Path) -> None:
+    def make(told: str) -> Ensemble:
+        return Ensemble(tasks=[Task.of(told, name="tell"), Task.of("End", name="end", context="tell")], llm=llm)
+
+    output = make("Tell").run()
+    fork = make("Tell more").fork(output, spans(output, "task", "end")[0])
+    assert fork["tell"].reused
+    assert "What task 'tell' had put out" in fork.warnings[0]
+    assert "the description changed" in fork.warnings[0]
+
+
+def test_what_memories_and_conditions_are_given_depends_e100(server: OpenAIServer, llm: str) -> None:
+    server.default = Answer("Said.")
+    one, two, three = (
+        Task.of(f"Do {name}", name=name, memory=scopes)
+        for name, scopes in (("one", ["s"]), ("two", ["s"]), ("three", []))
+    )
+    last = Task.of("Do last", name="last", when={"one": {"contains": "Other"}})
+    output = Ensemble(tasks=[one, two, three, last], llm=llm, memory=True).run()
+    server.requests.clear()
+    fork = output.fork(spans(output, "llm", "one")[0], reply="Other.")
+    assert [(each.name, each.reused) for each in fork.task_outputs] == [
+        ("one", False),
+        ("two", False),
+        ("three", True),
+        ("last", False),
+    ]
+    assert len(server.requests) == 2
+
+
 # --- E102 ---
 
 

@@ -389,8 +389,8 @@ def get_asking_task() -> str | None:
     return _asking_task.get()
 
 
-def set_asking_span(span_id: str) -> None:
-    """What is asked next in this context is the model call, or the review, of this span."""
+def set_asking_span(span_id: str | None) -> None:
+    """What is asked next in this context is the model call, or the review, of this span; None: of none yet."""
     _asking_span.set(span_id)
 
 

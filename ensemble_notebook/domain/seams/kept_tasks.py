@@ -120,6 +120,7 @@ class KeptTask:
         reads: what its code has read of the inputs.
         approvals: the gates that let it pass, in that run or, where that one had reused it, in those before.
         is_given: whether somebody gives the output in its place, and guardrails and reviews are still to judge it.
+        warning: what is to be told of it, where it is kept although the task has changed since; mostly empty.
     """
 
     run_id: str
@@ -135,6 +136,7 @@ class KeptTask:
     reads: Reads = frozenset()
     approvals: tuple[Approval, ...] = ()
     is_given: bool = False
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

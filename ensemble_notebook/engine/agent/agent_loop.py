@@ -22,6 +22,7 @@ from ensemble_notebook.domain.seams.chat_port import (
     ToolNeverBegun,
     list_said,
     say_again,
+    set_asking_span,
 )
 from ensemble_notebook.domain.value_text import mend_text
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
@@ -198,6 +199,7 @@ class AgentLoop:
         """Begin a conversation, or go on with an earlier one."""
         prompt = ChatMessage(role="user", text=user_prompt)
         first, *others = (*self.history.sent, prompt)
+        set_asking_span(None)  # what was said in an earlier run is of no call of this one
         try:
             system, text = map(mend_text, (self._request.system_prompt, first.text))
             conversation = self._port.open(system, text, self._toolbox.specs, self._schema)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ReviewTiming
 from ensemble_notebook.domain.definitions.review import A_PERSON, ReviewAnswer, ReviewHandler, Verdict, name_reviewer
-from ensemble_notebook.domain.events import TaskNotReused
+from ensemble_notebook.domain.events import TaskNotReused, Warned
 from ensemble_notebook.domain.fingerprints.task_keys import TaskStart
 from ensemble_notebook.domain.outputs.task_output import Saving, TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import find_typed_task, has_gates_inside, is_never_reused
@@ -86,6 +86,8 @@ class TaskReuse:
         if kept is None or output is None:
             span.emit(TaskNotReused, reason=reason)
             return None
+        if kept.warning:
+            span.emit(Warned, message=kept.warning)
         self._delegated[node] = kept.delegated
         self._reads[node].update(kept.reads)
         self._approvals[node] = kept.approvals

@@ -745,7 +745,9 @@ class _DocumentKeeper:
             if point is not None and point.exchange == number:
                 return True  # the fork knows by it where it is
             span = self._calls.get(number)
-            if span is None and "span" in document:  # an attempt before the last one of its call
+            if span is None and "span" not in document:  # of the conversation that it goes on with
+                return True
+            if span is None:  # an attempt before the last one of its call
                 span = self._spans.get(document["span"])
                 if span is self._dependence.point:  # whose request that one is told by
                     return True
@@ -794,7 +796,10 @@ class ForkedTasks:
             if key.parts and found.parts:
                 whole = key.with_reads(kept.reads)
                 if found.key != whole.key and not is_same(found.parts, whole.parts):
-                    why = f"{why}; it has changed since: {explain_difference(found.parts, whole.parts)}"
+                    changed = explain_difference(found.parts, whole.parts)
+                    why = f"{why}; it has changed since: {changed}"
+                    warning = f"What task {path!r} had put out in run {found.run_id} is kept, and since then {changed}."
+                    kept = replace(kept, warning=warning)
             feedback = found.facts.get("feedback")
             said = tuple(map(str, feedback)) if isinstance(feedback, list) else ()
             return self._price(replace(kept, attempt=done_at, feedback=said)), why

@@ -136,21 +136,27 @@ class KeptAnswers:
         self._reviews = reader.reviews
         self._spans = reader.spans
         self._by_request: dict[ModelRequest, list[RecordedExchange]] = defaultdict(list)
+        placed = {*reader.spans.values()}  # what a conversation began with, of an earlier one, is no answer of this run
         for exchange in reader.exchanges.values():
             is_answer = isinstance(exchange.outcome, ModelReply) and not exchange.is_masked
+            is_answer = is_answer and (not self._is_fork or exchange.number in placed)
             is_point = point is not None and point.exchange == exchange.number and point.call_id is None
             # What the task at the point has failed for before that, as before its fallback, it fails for again.
-            is_before = self._is_fork and exchange.task == forked_task and self._is_last(exchange, reader)
+            is_before = self._is_fork and exchange.task == forked_task and self._is_last(exchange, placed)
             if is_point or is_before or (is_answer and exchange.number not in reader.left_out):
                 self._by_request[exchange.request].append(exchange)
+        of_task = [each for each in reader.exchanges.values() if each.task == forked_task and each.number in placed]
+        first = min(of_task, key=lambda each: each.number, default=None)
+        is_first = first is not None and point is not None and point.exchange == first.number and point.call_id is None
+        self._first_of_task = first if is_first else None
         self._finished: frozenset[str] = frozenset()
         self._lock = threading.Lock()  # a nested run may be on another loop (E52)
 
     @staticmethod
-    def _is_last(exchange: RecordedExchange, reader: ExchangeReader) -> bool:
+    def _is_last(exchange: RecordedExchange, placed: Collection[int]) -> bool:
         """Whether this is what came of its model call at last, and is known."""
         is_known = isinstance(exchange.outcome, ModelReply | FailedRequest) and not exchange.is_masked
-        return is_known and exchange.number in reader.spans.values()
+        return is_known and exchange.number in placed
 
     def reserve(self, tasks: Collection[str]) -> None:
         """Keep what finished tasks were answered for themselves: their results hold it already."""
@@ -171,8 +177,13 @@ class KeptAnswers:
             found = min(fitting, key=lambda each: each.task != task, default=None)
             if found is not None:
                 equal.remove(found)
+                self._first_of_task = None if found is self._first_of_task else self._first_of_task
             elif self._is_on_way(task) and request not in self._asked_anew:
-                self._check_on_way()
+                if self._first_of_task is not None:  # whatever it says now: nothing was kept that it could go on from
+                    self._by_request[self._first_of_task.request].remove(self._first_of_task)
+                    found, self._first_of_task = self._first_of_task, None
+                else:
+                    self._check_on_way()
             return found
 
     def _is_on_way(self, task: str | None) -> bool:
@@ -336,6 +347,8 @@ class ResumingConversation:
         self._kept_exchange: int | None = None
         self._said: list[Said] = []
         self._changed: ChangedRequest | None = None
+        self._prompt_at: int | None = None  # the task's own prompt among what was said; None: it began with that
+        self._is_begun = False
         point = self._answers.point
         # What holds for the agent from the point on holds for its later conversations in the same task, too.
         if point is not None and point.is_reached and point.changes_request and self._is_of(point):
@@ -364,6 +377,9 @@ class ResumingConversation:
 
     def take_kept_reply(self) -> ModelReply | ChangedRequest | None:
         """Take the reply that the earlier run has had to the same request, or learn that a fork has changed that."""
+        if not self._is_begun:
+            self._is_begun = True
+            self._prompt_at = max((at for at, each in enumerate(self._said) if isinstance(each, str)), default=None)
         point = self._answers.point
         exchange = self._answers.take(self._request, find_asking_task())
         if point is not None and not point.is_reached and self._is_at(point, exchange):
@@ -403,6 +419,8 @@ class ResumingConversation:
         if point.messages is not None:
             first, *others = point.messages
             opening, said = opening._replace(user=first.text), [*list_said(others)]
+        elif point.user is not None and self._prompt_at is not None:  # after those of an earlier run
+            said = [point.user if at == self._prompt_at else each for at, each in enumerate(said)]
         elif point.user is not None:
             opening = opening._replace(user=point.user)
         port = self._port.other or self._port.port
