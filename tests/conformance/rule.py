@@ -103,6 +103,7 @@ SOURCES: Final = {
     "E56": (OWN,),
     "C22": (OWN,),
     "C92": (OWN,),
+    "C93": (OWN,),
     "C36": (OWN,),
     "C37": (OWN,),
     "C32": (OWN,),

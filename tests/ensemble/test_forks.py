@@ -347,10 +347,11 @@ def test_stored_run_is_forked_by_a_fresh_process_as_by_this_one_e103(
 
 
 def test_example_of_the_guide_runs_e101(tmp_path: Path) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "forks.md").read_text(), re.DOTALL)
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "forks.md").read_text(), re.DOTALL)
     path = tmp_path / "example.py"
-    path.write_text(code)
+    path.write_text("".join(code))
     names = runpy.run_path(str(path))
     fork, critic = names["fork"], names["output"]["critic"]
     assert [each.reused for each in fork.task_outputs] == [True, False, True]
     assert (fork["critic"].raw, critic.raw == fork["critic"].raw) == ("The second figure is made up.", False)
+    assert names["kept"]["critic"].raw == names["longer"].frame["reply"][1]

@@ -312,29 +312,44 @@ class LoadedEnsemble(RunnableEnsemble):
     @takes(read_rerun)
     def rerun(self, run: Any, span: Any, *, plan: bool = False, **given: Any) -> Any:
         """Make a model call again: what it was told is in the store, or in the trace."""
-        read, ensemble = read_rerun(run, span, **given), self._find_definition(run)
+        read, ensemble = read_rerun(run, span, **given), self._find_definition(run, given.get("llm"))
         return estimate_rerun(ensemble, read) if plan else prepare_rerun(ensemble, read)._run_to_end()
 
     @takes(read_rerun)
     async def arerun(self, run: Any, span: Any, **given: Any) -> Rerun:
         """The same on the caller's event loop."""
-        return await prepare_rerun(self._find_definition(run), read_rerun(run, span, **given))._run_here()
+        return await self._prepare_rerun(run, span, given)._run_here()
 
     @takes(read_rerun)
     def start_rerun(self, run: Any, span: Any, **given: Any) -> RerunHandle:
         """The same in the background."""
-        handle = prepare_rerun(self._find_definition(run), read_rerun(run, span, **given), streams=True)
+        handle = self._prepare_rerun(run, span, given, streams=True)
         handle._begin()
         return handle
 
     def _fork_row(self, result: Any, row: Any, span: Any, **given: Any) -> Any:
         return _read_definition(row.output)._fork_row(result, row, span, **given)
 
-    def _find_definition(self, run: Any) -> RunnableEnsemble:
-        """What the cell of a run declares, which knows its models; itself where that is not known."""
-        with suppress(StoreError, ValidationError):
+    def _prepare_rerun(self, run: Any, span: Any, given: Mapping[str, Any], *, streams: bool = False) -> RerunHandle:
+        ensemble = self._find_definition(run, given.get("llm"))
+        return prepare_rerun(ensemble, read_rerun(run, span, **given), streams=streams)
+
+    def _find_definition(self, run: Any, llm: Any) -> RunnableEnsemble:
+        """What the cell of a run declares, which knows its models; itself where that is not known, or not needed.
+
+        Raises:
+            ValidationError: the cell can't be read, and nobody else is named who is to be asked.
+        """
+        if getattr(run, "capture_mode", None) is CaptureMode.METADATA:  # which is refused
+            return self
+        try:
             return _read_definition(run)
-        return self
+        except StoreError:
+            return self
+        except ValidationError as error:
+            if llm is not None:
+                return self
+            raise ValidationError(f"{error} Or name who is to be asked: llm='openai:NAME'.") from error
 
     def _prepare_rows(self, *_: Any) -> NoReturn:
         self.run()

@@ -100,6 +100,13 @@ LINE_COMMANDS: Final = (
         ("-o", "--redo", "--anyway"),
     ),
     LineCommand(
+        "rerun",
+        "RUN SPAN [--system-prompt TEXT] [--user-prompt TEXT] [--llm MODEL] [NAME=VALUE ...] [--repeat N] [--dry-run]",
+        "make one model call again, with what is given in place of what it had; --dry-run: what that would cost",
+        "rerun_commands:rerun_call",
+        ("--system-prompt", "--user-prompt", "--llm", "--repeat", "--budget", "-o", "--dry-run"),
+    ),
+    LineCommand(
         "fork",
         "RUN SPAN [--reply TEXT | --user-prompt TEXT | --llm MODEL | ...] [--until TASK] [-o NAME] [--dry-run]",
         "run again from a span on, with a change there; --dry-run: what that would do, and what may have effects",

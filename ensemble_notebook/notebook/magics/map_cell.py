@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ensemble_notebook.cell.cell_reader import Cell
     from ensemble_notebook.cell.reading.options import Options
     from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-    from ensemble_notebook.domain.definitions.limits import Budget
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
     from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
     from ensemble_notebook.ensemble.ensemble import Ensemble
@@ -151,23 +150,7 @@ class ManyRuns:
         if estimate is None:
             sys.stdout.write(f"What they may cost can't be told before they run: {runs}.\n")
             return
-        cost = estimate.known_cost
-        if estimate.cost is None:
-            sys.stdout.write(_describe_unpriced(runs, estimate, read.definition.budget))
-        dear = _DEAR * cost.likely
-        if min(dear, estimate.limit or dear, cost.high) <= Decimal(str(most)):
-            return
-        what = f"{runs}, cost {estimate.describe_cost()}"
-        if not can_answer(shell):
-            allowed = format_money(most, estimate.currency)
-            raise ValidationError(
-                f"{what}. {_DEAR} times the likely cost is more than confirm_cost ({allowed}), and nobody is here to "
-                f"be asked. Allow it in a cell above: {_ALLOW}. Or set a limit: --budget '{allowed}'."
-            )
-        sys.stdout.write(f"{what[0].upper()}{what[1:]}.\nEstimate: {estimate}.\n")
-        answer = input("Run them? [y/N] ")
-        if answer.strip().casefold() not in ("y", "yes"):
-            raise RunInterrupted("nothing was run, as you wished.")
+        confirm_estimate(shell, runs, estimate, most, has_budget=read.definition.budget is not None)
 
     def start(
         self, ensemble: Ensemble, inputs: Mapping[str, Any], settings: RunSettings, scorers: CellScorers | None
@@ -186,6 +169,39 @@ class ManyRuns:
     def _make_settings(self, scorers: CellScorers | None) -> MapSettings:
         scored: dict[str, Any] = {} if scorers is None else {"score": scorers.score, "expected": scorers.expected}
         return MapSettings(repeat=self._options.repeat, id=self._options.id, **scored)
+
+
+def confirm_estimate(shell: Any, runs: str, estimate: CostEstimate, most: float, *, has_budget: bool) -> None:
+    """Ask before what may cost much.
+
+    Args:
+        shell: whoever is asked.
+        runs: what is going to run, in words.
+        estimate: of all of it.
+        most: what nobody is asked about, where three times the likely cost is no more than that.
+        has_budget: whether a budget limits it.
+
+    Raises:
+        ValidationError: nobody can be asked; says how to allow it.
+        RunInterrupted: the answer was no.
+    """
+    cost = estimate.known_cost
+    if estimate.cost is None:
+        sys.stdout.write(_describe_unpriced(runs, estimate, has_budget=has_budget))
+    dear = _DEAR * cost.likely
+    if min(dear, estimate.limit or dear, cost.high) <= Decimal(str(most)):
+        return
+    what = f"{runs}, cost {estimate.describe_cost()}"
+    if not can_answer(shell):
+        allowed = format_money(most, estimate.currency)
+        raise ValidationError(
+            f"{what}. {_DEAR} times the likely cost is more than confirm_cost ({allowed}), and nobody is here to "
+            f"be asked. Allow it in a cell above: {_ALLOW}. Or set a limit: --budget '{allowed}'."
+        )
+    sys.stdout.write(f"{what[0].upper()}{what[1:]}.\nEstimate: {estimate}.\n")
+    answer = input("Run them? [y/N] ")
+    if answer.strip().casefold() not in ("y", "yes"):
+        raise RunInterrupted("nothing was run, as you wished.")
 
 
 def _to_changes(values: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,13 +229,13 @@ def _join_models(plans: Sequence[ExecutionPlan]) -> ExecutionPlan:
     return replace(plans[0], tasks=tuple(tasks))
 
 
-def _describe_unpriced(runs: str, estimate: CostEstimate, budget: Budget | None) -> str:
+def _describe_unpriced(runs: str, estimate: CostEstimate, *, has_budget: bool) -> str:
     """What is known of runs whose price is not."""
     told = (
         f"What they may cost is unknown, since no price is known of {', '.join(estimate.unpriced)}: {runs}; "
         f"model calls: {estimate.llm_calls}; tokens: {estimate.total_tokens}.\n"
     )
-    if budget is not None:
+    if has_budget:
         return told
     calls = max(1, int(estimate.llm_calls.low))
     return (

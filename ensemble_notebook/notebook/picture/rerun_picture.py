@@ -30,7 +30,7 @@ def make_rerun_bundle(rerun: Rerun) -> html.Bundle:
     """Replies as plain text and as HTML."""
     done = sum(each is not None for each in rerun.replies)
     count = pluralize(len(rerun), "reply") if done == len(rerun) else f"{done} of {len(rerun)} replies"
-    changed = f", with another {' and '.join(map(_name, rerun.changed))}" if rerun.changed else ", as it was"
+    changed = f", with {' and '.join(map(_name, rerun.changed))}" if rerun.changed else ", as it was"
     title = html.join(html.tag("strong", mask(rerun.name)), f" again{changed}: {count}")
     cards = [*_render_own(rerun), *(_render_reply(rerun, number) for number in range(1, len(rerun) + 1))]
     notes = [html.tag("div", f"! {mask(each)}") for each in rerun.warnings]
@@ -39,7 +39,8 @@ def make_rerun_bundle(rerun: Rerun) -> html.Bundle:
 
 
 def _name(argument: str) -> str:
-    return {"llm": "model"}.get(argument, argument.replace("_", " "))
+    words = {"llm": "another model", "messages": "other messages", "parameters": "other parameters"}
+    return words.get(argument, f"another {argument.replace('_', ' ')}")
 
 
 def _render_own(rerun: Rerun) -> Iterator[html.Html]:
@@ -54,7 +55,7 @@ def _render_reply(rerun: Rerun, number: int) -> html.Html:
     title = html.join(html.tag("strong", f"{number}"), " ", html.faint(" · ".join(_list_amounts(rerun, row))))
     reply = rerun.replies[number - 1]
     if reply is None:
-        body = html.color(str(row["error"]), ERROR_COLOR)
+        body = html.tag("div", html.color(str(row["error"]), ERROR_COLOR))
     else:
         change = TextChange("reply", rerun.write_reply(0), rerun.write_reply(number) or "")
         is_same = change.before == change.after
@@ -72,12 +73,12 @@ def _render_reply(rerun: Rerun, number: int) -> html.Html:
 def _list_amounts(rerun: Rerun, row: Mapping[Any, Any]) -> Iterator[str]:
     """What a reply took, and its scores, in words."""
     given = {name: value for name, value in row.items() if value is not None and value == value}
-    if {"input_tokens", "output_tokens"} <= given.keys():
+    if {"input_tokens", "output_tokens"} <= given.keys() and "error" not in given:
         yield f"{format_count(given['input_tokens'])} → {format_count(given['output_tokens'])} tokens"
-    if "cost" in given:
+    if "cost" in given and "error" not in given:
         yield format_money(given["cost"], rerun.result.metrics.currency)
     if "duration_ms" in given:
-        yield format_duration(given["duration_ms"] / 1000)
+        yield format_duration(given["duration_ms"])
     for name in dict.fromkeys(each.name for each in rerun.score_records):
         if name in given:
             value = given[name]
