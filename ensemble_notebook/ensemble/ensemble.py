@@ -658,7 +658,8 @@ def _prepare_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
         make_source(of_run.settings).check(forked.answers.point.llm)
     deps = forked.choose_deps(of_run.settings.deps, ensemble.deps)
     place = ForkPlace(origin.known_as, forked.span.span_id, forked.change.names)
-    settings = replace(of_run.settings, continue_from=origin.continued, deps=deps, forked_from=place)
+    cell = of_run.settings.origin or origin.cell  # one that is made in Python is known by the cell of its origin
+    settings = replace(of_run.settings, continue_from=origin.continued, deps=deps, forked_from=place, origin=cell)
     inputs = forked.merge_inputs(of_run.inputs, of_run.variables)
     return _prepare_run(ensemble, RunArguments(inputs, of_run.variables, settings), forked=forked)
 

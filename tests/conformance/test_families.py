@@ -91,6 +91,17 @@ def test_t91_families_stand_together_in_the_order_of_their_newest_run(store_path
     assert f"forks {first.run_id[:8]} (output)" in lines[4]
 
 
+def test_t91_runs_of_a_damaged_file_are_listed_though_they_come_of_each_other_in_a_circle(store_path: Path) -> None:
+    first, second, other = make().run(), make().run(), make().run()
+    with closing(sqlite3.connect(store_path)) as connection, connection:
+        for run, parent in ((first, second), (second, first), (other, other)):
+            values = [parent.run_id, run.run_id]
+            connection.execute("UPDATE runs SET facts = json_set(facts, '$.forkedFromRun', ?) WHERE run_id = ?", values)
+    assert {*make_run_table(RunStore.open()).index} == {first.run_id, second.run_id, other.run_id}
+    assert first.metrics.family.run_ids == (first.run_id, second.run_id)
+    assert other.metrics.family.run_ids == (other.run_id,)
+
+
 def test_t92_family_is_summed_when_it_is_asked(store_path: Path, monkeypatch) -> None:
     origin = make().run()
     assert origin.metrics.family.llm_call_count == origin.metrics.llm_call_count == 1
@@ -212,6 +223,8 @@ def test_t94_loaded_run_is_forked_as_its_cell_declares_it(store_path: Path) -> N
     assert {each.name: each.raw for each in loaded} == {each.name: each.raw for each in origin}
     forked = loaded.fork(find_span(loaded, "second"), output="another")
     assert (forked["second"].raw, forked["first"].reused, forked["asked"].reused) == ("another", True, True)
+    names_listed = make_run_table(RunStore.open())[["name", "cell"]].to_numpy().tolist()
+    assert names_listed == [["trip", "In[1]"]] * 2  # the fork was made in Python, and is known by that cell
     of_fork = load_traces().load_output(forked.run_id, names)  # begun in Python, from a run of a cell
     assert of_fork.fork(find_span(of_fork, "first"), output="1", until="first")["first"].raw == "1"
 

@@ -17,7 +17,7 @@ from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.domain.wording import format_percent
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.spans.clean_text import clean_text
-from ensemble_notebook.trace.store.families import find_place
+from ensemble_notebook.trace.store.families import find_places
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
 from ensemble_notebook.trace.store.run_store import RunStore
 
@@ -76,6 +76,7 @@ class BoardRows:
             self._scores.setdefault(run_id, []).extend(records)
         known = {run.run_id: run for run in runs}
         parents = {run.run_id: run.facts.forked_from_run or run.facts.resumed_from for run in runs}
+        places = find_places(parents)
         self._made = {run_id: each for run_id, each in self._made.items() if run_id not in summaries}
         self._unmade = []
         before, self._rows = self._rows, {}
@@ -85,7 +86,7 @@ class BoardRows:
             if is_wanting and run.run_id not in self._damaged:
                 self._unmade.append(run.run_id)
             row = make_row(run, summary, self._scores.get(run.run_id, ()))
-            row["family"] = find_place(run.run_id, parents).family
+            row["family"] = places[run.run_id].family
             if _is_forkable(run) and has_cell(run.run_id, known, parents):
                 row["is_forkable"] = True
             self._rows[run.run_id] = row

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.cell.binding.scorer_binder import find_scorers
 from ensemble_notebook.cell.reading.mistakes import CellError, join_names
 from ensemble_notebook.cell.reading.options import DEFAULT_OUT, parse_options
+from ensemble_notebook.domain.definitions.enums import RunKind
 from ensemble_notebook.domain.wording import format_size
 from ensemble_notebook.ensemble.earlier_runs.resuming import check_resumable
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
@@ -136,11 +137,18 @@ def compare_last_runs(store: RunStore, count: int, names: Mapping[str, Any]) -> 
     # What a run is compared with may be further back: runs of several ensembles take turns in a notebook.
     wanted = {run.run_id: run for run in told}
     for place, run in enumerate(told):
-        before = next((each for each in runs[place + 1 :] if each.facts.name == run.facts.name), None)
+        origin = next((each for each in runs if each.run_id == run.facts.forked_from_run), None)
+        alike = (each for each in runs[place + 1 :] if _is_alike(each, run))
+        before = next(alike, None) if origin is None else origin
         if before is not None:
             wanted.setdefault(before.run_id, before)
     folds = [store.load_trace(run)._fold for run in wanted.values()]
     return RunHistory(folds, shown=len(told))
+
+
+def _is_alike(run: RememberedRun, other: RememberedRun) -> bool:
+    """Whether two runs can be compared; the tasks of calls that were made again are replies."""
+    return run.facts.name == other.facts.name and RunKind.RERUN not in (run.facts.kind, other.facts.kind)
 
 
 def _list_runs_here(store: RunStore, names: Mapping[str, Any]) -> list[RememberedRun]:

@@ -315,7 +315,7 @@ class ComparedRun:
 
     Attributes:
         fold: of the run.
-        diff: from the latest earlier run of the same name; None where there is none.
+        diff: from the run that it forks, else from the latest earlier run of the same name; None where there is none.
     """
 
     fold: TraceFold
@@ -348,7 +348,7 @@ def _read_text(name: str) -> Any:
 
 
 HISTORY: Final = Table(
-    "run, newest first. What changed is told from the latest earlier run of the same name",
+    "run, newest first. What changed is told from the run that it forks, else the latest earlier run of the same name",
     make_known("run_id", "string", "unique", "fold.run_id"),
     (
         Column("name", "category", "of the ensemble", "fold.name"),
@@ -392,7 +392,10 @@ class RunHistory(SuggestsNames, HasFrames):
     def __init__(self, folds: Sequence[TraceFold], shown: int) -> None:
         self.runs: list[ComparedRun] = []
         for place, fold in enumerate(folds[:shown]):
-            before = next((each for each in folds[place + 1 :] if each.name == fold.name), None)
+            origin = next((each for each in folds if each.run_id == fold.forked_from_run), None)
+            alike = (each for each in folds[place + 1 :] if each.name == fold.name and each.kind is not RunKind.RERUN)
+            before = origin if fold.kind is RunKind.FORK and origin is not None else next(alike, None)
+            before = None if fold.kind is RunKind.RERUN else before  # its tasks are replies
             self.runs.append(ComparedRun(fold, None if before is None else RunDiff(before, fold)))
 
     @as_frame(HISTORY)

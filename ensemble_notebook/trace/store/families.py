@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -28,12 +27,23 @@ class FamilyPlace:
     generation: int
 
 
-def find_place(run_id: str, parents: Parents) -> FamilyPlace:
-    """Where a run stands; what goes round in a circle, in a file that may say anything (E71), ends there."""
-    seen = [run_id]
-    while (parent := parents.get(seen[-1])) is not None and parent not in seen:
-        seen.append(parent)
-    return FamilyPlace(seen[-1], len(seen) - 1)
+def find_places(parents: Parents) -> dict[str, FamilyPlace]:
+    """Where each of these runs stands, and those that they came of and that are forgotten.
+
+    A file may say anything (E71): where runs come of each other in a circle, one of them is taken for the first.
+    """
+    places: dict[str, FamilyPlace] = {}
+    for run_id in parents:
+        chain: dict[str, None] = {}
+        parent: str | None = run_id
+        while parent is not None and parent not in places and parent not in chain:
+            chain[parent] = None
+            parent = parents.get(parent)
+        around = places.get(parent or "")
+        for each in reversed(chain):
+            around = FamilyPlace(each, 0) if around is None else FamilyPlace(around.family, around.generation + 1)
+            places[each] = around
+    return places
 
 
 def list_by_family(newest_first: Iterable[str], parents: Parents) -> list[tuple[str, FamilyPlace]]:
@@ -41,18 +51,19 @@ def list_by_family(newest_first: Iterable[str], parents: Parents) -> list[tuple[
 
     Families are in the order of their newest member.
     """
-    places = {run_id: find_place(run_id, parents) for run_id in newest_first}
-    families: dict[str, dict[str | None, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for run_id, place in places.items():
-        parent = parents.get(run_id)
-        families[place.family][parent if place.generation and parent in places else None].append(run_id)
+    places, listed = find_places(parents), dict.fromkeys(newest_first)
+    families: dict[str, dict[str | None, list[str]]] = {}
+    for run_id in listed:
+        place, parent = places[run_id], parents[run_id]
+        around = parent if place.generation and parent in listed else None
+        families.setdefault(place.family, {}).setdefault(around, []).append(run_id)
     ordered: list[tuple[str, FamilyPlace]] = []
     for children in families.values():
         waiting = children[None][::-1]
         while waiting:
             run_id = waiting.pop()
             ordered.append((run_id, places[run_id]))
-            waiting += children[run_id][::-1]
+            waiting += children.get(run_id, [])[::-1]
     return ordered
 
 
@@ -70,8 +81,9 @@ def sum_family(metrics: Metrics) -> FamilySums:
         parents = store.load_parents()
         if run_id not in parents:
             return replace(own, note=f"This run is not in the store {store.path}: this run alone.")
-        family = find_place(run_id, parents).family
-        members = [each for each in parents if find_place(each, parents).family == family]
+        places = find_places(parents)
+        family = places[run_id].family
+        members = [each for each in parents if places[each].family == family]
         others, lost = _load_sums(store, [each for each in members if each != run_id])
     except StoreError as error:
         return replace(own, note=f"{error} This run alone.")
