@@ -12,7 +12,7 @@ from tests.browser.cell import LOAD
 from tests.browser.lab import find_axe_faults, measure_slowness, photograph
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator
+    from playwright.sync_api import Locator, Page
 
     from tests.browser.conftest import Opener
     from tests.browser.lab import Notebook
@@ -47,6 +47,10 @@ from tests.support.store import wait_for_store
 wait_for_store()
 """
 RUNS: Final = "%ensemble runs"
+WIDGET: Final = """from ensemble_notebook.notebook.live.board_feed import find_board
+from ensemble_notebook.notebook.live.board_widget import BoardWidget
+from ensemble_notebook.trace.store.run_store import RunStore
+BoardWidget(find_board(RunStore.open()))"""
 # Under other ids the store has one of its runs so many times more.
 MANY: Final = """
 import sqlite3
@@ -114,6 +118,38 @@ def test_w130_the_board_sorts_filters_searches_and_is_live(open_in_window: Opene
     expect(board.locator(".eb-name")).to_have_text(["letter", "report", "bakery", *["letter"] * 3, "report"])
     expect(board.locator(".eb-picture rect").first).to_be_attached()
     assert not notebook.page.evaluate("'hacked' in window")
+
+
+def test_w130_the_board_is_back_after_a_reload_and_as_it_was_without_a_kernel(
+    page: Page, open_notebook: Opener
+) -> None:
+    notebook = open_notebook(LOAD, STORE, RUNS)
+    show_board(notebook)
+    notebook.save()
+    notebook.reload()
+    board = notebook.cell(2).locator(".eb-board")
+    board.locator("button.eb-name").nth(2).click()
+    expect(board.locator(".eb-below .ensemble-timeline")).to_contain_text("no bread")
+    notebook.shut_down()
+    expect(board).to_contain_text("The kernel is gone")
+    page.goto("about:blank")
+    notebook.open()
+    expect(board).to_contain_text("as they were when the notebook was saved")
+    expect(board.locator("button.eb-name")).to_have_count(0)
+    assert names(board) == ["report", "report", "bakery", "letter", "letter", "letter"]
+    board.get_by_label("Search runs").fill("bakery")
+    expect(board.locator("tr[data-run]")).to_have_count(1)
+    assert find_axe_faults(board) == []
+
+
+def test_w131_a_page_without_our_extension_opens_runs_by_the_widget(open_in_window: Opener) -> None:
+    notebook = open_in_window(LOAD, STORE, WIDGET)
+    notebook.run_to_end(0, 1, 2)
+    board = notebook.cell(2).locator(".eb-board")
+    board.locator("button.eb-name").nth(2).click()
+    expect(board.locator(".eb-below .ensemble-timeline")).to_contain_text("no bread")
+    board.locator('[data-control="menu"]').first.click()
+    expect(board.locator(".eb-more-row")).to_contain_text("2 of 2 done")
 
 
 def test_w131_a_name_opens_the_run_below_and_two_ticks_compare(open_in_window: Opener) -> None:

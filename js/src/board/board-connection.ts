@@ -27,7 +27,7 @@ export class BoardConnection {
 
   readonly #send: (message: JsonObject) => void;
   readonly #waiting = new Map<number, (answer: JsonObject) => void>();
-  readonly #feeds = new Map<string, FeedListener>();
+  readonly #feeds = new Map<string, Set<FeedListener>>();
   readonly #prefix = Math.floor(Math.random() * 1e9) * 1000;
   #nonce = 0;
   #timer: ReturnType<typeof setTimeout> | null = null;
@@ -44,7 +44,7 @@ export class BoardConnection {
   receive(content: unknown, buffers: readonly Bytes[] = []): void {
     if (!isObject(content)) return;
     this.isLost.value = false;
-    if (content.kind === "feed") this.#feeds.get(String(content.feed_id))?.(content.content, buffers);
+    if (content.kind === "feed") for (const act of this.#feeds.get(String(content.feed_id)) ?? []) act(content.content, buffers);
     else if (content.kind === "runs") {
       this.#quiet();
       this.isKnown.value = true;
@@ -77,11 +77,14 @@ export class BoardConnection {
 
   /** Takes part in the feed of a run; gives what sends there. */
   join(feedId: string, listener: FeedListener): { send: (content: unknown) => void; leave: () => void } {
-    this.#feeds.set(feedId, listener);
+    const listeners = this.#feeds.get(feedId) ?? new Set();
+    this.#feeds.set(feedId, listeners.add(listener));
     return {
       send: (content) => this.#send({ kind: "feed", feed_id: feedId, content }),
       leave: () => {
-        if (this.#feeds.get(feedId) === listener) this.#feeds.delete(feedId);
+        listeners.delete(listener);
+        if (listeners.size > 0) return; // another view in this page has opened it, too
+        this.#feeds.delete(feedId);
         this.#send({ kind: "leave", feed_id: feedId });
       },
     };
