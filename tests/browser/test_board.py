@@ -159,6 +159,9 @@ def test_w131_a_name_opens_the_run_below_and_two_ticks_compare(open_in_window: O
     below = board.locator(".eb-below")
     expect(below.locator(".ensemble-timeline")).to_contain_text("no bread")
     photograph("board-opened", board)
+    board.locator(".eb-name").nth(3).click()
+    below.get_by_role("row", name="write").click()
+    expect(below.get_by_role("button", name="Change its output and go on")).to_be_visible()  # as of any run
     board.get_by_role("checkbox").nth(0).check()
     board.get_by_role("checkbox").nth(1).check()
     expect(below.locator(".eb-numbers")).to_contain_text("is_short")

@@ -192,6 +192,8 @@ class BoardFeed:
 
     def _open(self, content: Any) -> dict[str, Any]:
         """The feed of a run: the one that shows it already, else one of what is stored."""
+        from ensemble_notebook.notebook.live.timeline_widget import offer_tryouts  # with the library of widgets
+
         run_id = str(content.get("run_id"))
         output = None
         feed = next(
@@ -201,6 +203,7 @@ class BoardFeed:
             output = make_known_output(self._load(run_id))
             feed = RunFeed(TimelineMessages(output.trace._fold, is_resumable=is_of_remembered_cell(run_id)))
             keep_feed(output, feed)
+            offer_tryouts(output, feed)
         return {"kind": "opened", "feed_id": self._keep(feed, output).feed_id}
 
     def _compare(self, content: Any) -> dict[str, Any]:
