@@ -350,6 +350,7 @@ class RunHandle(SuggestsNames):
             cell=self._setting.origin if forked is None else forked.origin.cell,
             changes=() if forked is None else forked.changes,
             origin=None if forked is None else forked.origin,
+            points=() if forked is None else forked.points,
         )
 
     def _find_row_place(self) -> RowPlace | None:

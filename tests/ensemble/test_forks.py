@@ -312,6 +312,23 @@ def test_later_call_of_a_fork_is_forked_there_e103(team: Ensemble, server: OpenA
         first.fork(spans(output, "llm", "find")[1].span_id)
 
 
+def test_fork_of_a_fork_keeps_the_prompt_that_was_changed_before_in_its_task_e103(
+    team: Ensemble, server: OpenAIServer, llm: str, store: Path
+) -> None:
+    output = team.run()
+    other = llm.replace("test-model", "other")
+    first = output.fork(spans(output, "llm", "find")[0], user_prompt="Find more.", llm=other)
+    server.requests.clear()
+    call = spans(first, "llm", "find")[1]
+    first.fork(call, system_prompt="Be brief.")
+    sent = server.requests[0]
+    assert [each["content"] for each in sent.messages[:2]] == ["Be brief.", "Find more."]
+    assert [each["role"] for each in sent.messages[2:]] == ["assistant", "tool"]
+    assert [each.body["model"] for each in server.requests] == ["other", "test-model", "test-model"]
+    with pytest.raises(ValidationError, match="is a fork that has changed user_prompt and llm in task 'find'"):
+        team.fork(first.run_id, call.span_id, system_prompt="Be brief.")
+
+
 def test_stored_run_is_forked_by_a_fresh_process_as_by_this_one_e103(
     server: OpenAIServer, llm: str, store: Path
 ) -> None:

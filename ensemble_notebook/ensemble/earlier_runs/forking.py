@@ -72,6 +72,8 @@ class Origin:
         changes: of the forks by which it came about.
         row: of the run of a row, where the map has it; None of another run.
         find_forked: finds the run that it forks itself; None where it forks none.
+        points: of the forks by which it came about; None of a fork whose points are not kept.
+        changed: what a fork has changed, by the names of the arguments, and at which span of the run that it forks.
     """
 
     run_id: str
@@ -87,6 +89,8 @@ class Origin:
     changes: tuple[ChangedCall, ...] = ()
     row: RowPlace | None = None
     find_forked: Callable[[], Origin] | None = None
+    points: Sequence[ForkPoint] | None = None
+    changed: tuple[Sequence[str], str | None] = ((), None)
 
     @property
     def known_as(self) -> str:
@@ -123,6 +127,7 @@ def find_origin(run: Any) -> Origin:
             changes=journal.changes,
             row=run._row_place,
             find_forked=None if journal.origin is None else lambda: journal.origin,
+            points=journal.points,
         )
     if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
         raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
@@ -167,6 +172,7 @@ def find_origin(run: Any) -> Origin:
         documents=documents,
         results=store.load_results(found.run_id),
         find_forked=None if facts.forked_from_run is None else partial(find_origin, facts.forked_from_run),
+        changed=(facts.changed, facts.forked_from_span),
         cell=cell,
         changes=changes,
     )
@@ -265,6 +271,13 @@ class ForkedRun:
     documents: Sequence[MakeDocument]
     results: Mapping[str, list[tuple[StoredResult, str]]]
     given: tuple[str, TaskOutput] | None = None
+
+    @property
+    def points(self) -> Sequence[ForkPoint]:
+        """Its own, after those of the forks by which the run came about."""
+        own = self.answers.point
+        return (*(self.origin.points or ()), *(() if own is None else (own,)))
+
     changes: tuple[ChangedCall, ...] = ()
 
     def merge_inputs(self, given: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -323,7 +336,8 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
     task = mask(asking or "")
     point = _make_point(holder, point_span, change, reader, task, graph)
     _check_reply(point_span, change, graph)
-    keeper = _DocumentKeeper(holder.trace._fold.spans, reader, dependence, point)
+    earlier = _list_earlier(holder, point_span, task)
+    keeper = _DocumentKeeper(holder.trace._fold.spans, reader, dependence, point, earlier)
     kept = [(make, document) for make, document in made if keeper.keeps(document)]
     numbers = {document.get("exchange") for _, document in kept}
     _check_masks(holder, kept, reader, task, point)
@@ -353,6 +367,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
             [document for _, document in kept],
             origin.run_id,
             point,
+            earlier=earlier,
             forked_task=task,
             asked_anew=asked_anew,
         ),
@@ -404,6 +419,28 @@ def _check_task(span: Span, origin: Origin, graph: Graph) -> None:
             f"Span {span.span_id} of run {origin.run_id} is in task {path!r}, and this ensemble has none of that name: "
             f"its tasks are {', '.join(paths)}. Fork it with the ensemble that made the run."
         )
+
+
+def _list_earlier(origin: Origin, span: Span, task: str) -> list[ForkPoint]:
+    """The points that the fork of a fork comes to in its task before its own: what they change is asked once more.
+
+    Raises:
+        ValidationError: it is a stored one, whose changes are not kept.
+    """
+    if span.kind is SpanKind.TASK:
+        return []
+    points = [each for each in origin.points or () if each.task == task and each.exchange is not None]
+    names, at = origin.changed
+    if not {"reply", "tool_result", "output"}.issuperset(names) and origin.find_forked is not None:
+        before = origin.find_forked()
+        changed = None if at is None else before.trace._fold.spans.get(at)
+        around = () if changed is None else list_around(changed)
+        if any(mask(find_path(each) or "") == task for each in around):
+            raise ValidationError(
+                f"Run {origin.run_id} is a fork that has changed {' and '.join(names)} in task {task!r}, and what that "
+                f"was is not kept. Fork its output while its process lives, or {before.run_id} at {at} with all of it."
+            )
+    return [replace(each, is_reached=False, asked_system="") for each in points if each.changes_request]
 
 
 def _check_reply(span: Span, change: ForkChange, graph: Graph) -> None:
@@ -717,11 +754,18 @@ class _DocumentKeeper:
         reader: has read them.
         dependence: of its spans.
         point: of the fork.
+        earlier: points that it comes to before, of forks by which the run came about.
     """
 
     def __init__(
-        self, spans: Mapping[str, Span], reader: ExchangeReader, dependence: Dependence, point: ForkPoint | None
+        self,
+        spans: Mapping[str, Span],
+        reader: ExchangeReader,
+        dependence: Dependence,
+        point: ForkPoint | None,
+        earlier: Sequence[ForkPoint] = (),
     ) -> None:
+        self._known_by = {each.exchange for each in (*earlier, point) if each is not None}
         self._dependence = dependence
         self._point = point
         self._spans = spans
@@ -733,7 +777,6 @@ class _DocumentKeeper:
 
     def keeps(self, document: Mapping[str, Any]) -> bool:
         """Whether a document is kept."""
-        point = self._point
         if "tool" in document:
             call = self._calls.get(document["asked_in"])
             turn = None if call is None or call.parent is None else call.parent.span_id
@@ -742,7 +785,7 @@ class _DocumentKeeper:
             span = self._spans.get(document.get("span", ""))
         elif "exchange" in document:
             number = document["exchange"]
-            if point is not None and point.exchange == number:
+            if number in self._known_by:
                 return True  # the fork knows by it where it is
             span = self._calls.get(number)
             if span is None and "span" not in document:  # of the conversation that it goes on with

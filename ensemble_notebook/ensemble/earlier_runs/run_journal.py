@@ -48,6 +48,7 @@ class RunJournal:
         cell: that it came from, as that of the run that it forks; None where it came from none.
         changes: of the forks by which it came about, in order.
         origin: the run that it forks, an `Origin`; None where it forks none.
+        points: of the forks by which it came about, in order, each a `ForkPoint`.
     """
 
     inputs: Mapping[str, Any]
@@ -58,6 +59,7 @@ class RunJournal:
     cell: RunOrigin | None = None
     changes: tuple[ChangedCall, ...] = ()
     origin: Any = None
+    points: Sequence[Any] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,11 +94,13 @@ class KeptAnswers:
         documents: as the journal has handed them on, in order.
         run_id: of the earlier run.
         point: where this run is to be different; None for one that only goes on.
+        earlier: the points of the forks by which that run came about, which change what is asked in the same task.
         forked_task: the path of the task in which it forks the earlier run, secrets masked; None where it forks none.
         asked_anew: what else the earlier run had asked: known to be asked, and not answered from there.
 
     Attributes:
         point: as given.
+        earlier: as given.
         last_number: of the exchanges.
         models: the names of those that were asked.
         has_reviews: whether reviewers were asked.
@@ -111,10 +113,12 @@ class KeptAnswers:
         run_id: str = "",
         point: ForkPoint | None = None,
         *,
+        earlier: Sequence[ForkPoint] = (),
         forked_task: str | None = None,
         asked_anew: Iterable[ModelRequest] = (),
     ) -> None:
         self.point = point
+        self.earlier = earlier
         self._is_fork = forked_task is not None
         self._asked_anew = frozenset(asked_anew)
         reader = ExchangeReader()
@@ -143,6 +147,7 @@ class KeptAnswers:
             is_point = point is not None and point.exchange == exchange.number and point.call_id is None
             # What the task at the point has failed for before that, as before its fallback, it fails for again.
             is_before = self._is_fork and exchange.task == forked_task and self._is_last(exchange, placed)
+            is_point = is_point or any(each.exchange == exchange.number for each in earlier)
             if is_point or is_before or (is_answer and exchange.number not in reader.left_out):
                 self._by_request[exchange.request].append(exchange)
         of_task = [each for each in reader.exchanges.values() if each.task == forked_task and each.number in placed]
@@ -294,8 +299,9 @@ class ResumingSource:
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ResumingPort:
         """Make a port of the source's, which is asked only what is not known."""
         port, point = await self._source.prepare(llm, notice), self._answers.point
-        other = None if point is None or point.llm is None else await self._source.prepare(point.llm, notice)
-        return ResumingPort.from_port(port, port=port, other=other, answers=self._answers)
+        points = self._answers.earlier if point is None else (*self._answers.earlier, point)
+        others = {id(each): await self._source.prepare(each.llm, notice) for each in points if each.llm is not None}
+        return ResumingPort.from_port(port, port=port, others=others, answers=self._answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -303,11 +309,11 @@ class ResumingPort(PortInfo):
     """A `ChatPort` whose conversations begin with what is known of them.
 
     Attributes:
-        other: of the model that is asked in its place once the point of a fork is reached; None where that is the same.
+        others: of the models that are asked in its place once a point is reached, by the identity of that.
     """
 
     port: RecordingPort
-    other: RecordingPort | None
+    others: Mapping[int, RecordingPort]
     answers: KeptAnswers
 
     def open(
@@ -349,10 +355,12 @@ class ResumingConversation:
         self._changed: ChangedRequest | None = None
         self._prompt_at: int | None = None  # the task's own prompt among what was said; None: it began with that
         self._is_begun = False
-        point = self._answers.point
+        self._other: RecordingPort | None = None  # of another model that is asked by now
         # What holds for the agent from the point on holds for its later conversations in the same task, too.
-        if point is not None and point.is_reached and point.changes_request and self._is_of(point):
-            self._change(replace(point, user=None, messages=None, system=point.system or None))
+        for each in (*self._answers.earlier, self._answers.point):
+            if each is not None and each.is_reached and each.changes_request and self._is_of(each):
+                self._other = port.others.get(id(each), self._other)
+                self._change(replace(each, user=None, messages=None, system=each.system or None))
 
     def _is_of(self, point: ForkPoint) -> bool:
         """Whether this is a conversation of the agent at the point, in the same task."""
@@ -382,13 +390,16 @@ class ResumingConversation:
             self._prompt_at = max((at for at, each in enumerate(self._said) if isinstance(each, str)), default=None)
         point = self._answers.point
         exchange = self._answers.take(self._request, find_asking_task())
+        for each in self._answers.earlier:
+            if not each.is_reached and self._is_at(each, exchange):
+                self._reach(each)
+                exchange = self._answers.take(self._request, find_asking_task())
         if point is not None and not point.is_reached and self._is_at(point, exchange):
-            point.is_reached, point.asked_system = True, self._opening.system
             if point.reply is not None:
+                point.is_reached, point.asked_system = True, self._opening.system
                 self.add_reply(point.reply)
                 return point.reply
-            if point.changes_request:
-                self._change(point)
+            self._reach(point)
             exchange = None
         if exchange is not None and isinstance(exchange.outcome, FailedRequest):
             failed = exchange.outcome
@@ -399,7 +410,7 @@ class ResumingConversation:
                 self._note_reply(reply, None)
                 return reply
             self._changed = None
-            return changed
+            return changed and replace(changed, messages=self._tell())
         self._conversation.add_reply(exchange.outcome, exchange=exchange.number)
         self._note_reply(exchange.outcome, exchange.number)
         return exchange.outcome
@@ -412,6 +423,13 @@ class ResumingConversation:
             return exchange is None and find_asking_task() == point.task
         return exchange is not None and exchange.number == point.exchange
 
+    def _reach(self, point: ForkPoint) -> None:
+        """The next reply is the one at a point: from here on it is as that wants it."""
+        point.is_reached, point.asked_system = True, self._opening.system
+        if point.changes_request:
+            self._other = self._port.others.get(id(point), self._other)
+            self._change(point)
+
     def _change(self, point: ForkPoint) -> None:
         """Begin again as the fork wants it, and say what was said by now."""
         opening = self._opening._replace(system=self._opening.system if point.system is None else point.system)
@@ -423,16 +441,20 @@ class ResumingConversation:
             said = [point.user if at == self._prompt_at else each for at, each in enumerate(said)]
         elif point.user is not None:
             opening = opening._replace(user=point.user)
-        port = self._port.other or self._port.port
+        port = self._other or self._port.port
         self._conversation = port.open(*opening)
         self._request = make_request(port.llm, *opening)
         self._opening, self._said = opening, []
         say_again(self, said)
-        told = [] if not opening.system else [ChatMessage(role="system", text=opening.system)]
-        told += [ChatMessage(role="user", text=opening.user), *map(to_message, said)]
         self._changed = ChangedRequest(
-            port=self._port.other or self._port, has_other_model=self._port.other is not None, messages=tuple(told)
+            port=self._other or self._port, has_other_model=self._other is not None, messages=self._tell()
         )
+
+    def _tell(self) -> Messages:
+        """All that the model is told by now."""
+        opening = self._opening
+        told = [] if not opening.system else [ChatMessage(role="system", text=opening.system)]
+        return (*told, ChatMessage(role="user", text=opening.user), *map(to_message, self._said))
 
     def _note_reply(self, reply: ModelReply, kept_exchange: int | None) -> None:
         self._said.append(reply)
