@@ -429,7 +429,7 @@ class EnsembleOutput(Scorable, Pickled):
         """
         from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedSource
 
-        journal = self._journal
+        journal: RunJournal | None = getattr(self, "_journal", None)  # a pickle has none
         if journal is None:
             from ensemble_notebook.ensemble.earlier_runs.forking import load_changed_source
 

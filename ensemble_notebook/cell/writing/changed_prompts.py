@@ -167,10 +167,11 @@ def write_own_prompt(parts: Sequence[Part], after: str, places: Collection[str])
         if count != uses:
             name = source.strip("{}").partition(".")[0]
             what = "what it reads" if name == "context" else "what stood there" if name in places else "its value"
-            times = "does not stand" if not count else f"stands {count} times"
+            times = f"{_shorten(value)!r} stands {count} times" if count else f"{_shorten(value)!r} does not stand"
+            fault = f"{times} in it" if value else "it is empty, so nobody can tell where it would stand"
             raise ValidationError(
-                f"The new prompt has no place for {source}: {what}, {_shorten(value)!r}, {times} in it. Leave it as "
-                f"it was, once, or change the cell by hand."
+                f"The new prompt has no place for {source}: {what}, {fault}. Leave it as it was, once, or change the "
+                f"cell by hand."
             )
         pieces = [part for each in pieces for part in _split(each, value, source)]
     return "".join(escape_variables(each) if isinstance(each, str) else each.source for each in pieces).rstrip()
