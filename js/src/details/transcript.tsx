@@ -36,13 +36,14 @@ interface Props {
   row: Row;
   view: View;
   connection: KernelConnection | null;
+  /** Another number whenever something may have changed. */
   change: number;
   /** The messages of the span itself; null where it has none. */
   own: (() => VNode | null) | null;
 }
 
 /** The tab: whose messages are shown, how full the window was, and the messages. */
-export function MessagesTab({ row, view, connection, own }: Props): VNode {
+export function MessagesTab({ row, view, connection, change, own }: Props): VNode {
   const { store } = view;
   const asker = useMemo(() => new TranscriptAsker(store, connection), [store, connection]);
   const transcript = transcriptOf(store);
@@ -65,7 +66,7 @@ export function MessagesTab({ row, view, connection, own }: Props): VNode {
       {use && <WindowBar use={use} isWhole />}
       {chosen === "span" ? own?.()
         : transcript === null ? <p class="et-missing" role="status">{explainNone(connection)}</p>
-        : <Log key={chosen} transcript={transcript} said={select(transcript, chosen, row, view)} row={row} view={view} connection={connection} />}
+        : <Log key={chosen} transcript={transcript} said={select(transcript, chosen, row, view)} row={row} view={view} connection={connection} change={change} />}
     </div>
   );
 }
@@ -116,15 +117,12 @@ function explainNone(connection: KernelConnection | null): string {
   return connection.isUnreachable.value ? "The kernel is gone, and this was not loaded before." : "Loading…";
 }
 
-interface LogProps {
+interface LogProps extends Omit<Props, "own"> {
   transcript: Transcript;
   said: readonly Utterance[];
-  row: Row;
-  view: View;
-  connection: KernelConnection | null;
 }
 
-function Log({ transcript, said, row, view, connection }: LogProps): VNode {
+function Log({ transcript, said, row, view, connection, change }: LogProps): VNode {
   const { store } = view;
   const place = useRef<HTMLOListElement>(null);
   const chosen = findSelected(said, row);
@@ -190,7 +188,7 @@ function Log({ transcript, said, row, view, connection }: LogProps): VNode {
       <ol ref={place} class="et-log" aria-label="Messages">
         {from > 0 && <li><button class="et-more-button" onClick={() => { setFrom(Math.max(0, from - STEP)); setCount(count + Math.min(from, STEP)); }}>{`${formatExactCount(from)} earlier`}</button></li>}
         {shown.map((each, k) => (
-          <Said key={each.number} said={each} isFirst={from + k === 0} isSelected={from + k === chosen} isFound={from + k === current} view={view} connection={connection} use={each.role === "assistant" ? transcript.windows.get(each.span) : undefined} />
+          <Said key={each.number} said={each} isFirst={from + k === 0} isSelected={from + k === chosen} isFound={from + k === current} view={view} connection={connection} change={change} use={each.role === "assistant" ? transcript.windows.get(each.span) : undefined} />
         ))}
         {from + count < said.length && <li><button class="et-more-button" onClick={() => setCount(count + STEP)}>{`${formatExactCount(said.length - from - count)} more`}</button></li>}
       </ol>
@@ -237,13 +235,11 @@ function reveal(item: HTMLElement): void {
   if (inner.top < outer.top || inner.bottom > outer.bottom) panel.scrollTop += inner.top - outer.top - 40;
 }
 
-interface SaidProps {
+interface SaidProps extends Omit<Props, "own" | "row"> {
   said: Utterance;
   isFirst: boolean;
   isSelected: boolean;
   isFound: boolean;
-  view: View;
-  connection: KernelConnection | null;
   use: Parameters<typeof WindowBar>[0]["use"] | undefined;
 }
 
