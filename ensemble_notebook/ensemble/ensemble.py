@@ -650,7 +650,8 @@ def start_run(ensemble: Ensemble, given: RunArguments) -> RunHandle:
 
 def _prepare_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
     """Prepare a fork of a run. Errors as of `_prepare_run`."""
-    from ensemble_notebook.ensemble.earlier_runs.forking import find_origin, fork_run
+    from ensemble_notebook.ensemble.earlier_runs.fork_origin import find_origin
+    from ensemble_notebook.ensemble.earlier_runs.forking import fork_run
 
     of_run, origin = given.of_run, find_origin(given.run)
     forked = fork_run(origin, given.span, given.change, build_graph(ensemble))

@@ -431,7 +431,7 @@ class EnsembleOutput(Scorable, Pickled):
 
         journal: RunJournal | None = getattr(self, "_journal", None)  # a pickle has none
         if journal is None:
-            from ensemble_notebook.ensemble.earlier_runs.forking import load_changed_source
+            from ensemble_notebook.ensemble.earlier_runs.fork_origin import load_changed_source
 
             source = load_changed_source(self.run_id, self.ensemble)
         else:

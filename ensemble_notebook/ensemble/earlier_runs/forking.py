@@ -7,15 +7,10 @@ among it, and at the span itself stands what somebody wants instead.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK
-from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
-from ensemble_notebook.domain.events import LlmCallStarted, TaskInputPrepared
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
@@ -25,227 +20,30 @@ from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.domain.seams.kept_tasks import DoneTask, KeptTask, KeptTasks, TaskKey
 from ensemble_notebook.engine.agent.langchain_tools import to_text
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall, ChangedSource, Reworded
+from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall
 from ensemble_notebook.ensemble.earlier_runs.dependence import Dependence, find_path, list_around
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange
+from ensemble_notebook.ensemble.earlier_runs.fork_origin import Origin, describe_change
+from ensemble_notebook.ensemble.earlier_runs.fork_place import (
+    find_call_of,
+    find_number,
+    find_own_task,
+    find_place,
+    read_documents,
+)
 from ensemble_notebook.ensemble.earlier_runs.reuse import find_reads, make_kept_task
-from ensemble_notebook.ensemble.earlier_runs.run_journal import DoneWork, MakeDocument, RowPlace, RunJournal
-from ensemble_notebook.ensemble.run_settings import Continuable, KeptConversations
-from ensemble_notebook.errors import OutputParsingError, StoreError, ValidationError, summarize_error
-from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.ensemble.earlier_runs.run_journal import MakeDocument
+from ensemble_notebook.errors import OutputParsingError, ValidationError, summarize_error
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.store.run_facts import RunFacts, RunOrigin, StoredResult
-from ensemble_notebook.trace.store.run_store import RunStore
+from ensemble_notebook.trace.store.run_facts import StoredResult
 
 if TYPE_CHECKING:
     from ensemble_notebook.models.recording.documents import ExchangeReader
     from ensemble_notebook.models.recording.resumer import ForkPoint, KeptAnswers
 
+
 GIVEN: Final = "given by the fork"
-
-
-class LiveOutput(Protocol):
-    """The output of a run of this process."""
-
-    _journal: RunJournal | None
-    _row_place: RowPlace | None
-
-    @property
-    def run_id(self) -> str: ...
-
-    @property
-    def trace(self) -> ExecutionTrace: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """A run that can be forked, from this process or from the store.
-
-    Attributes:
-        inputs, lost_inputs: values of its template variables, and the names of those that could not be kept.
-        deps: of a live run, the object; of a stored one, what it is called.
-        continued: whose conversations its tasks went on with.
-        documents: make the documents of its exchanges.
-        results: of its tasks, in the order in which they were done.
-        cell: that it came from; None where it came from none.
-        changes: of the forks by which it came about.
-        row: of the run of a row, where the map has it; None of another run.
-        find_forked: finds the run that it forks itself; None where it forks none.
-        points: of the forks by which it came about; None of a fork whose points are not kept.
-        changed: what a fork has changed, by the names of the arguments, and at which span of the run that it forks.
-    """
-
-    run_id: str
-    trace: ExecutionTrace
-    inputs: Mapping[str, Any]
-    lost_inputs: Sequence[str] = ()
-    deps: Any = None
-    is_live: bool = False
-    continued: Continuable = None
-    documents: Sequence[MakeDocument]
-    results: Sequence[StoredResult]
-    cell: RunOrigin | None = None
-    changes: tuple[ChangedCall, ...] = ()
-    row: RowPlace | None = None
-    find_forked: Callable[[], Origin] | None = None
-    points: Sequence[ForkPoint] | None = None
-    changed: tuple[Sequence[str], str | None] = ((), None)
-
-    @property
-    def known_as(self) -> str:
-        """The id of the run that the store has it in."""
-        return self.run_id if self.row is None else self.row.map_run_id
-
-
-def find_origin(run: Any) -> Origin:
-    """The run to fork: a live output, or one of the store.
-
-    Raises:
-        StoreError: it is not in the store, or the store can't be read.
-        ValidationError: it kept no text, or has not ended.
-    """
-    from ensemble_notebook.ensemble.earlier_runs.resuming import find_run
-
-    journal = getattr(run, "_journal", None)
-    if journal is not None:
-        known, stored = RunStore.find(), list[StoredResult]()
-        if known is not None:  # which knows what counted for each, so that it is told what has changed since
-            with suppress(StoreError):
-                stored = known.load_results(run.run_id)
-        results = [*map(partial(_to_result, run.run_id), journal.done, _match(journal.done, stored))]
-        return Origin(
-            run_id=run.run_id,
-            trace=run.trace,
-            inputs=journal.inputs,
-            deps=journal.deps,
-            is_live=True,
-            continued=journal.continued,
-            documents=tuple(journal.documents),
-            results=results,
-            cell=journal.cell,
-            changes=journal.changes,
-            row=run._row_place,
-            find_forked=None if journal.origin is None else lambda: journal.origin,
-            points=journal.points,
-        )
-    if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
-        raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
-    place: RowPlace | None = getattr(run, "_row_place", None)
-    if place is not None and not place.is_kept:
-        raise ValidationError(
-            f"Row {place.row!r} ran on an executor, and what was said in it is not kept here: map it without executor= "
-            f"to fork it."
-        )
-    store, word = RunStore.open(), run if isinstance(run, str | int) else (place and place.map_run_id) or run.run_id
-    found = find_run(store, str(word))
-    if found.status is RunStatus.RUNNING:
-        raise ValidationError(f"Run {found.run_id} is still going on: wait for its end, or stop it, to fork it.")
-    if not found.facts.keeps_texts:
-        raise ValidationError(f"Run {found.run_id} can't be forked: this run kept no texts (capture_mode metadata).")
-    facts = found.facts
-    continued: Continuable = None
-    if facts.continued_from is not None and facts.conversations is not None:
-        continued = KeptConversations(
-            run_id=facts.continued_from, capture_mode=facts.capture_mode, conversations=facts.conversations
-        )
-    documents = [lambda _, each=each: each for each in store.load_exchanges(found.run_id)]
-    if place is not None:
-        inputs = run.inputs if place.inputs is None else place.inputs
-        return Origin(
-            run_id=run.run_id,
-            trace=run.trace,
-            inputs=inputs,
-            deps=facts.deps,
-            documents=documents,
-            results=list(_list_inside(store.load_results(found.run_id), place.prefix)),
-            row=place,
-        )
-    cell, changes = load_changes(store, facts)
-    return Origin(
-        run_id=found.run_id,
-        trace=store.load_trace(found),
-        inputs=facts.inputs,
-        lost_inputs=facts.lost_inputs,
-        deps=facts.deps,
-        continued=continued,
-        documents=documents,
-        results=store.load_results(found.run_id),
-        find_forked=None if facts.forked_from_run is None else partial(find_origin, facts.forked_from_run),
-        changed=(facts.changed, facts.forked_from_span),
-        cell=cell,
-        changes=changes,
-    )
-
-
-def load_changes(store: RunStore, facts: RunFacts) -> tuple[RunOrigin | None, tuple[ChangedCall, ...]]:
-    """The cell that a stored run came from, and the changes of the forks by which it came about.
-
-    Raises:
-        StoreError: a run that it forks is gone.
-    """
-    from ensemble_notebook.ensemble.earlier_runs.resuming import find_run
-
-    if facts.forked_from_run is None:
-        return facts.origin if facts.origin is not None and facts.origin.text else None, ()
-    forked = find_run(store, facts.forked_from_run)
-    cell, before = load_changes(store, forked.facts)
-    trace = store.load_trace(forked)
-    span = trace._fold.spans.get(facts.forked_from_span or "")
-    if span is None:
-        return cell, before
-    events = store.load_trace(find_run(store, facts.run_id))._events
-    told = next((each.changed for each in events if isinstance(each, LlmCallStarted) and each.changed), ())
-    texts = {each.role: each.text for each in reversed(told)}
-    change = ForkChange(
-        names=facts.changed,
-        system_prompt=texts.get("system") if "system_prompt" in facts.changed else None,
-        user_prompt=texts.get("user") if "user_prompt" in facts.changed else None,
-        messages=told if "messages" in facts.changed else None,
-    )
-    lost = tuple(name for name in facts.changed if name in ("llm", "parameters"))
-    return cell, (*before, replace(describe_change(trace, span, change), lost=lost))
-
-
-def load_changed_source(run_id: str, ensemble: Any) -> ChangedSource:
-    """What was different in a fork of an earlier process, for its cell. Errors as of `load_changes`."""
-    from ensemble_notebook.ensemble.earlier_runs.resuming import find_run
-
-    store = RunStore.open()
-    facts = find_run(store, run_id).facts
-    cell, changes = load_changes(store, facts)
-    return ChangedSource(changes=changes, cell=cell, ensemble=ensemble, inputs=facts.inputs)
-
-
-def _list_inside(results: Iterable[StoredResult], prefix: str) -> Iterator[StoredResult]:
-    """Those of the run inside another one, whose paths begin so, as that run itself has them."""
-    for each in results:
-        if each.path.startswith(prefix):
-            yield replace(each, path=each.path.removeprefix(prefix))
-
-
-def _match(done: Sequence[DoneWork], stored: Sequence[StoredResult]) -> Iterator[StoredResult | None]:
-    """What the store has of each task that was done, in the same order."""
-    by_path: dict[str, list[StoredResult]] = defaultdict(list)
-    for result in reversed(stored):
-        by_path[result.path].append(result)
-    for each in done:
-        yield by_path[each.path].pop() if by_path[each.path] else None
-
-
-def _to_result(run_id: str, done: DoneWork, stored: StoredResult | None) -> StoredResult:
-    facts = {"attempt": done.attempt, "feedback": list(done.feedback)}
-    facts["approvals"] = [[each.gate, each.by, each.reviewer, each.run_id or run_id] for each in done.approvals]
-    return StoredResult(
-        run_id=run_id,
-        path=done.path,
-        key="" if stored is None else stored.key,
-        parts={} if stored is None else stored.parts,
-        obstacle=None,
-        output=replace(done.output, saving=None),
-        delegated=done.delegated,
-        facts=facts,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +144,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
     if holder is not origin:  # what was forked on the way since, and does not depend on this, is that of the fork
         of_task = {number for number, each in reader.exchanges.items() if each.task == task}
         kept = [each for each in kept if "llm" in each[1] or _get_number(each[1]) in of_task]
-        dependence = Dependence(origin.trace._fold, origin.trace._events, graph, _find_task(origin, asking or ""))
+        dependence = Dependence(origin.trace._fold, origin.trace._events, graph, find_own_task(origin, asking or ""))
         made = [(make, make(False)) for make in origin.documents]
         others = _DocumentKeeper(
             origin.trace._fold.spans, read_documents(document for _, document in made), dependence, None
@@ -497,148 +295,6 @@ def _check_masks(
             )
 
 
-# --- Where a fork is: in the run itself, or in one that it forks and has kept that of ---------------------------------
-
-
-def find_place(origin: Origin, given: Any, change: ForkChange) -> tuple[Origin, Span]:
-    """The span of a fork, and the run that has done it: that of a kept task is in a run that this one forks.
-
-    Raises:
-        ValidationError: there is no such span, or it can't be forked there.
-    """
-    span_id = given if isinstance(given, str) else getattr(given, "span_id", "")
-    found = origin.trace._fold.spans.get(span_id)
-    is_inside = change.is_of_call or change.answer is not None
-    if found is not None and not (found.kind is SpanKind.TASK and found.reused and is_inside):
-        return origin, _find_span(origin, given, change)
-    path = None if found is None else find_path(found)
-    around: Origin | None = origin
-    while around is not None and around.find_forked is not None:
-        around = around.find_forked()
-        spans = around.trace._fold.spans
-        span = spans.get(span_id) if path is None else next((s for s in spans.values() if find_path(s) == path), None)
-        if span is None or (path is not None and span.reused):
-            continue
-        span = _find_span(around, span, change)
-        if (kept := _find_kept(origin, around, span)) is not None:
-            return origin, kept
-        task = next((each for each in list_around(span) if each.is_own_task), None)
-        now = None if task is None else _find_task(origin, find_path(task) or "")
-        if now is not None and now.reused:
-            return around, span
-        raise ValidationError(
-            f"Span {span_id} of run {around.run_id} was done anew in its fork {origin.run_id}: name the span there."
-        )
-    if found is not None:
-        raise ValidationError(
-            f"Task {found.name!r} of run {origin.run_id} was reused ({found.reuse_reason}): its calls are in that run. "
-            f"Fork that one, or this one with output=."
-        )
-    return origin, _find_span(origin, given, change)
-
-
-def _find_task(origin: Origin, path: str) -> Span:
-    """The task of a run at a path.
-
-    Raises:
-        ValidationError: there is none.
-    """
-    spans = origin.trace._fold.spans.values()
-    if (found := next((each for each in spans if find_path(each) == path), None)) is None:
-        raise ValidationError(f"Run {origin.run_id} has no task {path!r} any more.")
-    return found
-
-
-def _find_kept(origin: Origin, forked: Origin, span: Span) -> Span | None:
-    """The span by which a fork has kept one of the run that it forks; None where it has none of its own."""
-    spans = origin.trace._fold.spans
-    if span.kind is SpanKind.TASK:
-        path = find_path(span)
-        return next((each for each in spans.values() if path is not None and find_path(each) == path), None)
-    number = read_documents(make(False) for make in forked.documents).spans.get(find_call_of(forked, span).span_id)
-    kept = read_documents(make(False) for make in origin.documents).spans
-    call = next((spans[each] for each, of in kept.items() if of == number and each in spans), None)
-    if call is None or not call.reused or span.kind is SpanKind.LLM:
-        return call if call is not None and call.reused else None
-    beside = (each for each in spans.values() if each.kind is SpanKind.TOOL and each.parent is call.parent)
-    return next((each for each in beside if each.tool_call_id == span.tool_call_id), None)
-
-
-def _find_span(origin: Origin, given: Any, change: ForkChange) -> Span:
-    """The span of the model call, tool call or task that a fork is at.
-
-    Raises:
-        ValidationError: there is none, or it can't be forked there.
-    """
-    span_id = given if isinstance(given, str) else getattr(given, "span_id", None)
-    span = None if span_id is None else origin.trace._fold.spans.get(span_id)
-    if span is None:
-        told = span_id or repr(given)
-        owner = str(told).partition(".")[0]
-        whose = f" It is one of run {owner}: fork that." if owner not in (told, origin.run_id) else ""
-        raise ValidationError(
-            f"Run {origin.run_id} has no span {told}.{whose} output.frames.spans lists them: model calls, tool calls, "
-            f"tasks."
-        )
-    wanted = (SpanKind.TOOL,) if change.answer is not None else ()
-    wanted = (SpanKind.TASK,) if change.has_output else wanted
-    wanted = (SpanKind.LLM,) if change.is_of_call else wanted
-    if span.kind is SpanKind.ATTEMPT and SpanKind.LLM in (wanted or (SpanKind.LLM,)):
-        span = span.parent or span
-    if SpanKind.LLM in wanted and span.kind in (SpanKind.TURN, SpanKind.TASK):
-        inside = (each for each in origin.trace._fold.spans.values() if each.kind is SpanKind.LLM)
-        span = next((each for each in inside if span in list_around(each)), span)
-    if span.kind not in (wanted or (SpanKind.LLM, SpanKind.TOOL, SpanKind.TASK)):
-        kinds = " or ".join(kind.traits.title.lower() for kind in wanted) or "model call, tool call or task"
-        raise ValidationError(
-            f"Span {span.span_id} of run {origin.run_id} is a {span.kind.traits.title.lower()}: {change.describe()} is "
-            f"for a {kinds}."
-        )
-    if span.kind is SpanKind.TOOL and span.tool in (DELEGATE, DELEGATE_TASK):
-        inside = (each for each in origin.trace._fold.spans.values() if each.kind is SpanKind.LLM)
-        last = next((each for each in reversed([*inside]) if span in list_around(each)), None)
-        instead = "" if last is None else f" Fork at its last model call, {last.span_id}, instead."
-        raise ValidationError(f"Span {span.span_id} is a delegation, which a worker has done, and no tool.{instead}")
-    if span.end_seq is None:
-        raise ValidationError(f"Span {span.span_id} is still running, and has nothing yet that could be changed.")
-    return span
-
-
-def find_call_of(origin: Origin, span: Span) -> Span:
-    """The model call whose reply asked for a tool call; a model call itself."""
-    spans = origin.trace._fold.spans.values()
-    calls = (each for each in spans if each.kind is SpanKind.LLM and each.parent is span.parent)
-    return next(calls, span) if span.kind is SpanKind.TOOL else span
-
-
-def _find_exchange(origin: Origin, call: Span, reader: ExchangeReader) -> int | None:
-    """The number of the exchange of a model call; None where it was never sent.
-
-    Raises:
-        ValidationError: it was sent, and that is not kept.
-    """
-    exchange = reader.spans.get(call.span_id)
-    if exchange is None and (call.reused or call.is_call):
-        raise ValidationError(
-            f"What was said in span {call.span_id} of run {origin.run_id} is not kept with its place: the run was made "
-            f"by an earlier version, or its store was cleared. Run it again, and fork that run."
-        )
-    return exchange
-
-
-def read_documents(documents: Iterable[Mapping[str, Any]]) -> ExchangeReader:
-    """Read what was said in a run; what is not whole is passed over."""
-    from ensemble_notebook.models.recording.documents import BROKEN_DOCUMENT, ExchangeReader
-
-    reader = ExchangeReader()
-    for document in documents:
-        try:
-            reader.add(document)
-        except BROKEN_DOCUMENT:
-            continue
-    return reader
-
-
 def _make_point(
     origin: Origin, span: Span, change: ForkChange, reader: ExchangeReader, task: str, graph: Graph
 ) -> ForkPoint | None:
@@ -646,7 +302,7 @@ def _make_point(
     if span.kind is SpanKind.TASK:
         return None
     call = find_call_of(origin, span)
-    exchange = _find_exchange(origin, call, reader)
+    exchange = find_number(origin, call, reader)
     if span.kind is SpanKind.TOOL and (exchange is None or span.tool_call_id is None):
         raise ValidationError(f"Span {span.span_id} of run {origin.run_id} is a tool call that no reply asked for.")
     return change.make_point(
@@ -696,54 +352,6 @@ def _make_given(origin: Origin, span: Span, change: ForkChange, graph: Graph) ->
         tool_call_count=0,
         parsed_output=None if isinstance(value, str) else value,
     )
-
-
-def describe_change(trace: ExecutionTrace, span: Span, change: ForkChange) -> ChangedCall:
-    """What is different at a span of a run.
-
-    Args:
-        trace: of the run.
-        span: the model call, tool call or task.
-        change: what is wanted there.
-    """
-    around = list_around(span)
-    path = next((found for each in around if (found := find_path(each)) is not None), None)
-    told = _find_told(trace, span) if change.is_of_call else ("", "")
-    system, user, is_conversation = change.system_prompt, change.user_prompt, False
-    if change.messages:
-        system = next((each.text for each in change.messages[:1] if each.role == "system"), None)
-        others = change.messages if system is None else change.messages[1:]
-        user = others[0].text if others else None
-        is_conversation = len(others) != 1 or others[0].role != "user"
-    return ChangedCall(
-        names=change.names,
-        task=path,
-        agent=span.agent,
-        is_delegated=any(each.delegation_id is not None for each in around),
-        is_nested=span.nested_in is not None,
-        system=_reword(told[0], system),
-        user=_reword(told[1], user),
-        is_conversation=is_conversation,
-        llm=change.llm,
-        parameters=change.parameters or {},
-    )
-
-
-def _reword(before: str, after: str | None) -> Reworded | None:
-    return None if after is None or after == before else Reworded(before, after)
-
-
-def _find_told(trace: ExecutionTrace, span: Span) -> tuple[str, str]:
-    """The prompts of the task that a call is of, as they were sent to it last."""
-    owners = {each.span_id for each in list_around(span)}
-    system = user = ""
-    for event in reversed(trace._events):
-        is_before = span.end_seq is None or event.seq <= span.end_seq
-        if isinstance(event, TaskInputPrepared) and event.span_id in owners and is_before:
-            system, user = system or event.system_prompt, user or event.user_prompt
-            if system and user:
-                break
-    return system, user
 
 
 class _DocumentKeeper:

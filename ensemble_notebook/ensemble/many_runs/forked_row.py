@@ -16,7 +16,8 @@ from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.planning.map_design import MapDesign
 from ensemble_notebook.engine.run_spec import ForkPlace
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkArguments, read_fork
-from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun, find_origin, fork_run
+from ensemble_notebook.ensemble.earlier_runs.fork_origin import find_origin
+from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun, fork_run
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.earlier_rows import describe_done
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult

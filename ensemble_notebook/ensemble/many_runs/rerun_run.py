@@ -26,7 +26,7 @@ from ensemble_notebook.engine.run_spec import ForkPlace
 from ensemble_notebook.ensemble.cost_estimation import estimate_calls
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedSource
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange, set_parameters
-from ensemble_notebook.ensemble.earlier_runs.forking import describe_change
+from ensemble_notebook.ensemble.earlier_runs.fork_origin import describe_change
 from ensemble_notebook.ensemble.earlier_runs.past_call import PastCall, find_asked, find_past_call
 from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult
