@@ -28,6 +28,7 @@ MEASUREMENTS: Final = (
     "cluster",
     "plan",
     "call",
+    "rerun",
     "conversation",
     "reuse",
     "chain",

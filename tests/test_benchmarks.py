@@ -43,6 +43,7 @@ ROWS = [
     "a model call, CPU",
     "a model call, wall",
     "a model call that is not remembered, CPU",
+    "a reply of a call made again, CPU",
     "a model call of 3 with a tool, CPU",
     "a reuse check of 10 unchanged tasks",
     "a run of 10 unchanged tasks",
