@@ -151,6 +151,23 @@ def test_another_result_of_a_tool_is_gone_on_with_and_a_reload_brings_the_fork_a
     assert notebook.page.evaluate("window.hacked === undefined")
 
 
+def test_a_call_is_run_again_in_notebook_7_w113(open_in_notebook_7: Opener) -> None:
+    notebook = open_in_notebook_7(LOAD, TEAM, REPORT)
+    notebook.run_to_end(0, 1, 2)
+    view = notebook.timeline(2).first
+    open_call(view, "brief").get_by_role("button", name="Edit and run again").click()
+    editor = view.get_by_role("region", name="Edit and run again")
+    editor.get_by_role("textbox", name="System prompt").wait_for()
+    editor.get_by_role("searchbox", name="Find in the prompts").fill("expected")
+    notebook.page.keyboard.press("Enter")
+    assert notebook.page.evaluate("getSelection().toString() || document.activeElement.value").lower().count("expected")
+    editor.get_by_role("button", name="Run again").click()
+    expect(editor.get_by_role("article", name="Reply 1").get_by_role("button")).to_be_visible()
+    editor.get_by_role("button", name="Go on with the change").click()
+    expect(view.get_by_role("region", name="Fork 1").locator(".et-status")).to_contain_text("Completed")
+    photograph("tryouts-notebook-7", notebook.page, after_s=1)
+
+
 def test_without_a_kernel_a_line_says_what_would_bring_the_buttons_w116(open_notebook: Opener) -> None:
     notebook = open_notebook(LOAD, TEAM, REPORT)
     notebook.run_to_end(0, 1, 2)

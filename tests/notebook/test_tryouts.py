@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -135,6 +136,47 @@ def test_what_is_refused_is_said_and_the_next_works_w116(view: View, content: di
     span = view.find_span("llm", "tell")
     assert said in view.ask(1, "error", **{"span_id": span, **content})
     assert view.ask(2, "offer", act="offer", span_id=span)
+
+
+def test_two_forks_go_on_at_once_and_one_is_stopped_w116() -> None:
+    gate = threading.Event()
+    gate.set()
+
+    async def wait(_task: object) -> str:
+        await asyncio.to_thread(gate.wait, 20)
+        return "done"
+
+    find = Task(description="Find", expected_output="Facts", name="find")
+    late = Task(description="Wait", expected_output="A word", name="late", handler=wait, context=[find])
+    view = View(Ensemble(tasks=[find, late], llm=ScriptedChatModel(default="Known.")).run())
+    gate.clear()
+    span = view.find_span("llm", "find")
+    forks = [view.ask(n, "began", act="fork", span_id=span, change={"reply": f"no {n}"})["feed_id"] for n in (1, 2)]
+
+    def tell(feed: str, **content: Any) -> None:
+        view.feed.receive(view, {"kind": "tryout", "feed_id": feed, "content": content})
+
+    def wait_for_end(feed: str) -> Any:
+        def find_end(told: dict[str, Any]) -> Any:
+            status = told.get("content", {}).get("run", {}).get("status") if told.get("feed_id") == feed else None
+            return status not in (None, "running", "pending") and status
+
+        return view.wait_for(find_end)
+
+    for feed in forks:
+        tell(feed, kind="hello", have=-1)
+    tell(forks[0], kind="stop")
+    assert wait_for_end(forks[0]) == "interrupted"
+    gate.set()
+    assert wait_for_end(forks[1]) == "completed"
+
+
+def test_a_run_without_texts_is_refused_by_the_name_of_its_mode_w116() -> None:
+    task = Task(description="Find", expected_output="Facts", name="find")
+    ensemble = Ensemble(tasks=[task], llm=ScriptedChatModel(default="Known."), capture_mode="metadata")
+    view = View(ensemble.run())
+    for number, act in enumerate(("offer", "rerun", "fork")):
+        assert "capture_mode metadata" in view.ask(number, "error", act=act, span_id=view.find_span("llm", "find"))
 
 
 def test_what_makes_no_sense_changes_nothing_w116(view: View) -> None:

@@ -5,6 +5,7 @@ import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "../elements/icon";
 import type { KernelConnection } from "../kernel/connection";
+import type { Store } from "../store/store";
 import type { View } from "../view/view";
 import { titleOf } from "../wording/labels";
 import { formatCount, formatMoney } from "../wording/numbers";
@@ -28,7 +29,7 @@ interface Props {
 }
 
 export function TryoutEditor({ view, desk, span, way, onClose }: Props): VNode {
-  const [offer, setOffer] = useState<Offer | null>(null);
+  const [offer, setOffer] = useState<Offer | null>(() => offerOf(view.present, span, way));
   const [error, setError] = useState<string | null>(null);
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [llm, setLlm] = useState("");
@@ -53,7 +54,7 @@ export function TryoutEditor({ view, desk, span, way, onClose }: Props): VNode {
     const field = place.current?.querySelector<HTMLTextAreaElement>("textarea:last-of-type");
     field?.focus({ preventScroll: true });
     place.current?.scrollIntoView?.({ block: "nearest" });
-  }, [offer]);
+  }, [offer === null]);
   const change = (): Record<string, string> => {
     const said = offer && way === "call" ? { system_prompt: offer.system_prompt, user_prompt: offer.user_prompt, parameters: offer.parameters } : {};
     const asked = llm === OTHER ? other.trim() : llm;
@@ -135,6 +136,14 @@ export function TryoutEditor({ view, desk, span, way, onClose }: Props): VNode {
 
 const OTHER = " other";
 
+/** What is here of a span already, so that nobody waits for the kernel to begin; null where that is not all of it. */
+function offerOf(store: Store, span: string, way: Way): Offer | null {
+  const details = store.details(span);
+  if (!details || details.output == null || Object.keys(details.lengths ?? {}).length > 0) return null;
+  const textOf = (role: string): string => details.messages.find((message) => message.role === role)?.text ?? "";
+  return { output: details.output, ...(way === "call" && { system_prompt: textOf("system"), user_prompt: textOf("user") }) };
+}
+
 /** What it is likely to cost: what the same tokens cost with the model that is chosen. */
 function estimate(offer: Offer, llm: string, repeat: number): string {
   const cost = llm ? offer.models?.find(({ name }) => name === llm)?.cost : offer.cost;
@@ -173,8 +182,13 @@ function Finder({ place }: { place: { readonly current: HTMLElement | null } }):
     }
     setMissing(true);
   };
+  const onKey = (event: KeyboardEvent): void => {
+    if (event.key !== "Enter") return;
+    event.preventDefault(); // it would be typed over what is found
+    find();
+  };
   return (
     <input class="et-tryout-find" type="search" aria-label="Find in the prompts" aria-invalid={isMissing} placeholder="Find" value={words}
-      onInput={(event) => setWords(event.currentTarget.value)} onKeyDown={(event) => event.key === "Enter" && find()} />
+      onInput={(event) => setWords(event.currentTarget.value)} onKeyDown={onKey} />
   );
 }
