@@ -173,7 +173,7 @@ def _describe_summary(summary: RunSummary) -> Row:
 
 
 def describe_scores(records: Iterable[ScoreRecord]) -> list[list[Any]]:
-    """What a run was scored as a whole: for each name a text, and the number by which it is sorted, or None.
+    """What a run was scored as a whole: for each name a text, the number to sort it by or None, and if more is better.
 
     Of several, as of the rows of a map, it is the mean, the share that passed, or the label that most have.
     """
@@ -196,7 +196,7 @@ def describe_scores(records: Iterable[ScoreRecord]) -> list[list[Any]]:
             text = f"{number:.6g}" if len(values) == 1 else f"{number:.3g}"
         elif labels:
             text = labels.most_common(1)[0][0] or ""
-        described.append([clean_text(name), clean_text(text), number])
+        described.append([clean_text(name), clean_text(text), number, alike[-1].higher_is_better])
     return described
 
 

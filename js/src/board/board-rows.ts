@@ -3,8 +3,8 @@
 import { isObject } from "../wire/guards";
 import { RUN_STATUS_NAMES } from "../wire/words";
 
-/** A score of a run: its name, its text, and the number by which it is sorted. */
-export type BoardScore = readonly [name: string, text: string, value: number | null];
+/** A score of a run: its name, its text, the number by which it is sorted, and whether more of it is better. */
+export type BoardScore = readonly [name: string, text: string, value: number | null, isMoreBetter?: boolean];
 
 /** A remembered run. What is unknown is absent; times are milliseconds, `start_ms` since 1970. */
 export interface BoardRow {

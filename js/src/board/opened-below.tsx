@@ -71,10 +71,7 @@ export function OpenedBelow({ opened, connection, showTimeline, close }: Props) 
 function Numbers({ a, b }: { a: BoardRow; b: BoardRow }) {
   const isOneCurrency = a.currency === b.currency;
   const names = [...new Set([...(a.scores ?? []), ...(b.scores ?? [])].map(([name]) => name))];
-  const score = (row: BoardRow, name: string): readonly [string, number | null] => {
-    const found = row.scores?.find(([each]) => each === name);
-    return found ? [found[1], found[2]] : ["", null];
-  };
+  const score = (row: BoardRow, name: string) => row.scores?.find(([each]) => each === name);
   return (
     <table class="eb-numbers">
       <thead><tr><th scope="col"><span class="et-hidden">Of what</span></th><th scope="col">A</th><th scope="col">B</th><th scope="col">B − A</th></tr></thead>
@@ -84,8 +81,17 @@ function Numbers({ a, b }: { a: BoardRow; b: BoardRow }) {
         <Amount name="Tokens" a={a.tokens} b={b.tokens} format={formatCount} />
         <Amount name="Cost" a={a.cost} b={b.cost} format={(value) => formatMoney(value, a.currency)} formatB={(value) => formatMoney(value, b.currency)} isAlike={isOneCurrency} />
         {names.map((name) => {
-          const [[textA, valueA], [textB, valueB]] = [score(a, name), score(b, name)];
-          return <tr><th scope="row">{name}</th><td>{textA}</td><td>{textB}</td><td>{valueA !== null && valueB !== null ? signed(valueB - valueA, (value) => String(Number(value.toPrecision(3)))) : ""}</td></tr>;
+          const [scoreA, scoreB] = [score(a, name), score(b, name)];
+          const more = scoreA?.[2] == null || scoreB?.[2] == null ? null : scoreB[2] - scoreA[2];
+          const better = more === null ? 0 : scoreA?.[3] === false ? -more : more;
+          return (
+            <tr>
+              <th scope="row">{name}</th>
+              <td><Told text={scoreA?.[1]} isBetter={better < 0} /></td>
+              <td><Told text={scoreB?.[1]} isBetter={better > 0} /></td>
+              <td>{more === null ? "" : signed(more, (value) => String(Number(value.toPrecision(3))))}</td>
+            </tr>
+          );
         })}
       </tbody>
     </table>
@@ -103,14 +109,19 @@ interface AmountProps {
 }
 
 function Amount({ name, a, b, format, formatB = format, isAlike = true }: AmountProps) {
+  const isBoth = a !== undefined && b !== undefined;
   return (
     <tr>
       <th scope="row">{name}</th>
-      <td>{a === undefined ? "" : format(a)}</td>
-      <td>{b === undefined ? "" : formatB(b)}</td>
+      <td><Told text={a === undefined ? "" : format(a)} isBetter={isBoth && isAlike && a < b} /></td>
+      <td><Told text={b === undefined ? "" : formatB(b)} isBetter={isBoth && isAlike && b < a} /></td>
       <td>{a === undefined || b === undefined || !isAlike ? "" : signed(b - a, format)}</td>
     </tr>
   );
 }
+
+/** A value; the better one of two is told in bold, and by a sign with a word. */
+const Told = ({ text, isBetter }: { text: string | undefined; isBetter: boolean }) =>
+  (isBetter ? <b><span role="img" aria-label="better">✓</span> {text}</b> : <>{text}</>);
 
 const signed = (value: number, format: (value: number) => string): string => (value === 0 ? "±0" : `${value < 0 ? "−" : "+"}${format(Math.abs(value))}`);
