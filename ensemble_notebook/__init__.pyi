@@ -163,6 +163,7 @@ from .models.langchain.scripted_model import Reply as Reply
 from .models.langchain.scripted_model import ScriptedChatModel as ScriptedChatModel
 from .models.langchain.scripted_model import ToolUse as ToolUse
 from .trace.analysis.run_diff import RunDiff as RunDiff
+from .trace.analysis.transcript import Transcript as Transcript
 from .trace.analysis.what_if import Prediction as Prediction
 from .trace.execution_trace import ExecutionTrace as ExecutionTrace
 from .trace.exporters import JsonTraceExporter as JsonTraceExporter

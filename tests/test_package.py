@@ -55,8 +55,8 @@ RunDiff RunEnded RunHandle RunInterrupted RunKind RunStarted RunStatus RunStream
 ScoringError ScriptedChatModel Skipped SpanStatus Spending SqliteMemory StoreError Task TaskCompleted TaskExecutionError
 TaskFailed TaskFellBack TaskInput TaskInputPrepared TaskNotReused TaskOutput TaskRetried TaskReused TaskSkipped
 TaskStarted TaskTrace TokenUsage ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError ToolOutcome
-ToolResult ToolUse TraceFormatError TurnEnded TurnStarted ValidationError VectorStoreMemory WaitEnded WaitStarted Warned
-Workflow __version__ auto_review config console_review human_input load_traces mcp_tools scorers
+ToolResult ToolUse TraceFormatError Transcript TurnEnded TurnStarted ValidationError VectorStoreMemory WaitEnded
+WaitStarted Warned Workflow __version__ auto_review config console_review human_input load_traces mcp_tools scorers
 """
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

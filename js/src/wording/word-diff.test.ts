@@ -14,6 +14,7 @@ it("marks the words that changed, and leaves the others alone", () => {
     { mark: "same", text: "a " }, { mark: "removed", text: "kind" }, { mark: "added", text: "stern" },
     { mark: "same", text: " old critic" }, { mark: "removed", text: "." }, { mark: "added", text: "!" },
   ]);
+  expect(diffWords("one old cat", "two new cat").slice(0, 2)).toEqual([{ mark: "removed", text: "one old" }, { mark: "added", text: "two new" }]);
   expect(diffWords("same", "same")).toEqual([{ mark: "same", text: "same" }]);
   expect(diffWords("", "new")).toEqual([{ mark: "added", text: "new" }]);
 });

@@ -27,7 +27,29 @@ export function diffWords(before: string, after: string): Piece[] {
   add("same", first.slice(0, start).join(""));
   for (const { mark, text } of matchWords(first.slice(start, first.length - tail), second.slice(start, second.length - tail))) add(mark, text);
   add("same", first.slice(first.length - tail).join(""));
-  return pieces;
+  return joinChanges(pieces);
+}
+
+/** The same, with what changed on both sides of a single space as one change. */
+function joinChanges(pieces: readonly Piece[]): Piece[] {
+  const joined: Piece[] = [];
+  let [removed, added] = ["", ""];
+  const settle = (): void => {
+    if (removed) joined.push({ mark: "removed", text: removed });
+    if (added) joined.push({ mark: "added", text: added });
+    [removed, added] = ["", ""];
+  };
+  pieces.forEach(({ mark, text }, k) => {
+    if (mark === "removed") removed += text;
+    else if (mark === "added") added += text;
+    else if (text === " " && (removed || added) && k < pieces.length - 1) [removed, added] = [removed + text, added + text];
+    else {
+      settle();
+      joined.push({ mark, text });
+    }
+  });
+  settle();
+  return joined;
 }
 
 /** By the longest common run of words in order. */
