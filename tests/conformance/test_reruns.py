@@ -105,8 +105,9 @@ def test_user_prompt_is_that_of_the_task_behind_an_earlier_conversation_e110(ser
 
 def test_call_of_a_stored_run_and_of_a_file_is_made_again_e110(store_path, pilots, server, llm, tmp_path):
     sent = server.requests[1].body
-    make_pilots(llm).rerun("pilots", find_calls(pilots)[1].span_id)
-    assert get_last(server) == sent
+    for _ in range(2):  # by its name the run is meant, and no call of it that was made again
+        make_pilots(llm).rerun("pilots", find_calls(pilots)[1].span_id)
+        assert get_last(server) == sent
     pilots.trace.save(tmp_path / "run.trace.json")
     loaded = ExecutionTrace.load(tmp_path / "run.trace.json")
     loaded.rerun(find_calls(loaded)[1], llm=llm, temperature=0.5)

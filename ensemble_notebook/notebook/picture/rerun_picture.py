@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MOST_OPEN: Final = 10
 """More replies than this are folded one by one."""
 
+MOST_SHOWN: Final = 100
+
 _GRID: Final = "display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22em),1fr));gap:8px;margin-top:6px"
 _CARD: Final = "border:1px solid rgba(128,128,128,0.35);border-radius:6px;padding:6px 10px;min-width:0"
 _OWN: Final = f"{_CARD};border-style:dashed"
@@ -32,9 +34,11 @@ def make_rerun_bundle(rerun: Rerun) -> html.Bundle:
     count = pluralize(len(rerun), "reply") if done == len(rerun) else f"{done} of {len(rerun)} replies"
     changed = f", with {' and '.join(map(_name, rerun.changed))}" if rerun.changed else ", as it was"
     title = html.join(html.tag("strong", mask(rerun.name)), f" again{changed}: {count}")
-    cards = [*_render_own(rerun), *(_render_reply(rerun, number) for number in range(1, len(rerun) + 1))]
+    shown = min(len(rerun), MOST_SHOWN)
+    cards = [*_render_own(rerun), *(_render_reply(rerun, number) for number in range(1, shown + 1))]
     notes = [html.tag("div", f"! {mask(each)}") for each in rerun.warnings]
-    page = html.wrap(html.tag("div", title), *notes, html.tag("div", *cards, style=_GRID))
+    left = html.faint(f"and {len(rerun) - shown:,} more: .frame has all" if shown < len(rerun) else "")
+    page = html.wrap(html.tag("div", title), *notes, html.tag("div", *cards, style=_GRID), left)
     return html.make_bundle(f"{rerun!r}\n{rerun.frame.to_string()}", page)
 
 

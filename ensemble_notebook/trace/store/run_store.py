@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.definitions.enums import RunKind, RunStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.errors import StoreError, ValidationError, did_you_mean, summarize_error
@@ -138,7 +138,7 @@ class RunStore:
     def find_run(self, word: str) -> RememberedRun:
         """The run that a person means: by its place from the end (``-1``), its id, its name, or a beginning of its id.
 
-        Of several with the same name it is the newest.
+        Of several with the same name it is the newest, before calls that were made again in its name.
 
         Raises:
             StoreError: there is none, or more than one.
@@ -153,6 +153,7 @@ class RunStore:
             several = f"{len(runs)} are remembered, from -1, the last, to -{len(runs)}"
             raise StoreError(f"There is no run -{place}: {several if len(runs) > 1 else 'only -1 is remembered'}.")
         meant = [each for each in runs if word in (each.run_id, each.facts.name)]
+        meant.sort(key=lambda each: each.facts.kind is RunKind.RERUN)
         begun = [each for each in runs if len(word) >= SHORTEST_ID and each.run_id.startswith(word)]
         if meant or len(begun) == 1:
             return (meant or begun)[0]
