@@ -227,6 +227,12 @@ def test_e116_windows_say_by_section_what_a_call_was_told(server: OpenAIServer, 
     assert list(frame["prompt_tokens"].fillna(0) + frame["limit_tokens"].fillna(0)) == [1000]
 
 
+def test_e116_what_a_refused_request_was_told_is_an_estimate(story: EnsembleOutput) -> None:
+    refused = story.messages("tell").windows[0]
+    assert (refused.call.agent, refused.is_counted, refused.tokens) == ("Mute", False, sum(refused.sections.values()))
+    assert refused.sections["system"] > 0 < refused.sections["context"]
+
+
 def test_e116_a_limit_is_known_from_the_public_list_and_counts_are_told_from_estimates() -> None:
     assert find_context_window("openai", "gpt-4o-mini") == 128_000
     assert find_context_window("openai", "no-such-model") is None

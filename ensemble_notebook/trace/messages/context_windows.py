@@ -91,7 +91,7 @@ def list_window_uses(fold: TraceFold) -> list[WindowUse]:
     """What each model call was told, in order of their start; the fold is not to change meanwhile."""
     counted: dict[str | None, int] = {}
     for span in fold.spans.values():
-        if span.kind is SpanKind.ATTEMPT and span.input_tokens is not None:
+        if span.kind is SpanKind.ATTEMPT and span.input_tokens:  # what was refused used none, whatever it was told
             counted[span.parent_id] = span.input_tokens
     calls = [span for span in fold.spans.values() if span.is_call]
     return [measure_call(fold, span, counted.get(span.span_id)) for span in sorted(calls, key=lambda each: each.seq)]
