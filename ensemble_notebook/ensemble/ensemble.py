@@ -698,6 +698,10 @@ def _prepare_run(
     """
     inputs, settings = given.inputs, replace(ask_person_here(given.settings), streams=streams)
     source, resumed, resumed_from = make_source(settings), None, None
+    if forked is not None and forked.is_replayed:
+        from ensemble_notebook.models.recording.resumer import OneModelSource
+
+        source = OneModelSource(source, forked.change.llm)
     if settings.resume is not None:
         from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
 

@@ -199,6 +199,29 @@ def test_what_memories_and_conditions_are_given_depends_e100(server: OpenAIServe
     assert len(server.requests) == 2
 
 
+def test_replayed_run_is_forked_with_a_model_that_is_asked_in_place_of_all_e101(
+    team: Ensemble, server: OpenAIServer, llm: str, tmp_path: Path
+) -> None:
+    team.run(record=tmp_path / "demo.jsonl")
+    replayed = team.run(replay=tmp_path / "demo.jsonl")
+    server.requests.clear()
+    other = llm.replace("test-model", "other")
+    for kind, change in (
+        ("llm", {"reply": "Found."}),
+        ("llm", {}),
+        ("tool", {"tool_result": "x"}),
+        ("task", {"output": "y"}),
+    ):
+        span = spans(replayed, kind, "find")[-1]
+        with pytest.raises(ValidationError, match=r"was replayed from .*demo.jsonl, and no model was asked"):
+            replayed.fork(span, **change)
+        assert server.requests == []
+        fork = replayed.fork(span, llm=other, **change)
+        assert {each.body["model"] for each in server.requests} == {"other"}
+        assert fork["lead"].reused
+        server.requests.clear()
+
+
 # --- E102 ---
 
 
@@ -220,6 +243,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_asked_e102(team: Ensemb
         ("reply= does not fit task 'count'", spans(output, "llm", "count")[0], {"reply": "many"}),
         ("output= does not fit task 'count'", count, {"output": {"time": 1}}),
         ("leave out system_prompt=", call, {"reply": "x", "system_prompt": "y"}),
+        ("leave out llm=", tool, {"tool_result": "x", "llm": "scripted"}),
         ("leave out tool_result=", call, {"reply": "x", "tool_result": "y"}),
         ("messages= is all", call, {"messages": [{"role": "user", "content": "x"}], "user_prompt": "y"}),
         ("Reply(calls=[...])", call, {"reply": 3}),

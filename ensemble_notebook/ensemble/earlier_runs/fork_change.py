@@ -70,7 +70,7 @@ class ForkChange:
     @property
     def is_of_call(self) -> bool:
         """Whether it is about a model call."""
-        return bool({*self.names} - {"tool_result", "output"})
+        return bool({*self.names} - {"tool_result", "output"}) and {"tool_result", "output"}.isdisjoint(self.names)
 
     def describe(self) -> str:
         """The arguments, for people."""

@@ -73,6 +73,15 @@ class Origin:
     points: Sequence[ForkPoint] | None = None
     changed: tuple[Sequence[str], str | None] = ((), None)
 
+    def step_back(self) -> Origin | None:
+        """The run that it forks; None where it forks none, or the store has that no more."""
+        if self.find_forked is None:
+            return None
+        try:
+            return self.find_forked()
+        except (StoreError, ValidationError):
+            return None
+
     @property
     def known_as(self) -> str:
         """The id of the run that the store has it in."""

@@ -29,9 +29,9 @@ def find_place(origin: Origin, given: Any, change: ForkChange) -> tuple[Origin, 
     if found is not None and not (found.kind is SpanKind.TASK and found.reused and is_inside):
         return origin, _find_span(origin, given, change)
     path = None if found is None else find_path(found)
-    around: Origin | None = origin
-    while around is not None and around.find_forked is not None:
-        around = around.find_forked()
+    around = origin
+    while (before := around.step_back()) is not None:
+        around = before
         spans = around.trace._fold.spans
         span = spans.get(span_id) if path is None else next((s for s in spans.values() if find_path(s) == path), None)
         if span is None or (path is not None and span.reused):

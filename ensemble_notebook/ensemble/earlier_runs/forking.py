@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.events import RunStarted
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
@@ -59,6 +60,7 @@ class ForkedRun:
         results: of its tasks, by their paths, each with the reason why it is kept.
         given: the path of the task whose output is given, and that output.
         changes: of the forks by which it comes about, this one included.
+        is_replayed: whether it was a replay: one model is asked in place of all.
     """
 
     origin: Origin
@@ -69,6 +71,7 @@ class ForkedRun:
     documents: Sequence[MakeDocument]
     results: Mapping[str, list[tuple[StoredResult, str]]]
     given: tuple[str, TaskOutput] | None = None
+    is_replayed: bool = False
 
     @property
     def points(self) -> Sequence[ForkPoint]:
@@ -125,6 +128,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
     """
     from ensemble_notebook.models.recording.resumer import KeptAnswers
 
+    is_replayed = _check_model(origin, change)
     holder, point_span = find_place(origin, span, change)
     _check_task(point_span, holder, graph)
     dependence = Dependence(holder.trace._fold, holder.trace._events, graph, point_span)
@@ -171,6 +175,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
         ),
         documents=[make for make, _ in kept],
         results=results,
+        is_replayed=is_replayed,
         given=_make_given(holder, point_span, change, graph),
         changes=(*changes, *(change.came_of or [describe_change(holder.trace, point_span, change)])),
     )
@@ -229,8 +234,8 @@ def _list_earlier(origin: Origin, span: Span, task: str) -> list[ForkPoint]:
         return []
     points = [each for each in origin.points or () if each.task == task and each.exchange is not None]
     names, at = origin.changed
-    if not {"reply", "tool_result", "output"}.issuperset(names) and origin.find_forked is not None:
-        before = origin.find_forked()
+    is_changed = not {"reply", "tool_result", "output"}.issuperset(names)
+    if is_changed and (before := origin.step_back()) is not None:
         changed = None if at is None else before.trace._fold.spans.get(at)
         around = () if changed is None else list_around(changed)
         if any(mask(find_path(each) or "") == task for each in around):
@@ -239,6 +244,29 @@ def _list_earlier(origin: Origin, span: Span, task: str) -> list[ForkPoint]:
                 f"was is not kept. Fork its output while its process lives, or {before.run_id} at {at} with all of it."
             )
     return [replace(each, is_reached=False, asked_system="") for each in points if each.changes_request]
+
+
+def _check_model(origin: Origin, change: ForkChange) -> bool:
+    """Check that there is a model to ask; gives whether the run was a replay, so that there is only the one given.
+
+    Raises:
+        ValidationError: there is none, or one is given where no call is changed.
+    """
+    run: Origin | None = origin
+    while run is not None:
+        begun = next((each for each in run.trace._events if isinstance(each, RunStarted)), None)
+        if begun is not None and begun.replayed_from is not None:
+            if change.llm is None:
+                raise ValidationError(
+                    f"Run {run.run_id} was replayed from {begun.replayed_from}, and no model was asked. Name the one "
+                    f"that a fork of it is to ask: fork(..., llm=...)."
+                )
+            return True
+        run = run.step_back()
+    alone = next((name for name in change.names if name in ("reply", "tool_result", "output")), None)
+    if alone is not None and change.llm is not None:
+        raise ValidationError(f"{alone}= stands in place of what comes of the call: leave out llm=.")
+    return False
 
 
 def _check_reply(span: Span, change: ForkChange, graph: Graph) -> None:

@@ -15,6 +15,8 @@ from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequ
 from ensemble_notebook.domain.outputs.conversation import ChatMessage, Messages, ToolCall
 from ensemble_notebook.domain.seams.chat_port import (
     ChangedRequest,
+    ChatPort,
+    ChatSource,
     Fault,
     ModelReply,
     RunTool,
@@ -302,6 +304,41 @@ class ResumingSource:
         points = self._answers.earlier if point is None else (*self._answers.earlier, point)
         others = {id(each): await self._source.prepare(each.llm, notice) for each in points if each.llm is not None}
         return ResumingPort.from_port(port, port=port, others=others, answers=self._answers)
+
+
+@dataclass(frozen=True, slots=True)
+class OneModelSource:
+    """A `ChatSource` that asks one model in place of all: the run that is forked was a replay, and asked none.
+
+    Attributes:
+        source: whose models are asked.
+        llm: the model.
+    """
+
+    source: ChatSource
+    llm: Any
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """As the source has them."""
+        return self.source.warnings
+
+    @property
+    def has_reviews(self) -> bool:
+        """As of the source."""
+        return self.source.has_reviews
+
+    async def review(self, request: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask as the source does."""
+        return await self.source.review(request, ask)
+
+    def check(self, llm: Any) -> None:  # noqa: ARG002 - whose key need not be here
+        """Check the one that will be asked."""
+        self.source.check(self.llm)
+
+    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:  # noqa: ARG002
+        """Make a port of the one model."""
+        return await self.source.prepare(self.llm, notice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
