@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from ensemble_notebook import Ensemble, EnsembleOutput, ScriptedChatModel, Task, ValidationError, load_traces
+from ensemble_notebook.cell.changed_cell import edit_cell
+from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall, ChangedSource, Reworded
 from ensemble_notebook.ensemble.ensemble import start_run
 from ensemble_notebook.ensemble.run_settings import RunArguments, RunSettings
 from ensemble_notebook.trace.store.run_facts import RunOrigin
@@ -160,6 +163,55 @@ def test_c88_a_file_stays_and_its_text_is_given_and_a_run_of_python_is_written_w
     ran = made.run()
     written = ran.rerun(call_of(ran, "a"), user_prompt=prompts_of(server, "Find")[1].replace("Find", "Seek")).to_yaml()
     assert written == made.to_yaml().replace("Find", "Seek")
+
+
+def test_c88_whatever_is_written_sends_what_was_wanted_and_all_else_is_refused_by_name(
+    server: OpenAIServer, llm: str
+) -> None:
+    output, chance = run_cell(llm, CELL), random.Random(3)
+    sent = {"gather": prompts_of(server, "Collect"), "judge": prompts_of(server, "Judge")}
+    words = [
+        "the",
+        "tides",
+        "#",
+        ":",
+        "{topic}",
+        "{{x}}",
+        "\n",
+        "-",
+        '"',
+        "'",
+        "facts",
+        "kind",
+        "|",
+        ">",
+        "100%",
+        "\\",
+        "##",
+        "Task",
+    ]
+    count, refusals = 0, list[str]()
+    for _ in range(16):
+        task, name = chance.choice([("gather", "user"), ("judge", "system")])
+        before = sent[task][name == "user"]
+        at, left_out = chance.randrange(len(before)), chance.choice([0, 0, 3, 9])
+        after = before[:at] + " ".join(chance.choices(words, k=chance.choice([1, 2, 4]))) + before[at + left_out :]
+        agent = {"gather": "Researcher", "judge": "Critic"}[task]
+        change = ChangedCall(names=(f"{name}_prompt",), task=task, agent=agent, **{name: Reworded(before, after)})
+        cell = RunOrigin(text=CELL, options=f"--llm {llm}")
+        source = ChangedSource(changes=(change,), cell=cell, ensemble=output.ensemble, inputs=output.inputs)
+        try:
+            text = edit_cell(source).after
+        except ValidationError as error:
+            refusals.append(str(error))
+            continue
+        server.clear()
+        run_cell(llm, text)
+        told = [{part["role"]: part["content"] for part in each.body["messages"]} for each in server.requests]
+        assert after.rstrip() in {each[name].rstrip() for each in told}
+        count += 1
+    assert count > 8
+    assert all("no place for {topic}" in each for each in refusals)
 
 
 def test_c89_another_prompt_becomes_the_tasks_own_with_its_places_and_variables(server: OpenAIServer, llm: str) -> None:
