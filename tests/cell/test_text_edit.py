@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensemble_notebook.cell.writing.text_edit import Path, TextEdit
@@ -30,6 +30,7 @@ PATHS: list[Path] = [("a", name) for name in ("plain", "single", "double", "lite
 PATHS += [("a", "flow", "goal"), ("a", "items", 0), ("a", "items", 1, "key"), ("a", "new"), ("a", "flow", "new")]
 
 
+@settings(max_examples=30)
 @given(st.sampled_from(PATHS), st.text(st.sampled_from("ab :#-{}'\"\\\n|>\t,é"), min_size=1, max_size=30))
 def test_any_text_is_written_so_that_it_alone_is_another_one(path: Path, value: str) -> None:
     edit = TextEdit(TEXT)
@@ -41,18 +42,14 @@ def test_any_text_is_written_so_that_it_alone_is_another_one(path: Path, value: 
         return
     assert edit.get_data(path) == value
     assert _without(edit, path) == rest
-    start = TEXT.index("# all"), TEXT.index("# one")
-    assert edit.text[: start[0] + 5] == TEXT[: start[0] + 5]
+    assert edit.text.startswith("# all\n")
     assert "# why" in edit.text
     assert "# one" in edit.text
 
 
 def _without(edit: TextEdit, path: Path) -> object:
     edit = TextEdit(edit.text)
-    if edit.find(path) is not None:
-        edit.set(path, "?")
-    else:
-        edit.set(path, "?")
+    edit.set(path, "?")
     return edit.get_data(())
 
 
