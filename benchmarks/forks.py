@@ -56,7 +56,7 @@ def measure(*, quick: bool) -> list[Row]:
             f"a fork of a live run of {count:,} tasks, CPU", "cpu", "ms", "resume=, one task changed", most_ratio=1.2
         ),
         stored.row(
-            f"a fork of a stored run of {count:,}, CPU", "cpu", "ms", "resume=, one task changed", most_ratio=1.2
+            f"a fork of a stored run of {count:,} tasks, CPU", "cpu", "ms", "resume=, one task changed", most_ratio=1.2
         ),
         whole.row(f"a fork of a run of {count:,} tasks, wall", "wall", "ms", "running it anew"),
         _tell("its requests", asked["live"], asked["resumed"], "those of resume=", most=_DEPENDENT),

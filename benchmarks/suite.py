@@ -31,6 +31,7 @@ MEASUREMENTS: Final = (
     "rerun",
     "conversation",
     "reuse",
+    "forks",
     "chain",
     "fan",
     "stop",

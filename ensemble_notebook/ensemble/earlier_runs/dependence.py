@@ -7,7 +7,7 @@ graph; nothing of answers or stores.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ensemble_notebook.domain import events as ev
@@ -97,11 +97,12 @@ class Dependence:
     def _depends(self, span: Span, seq: int) -> bool:
         """Whether what a span did at an event depends on the point; it did not end before that."""
         around = list_around(span)
-        common = next(each for each in around if each.span_id in self._chain)
+        at = next(at for at, each in enumerate(around) if each.span_id in self._chain)
+        common = around[at]
         inner = self._inner[common.span_id]  # towards the point
         if inner is None or common is span:  # it is within the point, or around it
             return True
-        other = around[around.index(common) - 1]
+        other = around[at - 1]
         match common.kind:
             case SpanKind.RUN | SpanKind.PHASE | SpanKind.NESTED:
                 place = common.span_id if common.kind is SpanKind.NESTED else common.nested_in
@@ -161,6 +162,7 @@ class _PlannedRun:
         self._from: dict[str, int] = {make_task_path(task.name, task.phase): start}
         paths = {node.index: make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks}
         nodes = {paths[node.index]: node for node in graph.tasks}
+        readers = self._list_readers()
         to_follow = [*self._from]
         while to_follow:
             path = to_follow.pop()
@@ -170,7 +172,8 @@ class _PlannedRun:
                     paths[each]: seq for name, seq in retried if seq > since for each in self._list_tasks(name, task)
                 }
             else:
-                found = {paths[each.index]: since for each in graph.tasks if self._reads(each, source, start)}
+                found = {paths[each]: since for each in readers[source.index]}
+                found |= {paths[each]: since for each in self._list_remembering(source, start)}
                 found = {**self._list_sent_back(source, retried, since, paths), **found}
             for reader, seq in found.items():
                 if seq < self._from.get(reader, seq + 1):
@@ -201,16 +204,24 @@ class _PlannedRun:
         """The tasks of the phase that a task reviews."""
         return next((each.tasks for each in self._graph.phases if each.name == phase == task.phase), ())
 
-    def _reads(self, node: TaskNode, source: TaskNode, start: int) -> bool:
-        """Whether a task is given something of another one, or remembers it."""
-        graph = self._graph
-        opens = () if node.phase is None else graph.phases[node.phase].when
-        read = {*node.context, *node.sources, node.item_source, *(graph.conditions[at].source for at in opens)}
-        if source.index in read:
-            return True
-        span = self._spans.get(make_task_path(node.name, graph.get_phase_name(node)))
-        remembers = not set(node.task.memory).isdisjoint(source.task.memory)
-        return remembers and (span is None or span.seq > start)
+    def _list_readers(self) -> Mapping[int, Sequence[int]]:
+        """By the index of each task, those that are given something of it."""
+        graph, readers = self._graph, defaultdict[int, list[int]](list)
+        for node in graph.tasks:
+            opens = () if node.phase is None else graph.phases[node.phase].when
+            read = {*node.context, *node.sources, *(graph.conditions[at].source for at in opens)}
+            for each in read if node.item_source is None else {*read, node.item_source}:
+                readers[each].append(node.index)
+        return readers
+
+    def _list_remembering(self, source: TaskNode, start: int) -> Iterator[int]:
+        """The tasks that share a memory with another one, and were not at work before the point."""
+        if not source.task.memory:
+            return
+        for node in self._graph.tasks:
+            span = self._spans.get(make_task_path(node.name, self._graph.get_phase_name(node)))
+            if not set(node.task.memory).isdisjoint(source.task.memory) and (span is None or span.seq > start):
+                yield node.index
 
     def _list_sent_back(
         self, source: TaskNode, retried: Sequence[tuple[str, int]], since: int, paths: Mapping[int, str]

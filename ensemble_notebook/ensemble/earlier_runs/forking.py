@@ -172,6 +172,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
             earlier=earlier,
             forked_task=task,
             asked_anew=asked_anew,
+            read=reader,
         ),
         documents=[make for make, _ in kept],
         results=results,

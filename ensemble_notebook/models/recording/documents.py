@@ -244,6 +244,9 @@ BROKEN_DOCUMENT: Final = (AttributeError, LookupError, TypeError, ValueError, Ar
 class ExchangeReader:
     """What the documents so far hold.
 
+    Args:
+        known: has read all of these documents, so that what is in them is not made again; None: nobody has.
+
     Attributes:
         models: by the names of their specs.
         exchanges: by their numbers.
@@ -254,7 +257,8 @@ class ExchangeReader:
         spans: of model calls, by id: the number of the last exchange that each has had, or has kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: ExchangeReader | None = None) -> None:
+        self._known: Mapping[int, RecordedExchange] = {} if known is None else known.exchanges
         self.models: dict[str, PortInfo] = {}
         self.exchanges: dict[int, RecordedExchange] = {}
         self.tools: dict[tuple[int, str], list[RecordedTool]] = defaultdict(list)
@@ -287,9 +291,17 @@ class ExchangeReader:
         if "kept" in content:
             self.spans[read_text(content, "span")] = int(content["kept"])
             return
+        number = self._add_exchange(content)
+        if "span" in content:
+            self.spans[read_text(content, "span")] = number
+
+    def _add_exchange(self, content: Mapping[str, Any]) -> int:
         number, seconds = content["exchange"], read_seconds(content, "seconds")
         if type(number) is not int or number in self.exchanges:
             raise ValueError(f"exchange {number!r} needs a number of its own")
+        if (read := self._known.get(number)) is not None:
+            self.exchanges[number] = read
+            return number
         outcome, pieces = outcome_from_document(content)
         self.exchanges[number] = RecordedExchange(
             number=number,
@@ -300,8 +312,7 @@ class ExchangeReader:
             is_masked=isinstance(outcome, ModelReply) and bool(content["reply"].get("masked")),
             task=content.get("task"),
         )
-        if "span" in content:
-            self.spans[read_text(content, "span")] = number
+        return number
 
     def _add_tool(self, tool: RecordedTool) -> None:
         key, ended = (tool.exchange, tool.call.id, tool.part), self.tools[tool.exchange, tool.call.id]

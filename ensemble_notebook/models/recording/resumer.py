@@ -99,6 +99,7 @@ class KeptAnswers:
         earlier: the points of the forks by which that run came about, which change what is asked in the same task.
         forked_task: the path of the task in which it forks the earlier run, secrets masked; None where it forks none.
         asked_anew: what else the earlier run had asked: known to be asked, and not answered from there.
+        read: has read all documents of the earlier run, so that none is read twice; None: nobody has.
 
     Attributes:
         point: as given.
@@ -118,12 +119,13 @@ class KeptAnswers:
         earlier: Sequence[ForkPoint] = (),
         forked_task: str | None = None,
         asked_anew: Iterable[ModelRequest] = (),
+        read: ExchangeReader | None = None,
     ) -> None:
         self.point = point
         self.earlier = earlier
         self._is_fork = forked_task is not None
         self._asked_anew = frozenset(asked_anew)
-        reader = ExchangeReader()
+        reader = ExchangeReader(read)
         numbers = [0]
         for each in documents:
             try:
