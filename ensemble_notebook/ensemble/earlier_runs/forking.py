@@ -114,7 +114,7 @@ class ForkedRun:
         return None
 
 
-def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> ForkedRun:
+def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph, *, asked_in: str | None = None) -> ForkedRun:
     """What a fork takes over of a run.
 
     Args:
@@ -122,6 +122,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
         span: where: a span or its id.
         change: what is to be different there.
         graph: of the ensemble, as it is now.
+        asked_in: the task that the fork is done in, of a row of a map; None: it is a run of its own.
 
     Raises:
         ValidationError: there is no such span, nothing can be forked there, or what is given does not fit.
@@ -132,10 +133,10 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
     holder, point_span = find_place(origin, span, change)
     _check_task(point_span, holder, graph)
     dependence = Dependence(holder.trace._fold, holder.trace._events, graph, point_span)
-    made = [(make, make(False)) for make in holder.documents]
+    made = _make_documents(holder, asked_in)
     reader = read_documents(document for _, document in made)
-    asking = next(find_path(each) for each in list_around(point_span) if each.is_own_task)
-    task = mask(asking or "")
+    path = next((find_path(each) for each in list_around(point_span) if each.is_own_task), None) or ""
+    task = mask(asked_in or path)
     point = _make_point(holder, point_span, change, reader, task, graph)
     _check_reply(point_span, change, graph)
     earlier = _list_earlier(holder, point_span, task)
@@ -148,8 +149,8 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
     if holder is not origin:  # what was forked on the way since, and does not depend on this, is that of the fork
         of_task = {number for number, each in reader.exchanges.items() if each.task == task}
         kept = [each for each in kept if "llm" in each[1] or _get_number(each[1]) in of_task]
-        dependence = Dependence(origin.trace._fold, origin.trace._events, graph, find_own_task(origin, asking or ""))
-        made = [(make, make(False)) for make in origin.documents]
+        dependence = Dependence(origin.trace._fold, origin.trace._events, graph, find_own_task(origin, path))
+        made = _make_documents(origin, asked_in)
         others = _DocumentKeeper(
             origin.trace._fold.spans, read_documents(document for _, document in made), dependence, None
         )
@@ -172,7 +173,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
             earlier=earlier,
             forked_task=task,
             asked_anew=asked_anew,
-            read=reader,
+            read=reader if holder is origin else None,  # numbers are those of one run
         ),
         documents=[make for make, _ in kept],
         results=results,
@@ -180,6 +181,25 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph) -> For
         given=_make_given(holder, point_span, change, graph),
         changes=(*changes, *(change.came_of or [describe_change(holder.trace, point_span, change)])),
     )
+
+
+def _make_documents(origin: Origin, asked_in: str | None) -> list[tuple[MakeDocument, Mapping[str, Any]]]:
+    """What was said in a run, each with what makes it; of a row, as asked in its task, not in that of the map."""
+    makers, spans = origin.documents, origin.trace._fold.spans
+    if origin.row is not None:
+        makers = [partial(_name_task, make, spans, asked_in) for make in makers]
+    return [(make, make(False)) for make in makers]
+
+
+def _name_task(
+    make: MakeDocument, spans: Mapping[str, Span], asked_in: str | None, is_masking: bool
+) -> Mapping[str, Any]:
+    """A document of the run of a row, which a map has under the name of the row, as its fork asks for it."""
+    document = make(is_masking)
+    if "exchange" not in document or (span := spans.get(document.get("span", ""))) is None:
+        return document
+    own = next((each for each in list_around(span) if each.is_own_task), None)
+    return {**document, "task": mask(asked_in or (own and find_path(own)) or "")}
 
 
 def _get_number(document: Mapping[str, Any]) -> Any:

@@ -80,7 +80,7 @@ class _RowFork:
         self._row = row
         self._ensemble = ensemble
         origin = find_origin(given.run)
-        self._forked: ForkedRun = fork_run(origin, given.span, given.change, build_graph(ensemble))
+        self._forked: ForkedRun = fork_run(origin, given.span, given.change, build_graph(ensemble), asked_in=row.name)
         settings = ask_person_here(given.of_run.settings)
         place = ForkPlace(origin.known_as, self._forked.span.span_id, given.change.names)
         self._settings: RunSettings = replace(settings, forked_from=place, only=None, deps=None)
