@@ -4,12 +4,14 @@ import type { VNode } from "preact";
 import { Icon } from "../elements/icon";
 import type { KernelConnection } from "../kernel/connection";
 import type { View } from "../view/view";
+import type { KnownKind } from "../wire/kinds";
 import type { Row } from "../wire/rows";
+import { entryOf } from "../wire/traits";
 
 /** What may be tried at a span of a kind. */
 export type Way = "call" | "tool" | "task";
 
-const WAYS: Readonly<Record<string, Way>> = { llm: "call", attempt: "call", tool: "tool", task: "task" };
+const WAYS: Partial<Record<KnownKind, Way>> = { llm: "call", attempt: "call", tool: "tool", task: "task" };
 const WORDS: Readonly<Record<Way, string>> = {
   call: "Edit and run again",
   tool: "Change its result and go on",
@@ -24,7 +26,7 @@ interface Props {
 }
 
 export function TryButtons({ row, view, connection, onTry }: Props): VNode | null {
-  const way = WAYS[row.kind];
+  const way = entryOf(WAYS, row.kind);
   if (!way || row.delta) return null;
   const why = connection === null ? "Run the cell in a kernel" : connection.isUnreachable.value ? "Run the cell again, since its kernel is gone,"
     : !view.present.isOver ? "Wait for the end of the run" : null;
