@@ -179,7 +179,7 @@ class ThreadCall(CrossThreadEvent):
         self._context_of_caller = contextvars.copy_context()
         self.has_begun = False
         self._is_over = False
-        self._hear_end: Callable[[Callable[[], Any]], object] | None = None
+        self._hear_end: list[Callable[[Callable[[], Any]], object]] = []
         self._result: Any = None
         self._error: Exception | None = None
 
@@ -191,7 +191,7 @@ class ThreadCall(CrossThreadEvent):
     def hear_end(self, hear: Callable[[Callable[[], Any]], object]) -> None:
         """Have `hear` called once the function has ended after all, on whatever thread, with what gives its result."""
         with _handing_over:
-            self._hear_end = hear
+            self._hear_end.append(hear)
             is_over = self._is_over
         if is_over:
             hear(self._give_result)
@@ -212,8 +212,7 @@ class ThreadCall(CrossThreadEvent):
             self._error = to_runtime_error(raised)
         with _handing_over:
             self._is_over = True
-            hear = self._hear_end
-        if hear is not None:
+        for hear in self._hear_end:  # a row of a map is written down with the map, and by itself
             hear(self._give_result)
 
     def __await__(self) -> Generator[Any, None, Any]:
