@@ -158,7 +158,7 @@ def test_the_runs_are_one_line_each_with_what_is_looked_for_first(remembered):
     assert len(re.findall(r"\d\d:\d\d:\d\d UTC([+-]\d+(:\d\d)?)?<", html)) == 2
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
-    assert list(table.columns[:6]) == ["name", "status", "start_time", "tasks_done", "tasks", "wall_ms"]
+    assert list(table.columns[:7]) == ["name", "kind", "status", "start_time", "tasks_done", "tasks", "wall_ms"]
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120, 200])

@@ -73,7 +73,7 @@ class Origin:
     points: Sequence[ForkPoint] | None = None
     changed: tuple[Sequence[str], str | None] = ((), None)
 
-    def step_back(self) -> Origin | None:
+    def go_back(self) -> Origin | None:
         """The run that it forks; None where it forks none, or the store has that no more."""
         if self.find_forked is None:
             return None

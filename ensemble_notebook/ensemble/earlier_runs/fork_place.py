@@ -30,7 +30,7 @@ def find_place(origin: Origin, given: Any, change: ForkChange) -> tuple[Origin, 
         return origin, _find_span(origin, given, change)
     path = None if found is None else find_path(found)
     around = origin
-    while (before := around.step_back()) is not None:
+    while (before := around.go_back()) is not None:
         around = before
         spans = around.trace._fold.spans
         span = spans.get(span_id) if path is None else next((s for s in spans.values() if find_path(s) == path), None)

@@ -257,7 +257,7 @@ def _list_earlier(origin: Origin, span: Span, task: str) -> list[ForkPoint]:
     points = [each for each in origin.points or () if each.task == task and each.exchange is not None]
     names, at = origin.changed
     is_changed = not {"reply", "tool_result", "output"}.issuperset(names)
-    if is_changed and (before := origin.step_back()) is not None:
+    if is_changed and (before := origin.go_back()) is not None:
         changed = None if at is None else before.trace._fold.spans.get(at)
         around = () if changed is None else list_around(changed)
         if any(mask(find_path(each) or "") == task for each in around):
@@ -284,7 +284,7 @@ def _check_model(origin: Origin, change: ForkChange) -> bool:
                     f"that a fork of it is to ask: fork(..., llm=...)."
                 )
             return True
-        run = run.step_back()
+        run = run.go_back()
     alone = next((name for name in change.names if name in ("reply", "tool_result", "output")), None)
     if alone is not None and change.llm is not None:
         raise ValidationError(f"{alone}= stands in place of what comes of the call: leave out llm=.")
