@@ -78,7 +78,7 @@ export function Drawer({ view, connection, change, onTry, trying }: Props): VNod
             <span class="et-tab-tools">
               {tab.hasTexts && <FormatSwitch />}
               <CopyButton label="Copy link to this span" text={() => linkToSpan(row.span_id)}>Link</CopyButton>
-          <CopyButton label="Copy DataFrame expression" text={() => spanExpression(store, row.span_id)}>DataFrame</CopyButton>
+              <CopyButton label="Copy DataFrame expression" text={() => spanExpression(store, row.span_id)}>DataFrame</CopyButton>
             </span>
           </div>
           <TryButtons row={row} view={view} connection={connection} onTry={onTry} />
