@@ -1,4 +1,4 @@
-"""What a person tries in the drawer of a run that is over, in a real JupyterLab, asking a server (W113 to W116)."""
+"""What a person tries in the drawer of a run that is over, in a real JupyterLab, asking a server (W113 to W116, W125)."""
 
 from __future__ import annotations
 
@@ -176,3 +176,22 @@ def test_without_a_kernel_a_line_says_what_would_bring_the_buttons_w116(open_not
     expect(drawer.get_by_text("to edit this call and run it again.")).to_be_visible()
     expect(drawer.get_by_role("button", name="Edit and run again")).to_have_count(0)
     photograph("tryouts-no-kernel", notebook.page)
+
+
+def test_a_span_is_marked_in_the_drawer_and_keeps_its_mark_w125(open_in_window: Opener, server: OpenAIServer) -> None:
+    notebook = open_in_window(LOAD, SET_UP.format(url=server.url), CELL, theme="dark")
+    notebook.run_to_end(0, 1, 2)
+    view = notebook.timeline(2).first
+    drawer = open_call(view, "critic")
+    drawer.get_by_role("button", name="Mark as bad").click()
+    expect(drawer.get_by_role("status").filter(has_text="Marked")).to_be_visible()
+    drawer.get_by_role("button", name="Label and note").click()
+    drawer.get_by_role("textbox", name="Label").fill("too kind")
+    drawer.get_by_role("textbox", name="Note").fill("says nothing of the moon")
+    photograph("marks", notebook.page)
+    drawer.get_by_role("button", name="Mark", exact=True).click()
+    expect(drawer.get_by_role("textbox", name="Label")).to_be_hidden()
+    drawer.get_by_role("tab", name="Summary").click()
+    expect(drawer.get_by_text("too kind", exact=True)).to_be_visible()
+    photograph("marks-told", notebook.page)
+    assert find_axe_faults(view) == []

@@ -1,4 +1,4 @@
-"""What is tried in the views of a run, by its messages: a call again, forks, and what is refused (W113 to W116)."""
+"""What is tried in the views of a run, by its messages: a call again, forks, and what is refused (W113 to W116, W125)."""
 
 from __future__ import annotations
 
@@ -189,3 +189,13 @@ def test_parameters_are_read_as_a_person_writes_them() -> None:
     assert read_parameters("temperature: 0.2, max_tokens: 300") == {"temperature": 0.2, "max_tokens": 300}
     assert read_parameters("temperature: 0.2\nseed: 7") == {"temperature": 0.2, "seed": 7}
     assert read_parameters(" ") == {}
+
+
+def test_a_mark_is_a_score_of_a_person_that_is_told_at_once_w125(view: View) -> None:
+    span = view.find_span("llm", "tell")
+    assert view.ask(1, "marked", act="mark", span_id=span, value=False) == span
+    view.ask(2, "marked", act="mark", span_id=span, value=" too kind ", note="says nothing of the moon")
+    told = view.output.trace._fold
+    assert (told.score_names, told.spans[span].scores) == (["mark", "label"], (False, "too kind"))
+    assert "Say in a word what it is" in view.ask(3, "error", act="mark", span_id=span, value=" ")
+    assert "no such span" in view.ask(4, "error", act="mark", span_id="x", value=True)

@@ -32,7 +32,7 @@ from ensemble_notebook.ensemble.person import Person
 from ensemble_notebook.errors import EnsembleError, ValidationError, remove_control_characters
 from ensemble_notebook.models.model_kinds import identify_model, parse_spec
 from ensemble_notebook.notebook.live.cell_edit import describe_edit
-from ensemble_notebook.notebook.live.run_feed import RunFeed, Subscriber, keep_feed
+from ensemble_notebook.notebook.live.run_feed import RunFeed, Subscriber, find_feed_of, keep_feed
 from ensemble_notebook.notebook.live.run_painter import RunPainter
 from ensemble_notebook.trace.analysis.text_changes import diff_words
 from ensemble_notebook.trace.folding.prices import calculate_price
@@ -121,6 +121,7 @@ class Tryouts:
             "fork": self._fork,
             "source": self._tell_source,
             "score": self._score,
+            "mark": self._mark,
         }
         act = acts.get(str(content.get("act")))
         if act is None:
@@ -312,6 +313,20 @@ class Tryouts:
         if tryout.variable is not None:
             _get_namespace()[tryout.variable] = tryout.result
         send({"feed_id": tryout.feed.feed_id, "variable": tryout.variable, "replies": list_replies(tryout.result)})
+
+    def _mark(self, content: Mapping[str, Any], send: Send) -> None:
+        """A person says of a span that it is good or bad, or what it is, with a note (F7): a score, which is kept."""
+        output, said = self._get_output(), content.get("value")
+        value = said if isinstance(said, bool) else str(said or "").strip()
+        if value == "":
+            raise ValidationError("Say in a word what it is, or that it is good or bad.")
+        note = str(content.get("note") or "").strip() or None
+        span_id = self._find_span(content).span_id
+        name = "label" if isinstance(value, str) else "mark"
+        output.annotate(value, name, note, span_id, replace=True)
+        if (feed := find_feed_of(output)) is not None:  # it has the fold that has the score by now
+            feed.paint(True)
+        send({"marked": span_id})
 
     def _tell_source(self, content: Mapping[str, Any], send: Send) -> None:
         """The change as a diff of the cell (F5)."""

@@ -54,6 +54,8 @@ export interface Answer {
   readonly replies?: readonly Reply[];
   readonly variable?: string | null;
   readonly error?: string;
+  /** The span that was marked. */
+  readonly marked?: string;
   /** The change as a diff of the cell, which `put-into-cell` reads. */
   readonly source?: unknown;
 }
@@ -158,6 +160,7 @@ function readAnswer(told: JsonObject): Answer {
     ...(Array.isArray(told.replies) && { replies: told.replies.filter(isReply) }),
     ...(typeof told.variable === "string" && { variable: told.variable }),
     ...(typeof told.error === "string" && { error: told.error }),
+    ...(typeof told.marked === "string" && { marked: told.marked }),
     ...("source" in told && { source: told.source }),
   };
 }
