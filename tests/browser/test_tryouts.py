@@ -1,4 +1,4 @@
-"""What a person tries in the drawer of a run that is over, in a real JupyterLab, asking a server (W113 to W116, W125)."""
+"""What a person tries and marks in the drawer of a run that is over, in JupyterLab (W113 to W116, W125)."""
 
 from __future__ import annotations
 

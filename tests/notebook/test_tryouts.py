@@ -1,4 +1,4 @@
-"""What is tried in the views of a run, by its messages: a call again, forks, and what is refused (W113 to W116, W125)."""
+"""What is tried in the views of a run, by its messages: calls again, forks, marks, refusals (W113 to W116, W125)."""
 
 from __future__ import annotations
 
