@@ -124,7 +124,8 @@ class Dependence:
             return None
         name = task.item_of or task.name
         node = next(
-            (each for each in around.tasks if (each.name, around.get_phase_name(each)) == (name, task.phase)), None
+            (each for each in around.tasks if (each.name, around.get_phase_name(each)) == (name, find_phase(task))),
+            None,
         )
         if node is None:
             return None
@@ -158,8 +159,8 @@ class _PlannedRun:
         self, graph: Graph, spans: Iterable[Span], retried: Sequence[tuple[str, int]], task: Span, start: int
     ) -> None:
         self._graph = graph
-        self._spans = {make_task_path(each.name, each.phase): each for each in spans}
-        self._from: dict[str, int] = {make_task_path(task.name, task.phase): start}
+        self._spans = {make_task_path(each.name, find_phase(each)): each for each in spans}
+        self._from: dict[str, int] = {make_task_path(task.name, find_phase(task)): start}
         paths = {node.index: make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks}
         nodes = {paths[node.index]: node for node in graph.tasks}
         readers = self._list_readers()
@@ -190,19 +191,19 @@ class _PlannedRun:
         """
         inside = [each for each in list_around(span) if each.kind is SpanKind.TASK and each.nested_in == place]
         task = next((each for each in inside if each.delegation_id is None and each.item_of is None), None)
-        since = None if task is None else self._from.get(make_task_path(task.name, task.phase))
+        since = None if task is None else self._from.get(make_task_path(task.name, find_phase(task)))
         if since is None and (task is None or task.parent is None or task.parent.kind is SpanKind.REVIEW):
-            reviewed = [since for path, since in self._from.items() if self._get_phase(path) == span.phase]
+            reviewed = [since for path, since in self._from.items() if self._get_phase(path) == find_phase(span)]
             since = min(reviewed, default=None)  # somebody looks at a phase
         return since is not None and seq >= since
 
     def _get_phase(self, path: str) -> str | None:
         span = self._spans.get(path)
-        return None if span is None else span.phase
+        return None if span is None else find_phase(span)
 
     def _list_tasks(self, phase: str, task: Span) -> Sequence[int]:
         """The tasks of the phase that a task reviews."""
-        return next((each.tasks for each in self._graph.phases if each.name == phase == task.phase), ())
+        return next((each.tasks for each in self._graph.phases if each.name == phase == find_phase(task)), ())
 
     def _list_readers(self) -> Mapping[int, Sequence[int]]:
         """By the index of each task, those that are given something of it."""
@@ -249,11 +250,20 @@ def list_around(span: Span) -> list[Span]:
     return found
 
 
+def find_phase(span: Span) -> str | None:
+    """The phase of its own run that a span is in: what is in a nested run is in none of the run around that."""
+    if span.nested_in is None:
+        return span.phase
+    around = (each for each in list_around(span) if each.kind is SpanKind.PHASE or each.span_id == span.nested_in)
+    found = next(around, None)
+    return found.name if found is not None and found.kind is SpanKind.PHASE else None
+
+
 def find_path(span: Span) -> str | None:
     """What a task is kept under: that of a nested run below the task around it; None for what is no task."""
     if span.kind is not SpanKind.TASK or span.delegation_id is not None:
         return None
-    return _find_prefix(span) + make_task_path(span.name, span.phase)
+    return _find_prefix(span) + make_task_path(span.name, find_phase(span))
 
 
 def _find_prefix(span: Span) -> str:
