@@ -106,7 +106,8 @@ vitest: $(NODE_MODULES)
 # all else and has no tests beside it that only compute: each process then starts its browser once (tests/conftest.py).
 # A machine may starve any of the many processes: a test that fails is run once more, and the summary names it.
 pytest: weights
-	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/browser
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/browser
 
 # The local model's weights are fetched once into the user's cache; a second call only checks them.
 weights: $(INSTALLED) $(BUNDLE)

@@ -112,7 +112,7 @@ def test_tabs_are_walked_by_arrows_and_axe_finds_nothing(page: Page, address: st
         assert find_axe_faults(drawer, even_minor=True) == []
         page.keyboard.press("ArrowRight")
     expect(page.locator(":focus")).to_have_attribute("data-tab", "summary")
-    for _ in range(5):  # the switch, what copies, what makes the call again, then the text itself
+    for _ in range(8):  # the switch, what copies, what makes the call again and marks it, then the text itself
         page.keyboard.press("Tab")
     expect(page.locator(":focus")).to_have_attribute("role", "tabpanel")
     page.keyboard.press("Escape")
