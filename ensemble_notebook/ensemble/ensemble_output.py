@@ -217,8 +217,8 @@ class EnsembleOutput(Scorable, Pickled):
         self.plan = plan
         self.run_id: str = events[0].run_id
         self.name: str | None = ensemble.name
-        self.status = result.status
-        self.exit_reason = result.exit_reason
+        self.status: RunStatus = result.status
+        self.exit_reason: ExitReason = result.exit_reason
         self.failures: tuple[Failure, ...] = tuple(result.failures)
         self.skipped: tuple[Skipped, ...] = tuple(result.skipped)
         self.total_duration: timedelta = timedelta(seconds=events[-1].offset_s)

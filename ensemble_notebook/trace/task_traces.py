@@ -375,9 +375,9 @@ class RunParts:
             if span.parent is not None:
                 workers.setdefault(span.parent.task_id, []).append(task)
         self._by_id = {span.span_id: made[span.span_id] for span in spans}
-        self.tasks = tuple(task for task in self._by_id.values() if task.span.is_own_task)
+        self.tasks: tuple[TaskTrace, ...] = tuple(task for task in self._by_id.values() if task.span.is_own_task)
         phases = (span for span in fold.spans.values() if span.kind is SpanKind.PHASE and span.nested_in is None)
-        self.phases = tuple(
+        self.phases: tuple[PhaseTrace, ...] = tuple(
             PhaseTrace(
                 name=span.name,
                 span=span,

@@ -33,6 +33,7 @@ from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 from ensemble_notebook.ensemble.many_runs.map_run import MapHandle, start_map
 from ensemble_notebook.ensemble.many_runs.map_settings import read_repeated
 from ensemble_notebook.ensemble.many_runs.rerun import Rerun, RerunArguments
+from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import make_source
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError
@@ -181,8 +182,8 @@ class RerunHandle:
     """
 
     def __init__(self, of_map: MapHandle, make_rerun: Callable[[MapResult], Rerun]) -> None:
-        self.run = of_map.run
-        self.name = of_map.name
+        self.run: RunHandle | None = of_map.run
+        self.name: str | None = of_map.name
         self._map = of_map
         self._make_rerun = make_rerun
 

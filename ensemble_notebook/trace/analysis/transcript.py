@@ -84,8 +84,8 @@ class Transcript(Sequence[Utterance]):
             said = [replace(each, number=number, depth=each.depth - least) for number, each in enumerate(said)]
         self._said = tuple(said)
         parts = [f"task {task!r}" if task else "", agent or ""]
-        self.title = ", ".join(filter(None, parts)) or fold.name or "all messages"
-        self.notes = (NO_TEXTS,) if fold.capture_mode is CaptureMode.METADATA else ()
+        self.title: str = ", ".join(filter(None, parts)) or fold.name or "all messages"
+        self.notes: tuple[str, ...] = (NO_TEXTS,) if fold.capture_mode is CaptureMode.METADATA else ()
 
     @cached_property
     def frame(self) -> pd.DataFrame:

@@ -289,7 +289,10 @@ class FrameProperty(cached_property["pd.DataFrame"]):
 
     def __init__(self, rows: Callable[[Any], Sequence[Any]], table: Table, finish: Finish | None) -> None:
         super().__init__(self._make)
-        self.name, self.table, self.rows, self.finish = rows.__name__, table, rows, finish
+        self.name: str = rows.__name__
+        self.table: Table = table
+        self.rows: Callable[[Any], Sequence[Any]] = rows
+        self.finish: Finish | None = finish
         self.__doc__ = table.documentation
 
     def _make(self, owner: HasFrames) -> pd.DataFrame:
