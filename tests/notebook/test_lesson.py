@@ -107,7 +107,7 @@ def test_a_lesson_is_saved_small_and_without_widgets(name: str) -> None:
     notebook = executed(name)
     assert "widgets" not in notebook.metadata
     assert "widget-view" not in json.dumps(notebook)
-    assert len(json.dumps(notebook)) < 320_000
+    assert len(json.dumps(notebook)) < 350_000, "with the log of its messages (W120), where that has room"
 
 
 def test_the_first_lesson_runs_a_chain_and_a_graph_on_the_local_model() -> None:
