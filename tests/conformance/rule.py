@@ -40,6 +40,8 @@ SOURCES: Final = {
     "E112": (OWN,),
     "E113": (OWN,),
     "E114": (OWN,),
+    "E115": (OWN,),
+    "E116": (OWN,),
     "E117": (OWN,),
     "E118": (OWN,),
     "E18": (OWN,),
