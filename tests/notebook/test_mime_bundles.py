@@ -31,6 +31,9 @@ SHOWN: Final = {
     "Column": "out.plot.tokens() & out.plot.cost()",
     "RunHistory": "get_ipython().run_line_magic('ensemble', 'runs --compare')",
     "RunsBoard": "get_ipython().run_line_magic('ensemble', 'runs')",
+    "ForkPlan": "out.fork(call, plan=True)",
+    "Rerun": "out.rerun(call)",
+    "Transcript": "out.messages()",
     "RunsTable": "RunsTable(make_run_table(RunStore.open()))",
     "BoardWidget": "BoardWidget(find_board(RunStore.open()))",
     "ModelsTable": "get_ipython().run_line_magic('ensemble', 'models')",
@@ -58,6 +61,7 @@ def is_short(output):
 
 team = Ensemble.from_yaml("llm: scripted\\ntasks: [hello]\\n", {})
 out, again = team.run(), team.run()
+call = out.frames.spans.query("kind == 'llm'").index[0]
 many = Ensemble.from_yaml("llm: scripted\\ntasks: ['a {style} word for {thing}']\\n", {})
 styles = {"warm": {"style": "warm"}, "cold": {"style": "cold"}}
 mapped = many.variants(styles, score=is_short).map([{"thing": each} for each in "abc"])
