@@ -220,11 +220,7 @@ class Ensemble(RunnableEnsemble):
         words = {"score": score, "expected": expected}  # which may be template variables, too
         given |= {name: each for name, each in words.items() if each is not None}
         handle = _prepare_run(self, read_run(inputs, **given))
-        try:
-            handle._begin()
-            return handle.result()
-        except KeyboardInterrupt:
-            return handle.interrupted()
+        return _run_to_end(handle)
 
     @takes(read_run)
     async def arun(self, /, inputs: Inputs = None, **given: Any) -> EnsembleOutput:
@@ -233,12 +229,7 @@ class Ensemble(RunnableEnsemble):
         Cancelling the call stops the run. The `CancelledError` has the partial result as ``output``.
         """
         handle = _prepare_run(self, read_run(inputs, **given))
-        try:
-            await handle._run_here()
-        except asyncio.CancelledError as stopped:
-            stopped.output = handle.output  # type: ignore[attr-defined]
-            raise
-        return await handle
+        return await _run_on_callers_loop(handle)
 
     @takes(read_run)
     def start(self, /, inputs: Inputs = None, **given: Any) -> RunHandle:
@@ -323,11 +314,7 @@ class Ensemble(RunnableEnsemble):
         if plan:
             return plan_fork(self, arguments)
         handle = _prepare_fork(self, arguments)
-        try:
-            handle._begin()
-            return handle.result()
-        except KeyboardInterrupt:
-            return handle.interrupted()
+        return _run_to_end(handle)
 
     @overload
     async def afork(self, /, run: Any, span: Any, *, plan: Literal[True], **given: Any) -> ForkPlan: ...
@@ -341,12 +328,7 @@ class Ensemble(RunnableEnsemble):
         if plan:
             return plan_fork(self, arguments)
         handle = _prepare_fork(self, arguments)
-        try:
-            await handle._run_here()
-        except asyncio.CancelledError as stopped:
-            stopped.output = handle.output  # type: ignore[attr-defined]
-            raise
-        return await handle
+        return await _run_on_callers_loop(handle)
 
     @overload
     def start_fork(self, /, run: Any, span: Any, *, plan: Literal[True], **given: Any) -> ForkPlan: ...
@@ -639,6 +621,25 @@ class Ensemble(RunnableEnsemble):
 
     def _write_inputs(self, values: Mapping[str, Any]) -> Mapping[str, str]:
         return write_inputs(find_first_texts(list_texts(self)), values)[0]
+
+
+def _run_to_end(handle: RunHandle) -> EnsembleOutput:
+    """The output of a run that is begun now; an interrupt stops it. Errors as of `Ensemble.run`."""
+    try:
+        handle._begin()
+        return handle.result()
+    except KeyboardInterrupt:
+        return handle.interrupted()
+
+
+async def _run_on_callers_loop(handle: RunHandle) -> EnsembleOutput:
+    """The output of a run on the loop of whoever awaits it. Errors as of `Ensemble.arun`."""
+    try:
+        await handle._run_here()
+    except asyncio.CancelledError as stopped:
+        stopped.output = handle.output  # type: ignore[attr-defined]
+        raise
+    return await handle
 
 
 def start_run(ensemble: Ensemble, given: RunArguments) -> RunHandle:
