@@ -102,8 +102,8 @@ vitest: $(NODE_MODULES)
 	cd js && npm test
 
 # Tests of a file share what they start, so that each file goes to one process, long ones first. Many tests wait, so that
-# three processes are done sooner than two on two cores. What has a browser in it, and waits for pictures, comes before
-# all else and has no tests beside it that only compute: each process then starts its browser once (tests/conftest.py).
+# three processes are done sooner than two on two cores. What has a browser in it comes in a phase of its own: it leaves
+# an event loop in its process, in which tests of the caller's loop would fail.
 # A machine may starve any of the many processes: a test that fails is run once more, and the summary names it.
 pytest: weights
 	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile --no-loadscope-reorder --ignore tests/browser
