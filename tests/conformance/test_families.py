@@ -69,7 +69,8 @@ def test_t90_run_says_what_it_is_and_what_it_came_of(store_path: Path) -> None:
     assert load_traces().runs[facts].loc[forked.run_id].equals(forked.frames.runs[facts].iloc[0])
 
 
-def test_t91_families_stand_together_in_the_order_of_their_newest_run(store_path: Path) -> None:
+def test_t91_families_stand_together_in_the_order_of_their_newest_run(store_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # a column that finds no room would be named below the rows
     origin, other = make().run(), make(name="other").run()
     first = fork(origin)
     second = fork(origin)
