@@ -63,7 +63,7 @@ def get_last(server: OpenAIServer) -> dict[str, Any]:
     return server.requests[-1].body
 
 
-def test_every_call_is_made_again_as_it_was_made_and_nothing_else_runs_e110(pilots, server):
+def test_e110_every_call_is_made_again_as_it_was_made_and_nothing_else_runs(pilots, server):
     asked = [each.body for each in server.requests]
     for call, body in zip(find_calls(pilots), asked, strict=True):
         before = len(server.requests)
@@ -73,7 +73,7 @@ def test_every_call_is_made_again_as_it_was_made_and_nothing_else_runs_e110(pilo
     assert CALLS == []
 
 
-def test_only_what_is_given_is_different_e110(pilots, server):
+def test_e110_only_what_is_given_is_different(pilots, server):
     first, second = (each.body for each in server.requests[:2])
     call = find_calls(pilots)[1]
     pilots.rerun(call, system_prompt="Be short.", user_prompt="The wind?", temperature=0, top_p=0.5)
@@ -92,7 +92,7 @@ def test_only_what_is_given_is_different_e110(pilots, server):
     assert get_last(server) == {**first, "messages": [{"role": "user", "content": "Only this."}]}
 
 
-def test_user_prompt_is_that_of_the_task_behind_an_earlier_conversation_e110(server, llm):
+def test_e110_user_prompt_is_that_of_the_task_behind_an_earlier_conversation(server, llm):
     one = Ensemble(tasks=[Task.of("First", name="chat")], llm=llm)
     before = one.run()
     after = one.replace(tasks=[Task.of("Second", name="chat")]).run(continue_from=before)
@@ -103,7 +103,7 @@ def test_user_prompt_is_that_of_the_task_behind_an_earlier_conversation_e110(ser
     assert server.requests[-1].messages == [*sent[:-1], {"role": "user", "content": "Third"}]
 
 
-def test_call_of_a_stored_run_and_of_a_file_is_made_again_e110(store_path, pilots, server, llm, tmp_path):
+def test_e110_call_of_a_stored_run_and_of_a_file_is_made_again(store_path, pilots, server, llm, tmp_path):
     sent = server.requests[1].body
     for _ in range(2):  # by its name the run is meant, and no call of it that was made again
         make_pilots(llm).rerun("pilots", find_calls(pilots)[1].span_id)
@@ -118,7 +118,7 @@ def test_call_of_a_stored_run_and_of_a_file_is_made_again_e110(store_path, pilot
     assert get_last(server) == {name: value for name, value in sent.items() if name != "tools"}
 
 
-def test_started_and_awaited_reruns_stream_and_return_e110(pilots, server):
+def test_e110_started_and_awaited_reruns_stream_and_return(pilots, server):
     server.default = Answer("One two three.")
     handle = pilots.start_rerun(find_calls(pilots)[2], repeat=2)
     rerun = handle.result()
@@ -128,7 +128,7 @@ def test_started_and_awaited_reruns_stream_and_return_e110(pilots, server):
     assert len(asyncio.run(pilots.arerun(find_calls(pilots)[2]))) == 1
 
 
-def test_replies_are_rows_of_one_run_that_knows_its_origin_e111(pilots, server):
+def test_e111_replies_are_rows_of_one_run_that_knows_its_origin(pilots, server):
     server.script(Answer(None, calls=[("look", {"place": "sea"})]))
     rerun = pilots.rerun(find_calls(pilots)[0], repeat=3, concurrency=1, temperature=1)
     frame = rerun.frame
@@ -143,7 +143,7 @@ def test_replies_are_rows_of_one_run_that_knows_its_origin_e111(pilots, server):
     assert rerun.changed == ("parameters",)
 
 
-def test_typed_reply_has_its_value_and_one_that_is_not_of_the_type_has_none_e111(server, llm):
+def test_e111_typed_reply_has_its_value_and_one_that_is_not_of_the_type_has_none(server, llm):
     server.default = Answer('{"knots": 7}')
     output = Ensemble(tasks=[Task.of("Wind", name="wind", output_type=Wind)], llm=llm).run()
     server.script(Answer('{"knots": 9}'), Answer("none"))
@@ -152,7 +152,7 @@ def test_typed_reply_has_its_value_and_one_that_is_not_of_the_type_has_none_e111
     assert rerun.frame["reply"].tolist() == ['{"knots": 9}', "none"]
 
 
-def test_reply_that_failed_and_one_without_budget_are_rows_with_an_error_e111(pilots, server):
+def test_e111_reply_that_failed_and_one_without_budget_are_rows_with_an_error(pilots, server):
     server.script(Answer.status(401), Answer("fine"))
     call = find_calls(pilots)[2]
     rerun = pilots.rerun(call, repeat=2, concurrency=1)
@@ -167,7 +167,7 @@ def test_reply_that_failed_and_one_without_budget_are_rows_with_an_error_e111(pi
     assert all("budget" in each for each in rerun.frame["error"].iloc[2:])
 
 
-def test_stopped_rerun_has_the_replies_that_came_e111(pilots, server):
+def test_e111_stopped_rerun_has_the_replies_that_came(pilots, server):
     call = find_calls(pilots)[2]
     server.script(Answer("first"), Answer("late", delay=20))
     with pytest.raises(DeadlineExceededError) as late:
@@ -202,7 +202,7 @@ def make_deep(url: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["nested", "tool", "worker", "items"])
-def test_model_of_the_agent_of_the_span_is_asked_e112(server, kind):
+def test_e112_model_of_the_agent_of_the_span_is_asked(server, kind):
     def choose(request: Any) -> Answer | None:
         tools = [each["function"]["name"] for each in request.body.get("tools", ())]
         if request.messages[-1]["role"] == "tool" or not tools:
@@ -222,7 +222,7 @@ def test_model_of_the_agent_of_the_span_is_asked_e112(server, kind):
     assert asked == []
 
 
-def test_call_in_a_row_of_a_map_and_in_a_rerun_is_made_again_e112(server, llm):
+def test_e112_call_in_a_row_of_a_map_and_in_a_rerun_is_made_again(server, llm):
     result = Ensemble(tasks=[Task.of("Say {word}", name="say")], llm=llm).map([{"word": "a"}, {"word": "b"}])
     second = next(each.body for each in server.requests if "Say b" in each.prompt)
     rerun = result[1].output.rerun(find_calls(result[1].output)[0])
@@ -235,7 +235,7 @@ def test_call_in_a_row_of_a_map_and_in_a_rerun_is_made_again_e112(server, llm):
     assert server.requests[-1].prompt == "Say c"
 
 
-def test_what_can_not_be_asked_again_is_refused_before_anything_is_asked_e112(pilots, server, llm, tmp_path):
+def test_e112_what_can_not_be_asked_again_is_refused_before_anything_is_asked(pilots, server, llm, tmp_path):
     call, count = find_calls(pilots)[0], len(server.requests)
     other = pilots.trace.tasks[0].span
     refused: dict[str, Any] = {
@@ -256,7 +256,7 @@ def test_what_can_not_be_asked_again_is_refused_before_anything_is_asked_e112(pi
     assert len(server.requests) == count
 
 
-def test_run_without_texts_and_replayed_run_are_refused_by_their_remedy_e112(server, llm, tmp_path):
+def test_e112_run_without_texts_and_replayed_run_are_refused_by_their_remedy(server, llm, tmp_path):
     ensemble = Ensemble(tasks=[Task.of("Say it", name="say")], llm=llm, name="textless")
     textless = ensemble.run(record=tmp_path / "r.json").ensemble.replace(capture_mode="metadata").run()
     replayed = ensemble.run(replay=tmp_path / "r.json")
@@ -271,7 +271,7 @@ def test_run_without_texts_and_replayed_run_are_refused_by_their_remedy_e112(ser
     assert get_last(server) == server.requests[0].body
 
 
-def test_a_mask_is_never_sent_e112(store_path, server, llm):
+def test_e112_a_mask_is_never_sent(store_path, server, llm):
     ensemble = Ensemble(tasks=[Task.of("Use {key}", name="use")], llm=llm, name="secretive")
     output = ensemble.run(key=SECRET)
     call = find_calls(output)[0]
@@ -285,7 +285,7 @@ def test_a_mask_is_never_sent_e112(store_path, server, llm):
     assert server.requests[-1].prompt == "Use none"
 
 
-def test_diff_score_and_fork_of_a_reply_e113(pilots, server):
+def test_e113_diff_score_and_fork_of_a_reply(pilots, server):
     server.script(Answer("It is very calm."), Answer("Storm!"))
     rerun = pilots.rerun(find_calls(pilots)[1], repeat=2, concurrency=1)
     assert str(rerun.diff(1)) == "reply:\n  It is{+ very+} calm."
@@ -302,7 +302,7 @@ def test_diff_score_and_fork_of_a_reply_e113(pilots, server):
     assert CALLS == []
 
 
-def test_notebook_shows_a_card_for_each_reply_with_secrets_masked_e113(pilots, server):
+def test_e113_notebook_shows_a_card_for_each_reply_with_secrets_masked(pilots, server):
     server.script(Answer("It is <b>very</b> calm."), Answer(f"Key {SECRET}"), Answer.status(401))
     rerun = pilots.rerun(find_calls(pilots)[1], repeat=3, concurrency=1, system_prompt="Say")
     page = rerun._repr_mimebundle_()["text/html"]
@@ -314,7 +314,7 @@ def test_notebook_shows_a_card_for_each_reply_with_secrets_masked_e113(pilots, s
     assert "with another system prompt" in page
 
 
-def test_estimate_of_a_rerun_asks_nothing_e114(pilots, server):
+def test_e114_estimate_of_a_rerun_asks_nothing(pilots, server):
     count = len(server.requests)
     estimate = pilots.rerun(find_calls(pilots)[1], repeat=5, plan=True)
     assert isinstance(estimate, CostEstimate)
