@@ -133,6 +133,11 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'es' if noun.endswith(('s', 'x', 'z', 'ch', 'sh')) else 's'}"
 
 
+def say_how_many(number: int, noun: str) -> str:
+    """How many there are, as a clause: ``there is 1 task``, ``there are 3 tasks``."""
+    return f"there {'is' if number == 1 else 'are'} {pluralize(number, noun)}"
+
+
 def describe_cause(reason: str | None) -> str:
     """Why a request was made again, in full: ``too many requests (HTTP 429)``, ``timeout``."""
     if not reason:

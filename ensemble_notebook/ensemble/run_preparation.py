@@ -209,7 +209,7 @@ class PreparedEnsemble:
         self._continued_from = None if continued is None else continued.run_id
         if continued is not None:
             self._warnings = (*self._warnings, *self._check_continued(continued))
-        self.only = find_part(self.graph, setting.only)
+        self.only = find_part(self.graph, setting.only, said_with="only" if setting.forked_from is None else "until")
         # Of a map, a row forks, and that is told what it does; its own tasks, which are rows, are as they are.
         is_fork = setting.forked_from is not None and not setting.forked_from.is_rerun and not task_noun.is_run
         is_reusing = setting.reuse or resumed_from is not None or is_fork or self.only is not None

@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, find_name, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.map_design import KnownRows, RowPairs, pair_rows
-from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.domain.wording import say_how_many
 from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, did_you_mean
 from ensemble_notebook.evaluation.scored_runs import (
     LEAVE_OUT,
@@ -403,7 +403,8 @@ def _find_run(result: ScoredMap, variant: str | None, row: int, repeat: int) -> 
     variant = None if variant is None else find_variant(result, variant)
     rows = [each for each in result.rows if each.variant == variant and each.repeat in (None, repeat)]
     if not rows or (repeat != 1 and result.repeats is None):
-        raise ValidationError(f"There are {result.repeats or 1} repeats, so repeat must be 1 to {result.repeats or 1}.")
+        count = result.repeats or 1
+        raise ValidationError(f"There is no repeat {repeat!r}: {say_how_many(count, 'repeat')}, from 1.")
     return _get_run(row, rows)
 
 
@@ -411,7 +412,7 @@ def _get_run(row: Any, rows: Sequence[Any]) -> tuple[Any, str]:
     if not _is_place(row):
         raise ValidationError(f"row must be the place of a row, from 0, got {row!r}.")
     if not -len(rows) <= row < len(rows):
-        raise ValidationError(f"There are {pluralize(len(rows), 'row')}, so row must be 0 to {len(rows) - 1}.")
+        raise ValidationError(f"There is no row {row}: {say_how_many(len(rows), 'row')}, from 0.")
     output = rows[row].output
     if output is None:
         raise ValidationError(f"{rows[row].name} has no run: {rows[row].reason or rows[row].status}.")

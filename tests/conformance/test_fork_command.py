@@ -82,7 +82,7 @@ def test_c92_what_is_missing_in_the_notebook_is_named(crossing: Any) -> None:
         ("crossing wind --reply", "--reply wants a text"),
         ("crossing winds", "Did you mean 'wind'"),
         ("crossing wind --reply a --output b", "leave out output="),
-        ("crossing wind --until noon", "no task 'noon'"),
+        ("crossing wind --until noon", "until: no task 'noon'"),
     ],
 )
 def test_c92_a_wrong_line_is_told_what_it_takes(crossing: Any, words: str, told: str) -> None:

@@ -112,7 +112,7 @@ def test_e118_a_stop_leaves_the_other_rows(server: OpenAIServer, result: MapResu
 def test_e118_rows_that_cannot_be_forked_are_refused_with_the_way(
     llm: str, server: OpenAIServer, result: MapResult
 ) -> None:
-    with pytest.raises(ValidationError, match="There is no row 'row 9'"):
+    with pytest.raises(ValidationError, match="There is no row 'row 9': there are 3 rows"):
         result.fork("row 9", "x.1")
     with pytest.raises(ValidationError, match="has no span"):
         result.fork(0, "x.1")

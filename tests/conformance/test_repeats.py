@@ -129,7 +129,7 @@ def test_v1_two_variants_are_compared_in_one_repeat() -> None:
     )
     result = ensemble.variants({"a": {"how": "a"}, "b": {"how": "b"}}).run(repeat=2, concurrency=1)
     assert repr(result.diff("a", "b", repeat=2)).startswith("A a (repeat 2) ")
-    with pytest.raises(ValidationError, match="There are 2 repeats, so repeat must be 1 to 2"):
+    with pytest.raises(ValidationError, match="There is no repeat 3: there are 2 repeats, from 1"):
         result.diff("a", "b", repeat=3)
 
 

@@ -270,8 +270,8 @@ def test_v12_two_maps_are_looked_at_row_by_row() -> None:
     for ask, said in (
         (lambda: after.diff(before, row=0), "The other map has no row that is the same as row 0"),
         (lambda: after.diff(0), "diff takes two names of variants, two places in this result, or results"),
-        (lambda: after.diff(0, 9), "There are 4 rows, so row must be 0 to 3"),
-        (lambda: after.diff(before, row=9), "There are 4 rows, so row must be 0 to 3"),
+        (lambda: after.diff(0, 9), "There is no row 9: there are 4 rows, from 0"),
+        (lambda: after.diff(before, row=9), "There is no row 9: there are 4 rows, from 0"),
         (lambda: after.diff(0, "a"), "diff takes two names"),
     ):
         with pytest.raises(ValidationError, match=said):

@@ -20,6 +20,7 @@ from ensemble_notebook.domain.wording import (
     format_size,
     format_zone,
     pluralize,
+    say_how_many,
 )
 
 CASES = json.loads((Path(__file__).parent.parent / "wording_cases.json").read_text())
@@ -95,3 +96,11 @@ def test_a_zone_is_told_by_how_far_it_is_from_greenwich(monkeypatch, zone, words
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_one_is_there_and_several_are():
+    assert [say_how_many(number, "row") for number in (0, 1, 1200)] == [
+        "there are 0 rows",
+        "there is 1 row",
+        "there are 1,200 rows",
+    ]

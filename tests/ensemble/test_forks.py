@@ -253,7 +253,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_asked_e102(team: Ensemb
         ("Did you mean 'temperature'", call, {"parameters": {"temprature": 0}}),
         ("names no model", call, {"llm": "nope:x"}),
         ("is a delegation", spans(output, "tool", "lead")[0], {"tool_result": "x"}),
-        ("no task 'nothing'", task, {"until": "nothing"}),
+        ("until: no task 'nothing'", task, {"until": "nothing"}),
+        ("until must be a task or its name, got 3", task, {"until": 3}),
     ):
         with pytest.raises(ValidationError) as caught:
             output.fork(span, **change)

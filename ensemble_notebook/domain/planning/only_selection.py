@@ -18,8 +18,13 @@ class GraphPart:
     tasks: frozenset[int]
 
 
-def find_part(graph: Graph, only: Task | str | None) -> GraphPart | None:
+def find_part(graph: Graph, only: Task | str | None, *, said_with: str = "only") -> GraphPart | None:
     """The part of a graph that a run of ``only`` takes; None for all of it.
+
+    Args:
+        graph: of the ensemble.
+        only: the task, or its name.
+        said_with: the argument that names it to users; of a fork it is ``until``.
 
     Raises:
         ValidationError: there is no such task, or it does not run by itself.
@@ -31,11 +36,12 @@ def find_part(graph: Graph, only: Task | str | None) -> GraphPart | None:
         if node.task is only or only in (node.name, f"{graph.get_phase_name(node)}.{node.name}"):
             return take_part(graph, node)
     if graph.managed:
-        raise ValidationError("only is for tasks that run by themselves: here a manager has all of them done.")
+        raise ValidationError(f"{said_with} is for tasks that run by themselves: here a manager has all of them done.")
     if wanted is None or not isinstance(only, str):
-        raise ValidationError(f"only={only!r} is no task of this ensemble.")
+        raise ValidationError(f"{said_with}={only!r} is no task of this ensemble.")
     names = tuple(node.name for node in graph.tasks)
-    raise ValidationError(f"only: no task {wanted!r}.{did_you_mean(wanted, names)} The tasks are {', '.join(names)}.")
+    near = did_you_mean(wanted, names)
+    raise ValidationError(f"{said_with}: no task {wanted!r}.{near} The tasks are {', '.join(names)}.")
 
 
 def take_part(graph: Graph, node: TaskNode) -> GraphPart:

@@ -152,6 +152,8 @@ def read_fork(
     if name := next((each for each in _BY_ITSELF if each in variables), None):
         use = " Use until= for a task up to which it goes." if name == "only" else ""
         raise ValidationError(f"{name} does not go with a fork, which goes on with a run by itself.{use}")
+    if not isinstance(until, Task | str | None):
+        raise ValidationError(f"until must be a task or its name, got {until!r}.")
     change = read_change(
         reply=reply,
         tool_result=tool_result,

@@ -16,7 +16,7 @@ from ensemble_notebook.domain.outputs.secrets import Record, has_secret, mask
 from ensemble_notebook.domain.outputs.task_output import Metrics
 from ensemble_notebook.domain.planning.map_design import KnownRows, RowIdentity, RowSpending, write_value
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
-from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
+from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize, say_how_many
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
 from ensemble_notebook.ensemble.scoring import RunToScore, Scorable
@@ -357,7 +357,7 @@ class MapResult(ScoredMap, Scorable, Pickled):
             found = [each for each in self.rows if 0 <= row < len(names) and each.row == names[row]]
         if not found:
             near = did_you_mean(row, (*names, *(each.name for each in self.rows))) if isinstance(row, str) else ""
-            raise ValidationError(f"There is no row {row!r}: there are {pluralize(len(names), 'row')}.{near}")
+            raise ValidationError(f"There is no row {row!r}: {say_how_many(len(names), 'row')}.{near}")
         variant = None if variant is None else find_variant(self, variant)
         found = [each for each in found if variant in (None, each.variant) and repeat in (None, each.repeat)]
         if not found:

@@ -2,6 +2,8 @@
 
 // Holds W11: the palette follows what lies behind the view.
 
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PALETTES } from "./palette";
 import { applyTheme, watchTheme } from "./theme";
@@ -51,4 +53,15 @@ it("notices that the page changed its theme, until it ends", async () => {
   document.body.className = "light";
   await Promise.resolve();
   expect(changes).toBe(1);
+});
+
+it("sets each property of ours that a style takes", () => {
+  const root = join(__dirname, "..");
+  const names = readdirSync(root, { recursive: true, encoding: "utf8" });
+  const files = names.filter((name) => /\.(css|tsx?)$/.test(name) && !name.includes(".test."));
+  const all = files.map((name) => readFileSync(join(root, name), "utf8")).join("\n");
+  const set = new Set([...all.matchAll(/(?<!var\()(--et-[a-z-]+)/g)].map(([, name]) => name));
+  for (const hue of Object.keys(PALETTES.light)) set.add(`--et-${hue}`);
+  const taken = [...all.matchAll(/var\((--et-[a-z-]+)/g)].map(([, name]) => name);
+  expect(new Set(taken.filter((name) => !set.has(name)))).toEqual(new Set());
 });
