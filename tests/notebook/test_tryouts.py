@@ -1,4 +1,4 @@
-"""What is tried in the views of a run, by its messages: calls again, forks, marks, refusals (W113 to W116, W125)."""
+"""What is tried in the views of a run, by messages: calls again, forks, marks, refusals (W113 to W116, W125, W136)."""
 
 from __future__ import annotations
 
@@ -199,3 +199,22 @@ def test_a_mark_is_a_score_of_a_person_that_is_told_at_once_w125(view: View) -> 
     assert (told.score_names, told.spans[span].scores) == (["mark", "label"], (False, "too kind"))
     assert "Say in a word what it is" in view.ask(3, "error", act="mark", span_id=span, value=" ")
     assert "no such span" in view.ask(4, "error", act="mark", span_id="x", value=True)
+
+
+def test_a_range_is_named_and_told_to_all_views_and_to_the_cell_w136(view: View) -> None:
+    renewed: list[bool] = []
+    view.feed.renew_picture = lambda: renewed.append(True)
+    view.feed.subscribe(view)
+    for number, content in enumerate(
+        ({"value": True}, {"value": "slow"}, {"value": "too slow", "note": SECRET}, {"value": False}), 1
+    ):
+        assert view.ask(number, "marked", act="mark", range=[0, 0.5], **content) == "range"
+    ranges = next(each["run"]["ranges"] for each in reversed(view.told) if "run" in each)
+    assert [(each["name"], each["value"], each["to_ms"]) for each in ranges] == [
+        ("label", "too slow", 0.5),
+        ("mark", False, 0.5),
+    ]
+    assert SECRET not in str(view.told)
+    assert len(renewed) == 4
+    assert "range= must be a time of the run" in view.ask(8, "error", act="mark", range=[5, 2], value=True)
+    assert "range= takes (from_ms, to_ms)" in view.ask(9, "error", act="mark", range="all", value=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -163,3 +164,20 @@ def test_w6_a_trace_with_scores_uses_the_fold_of_its_views(result: MapResult) ->
     trace = ExecutionTrace(result.output.events)
     assert trace._take_fold(live)
     assert trace._fold is live
+
+
+def test_w135_named_ranges_are_in_messages_and_saved_views_and_those_of_other_runs_are_not() -> None:
+    output = make().run({"city": "Rome"})
+    named = output.annotate(True, "mark", range=(0, 0.5)).annotate("slow", range=(0, 0.25), reason="why")
+    fold = TraceFold.from_events(output.events)
+    assert fold.add_scores(named.score_records)
+    for message in (TimelineMessages(fold).make_snapshot(), TimelineMessages(fold).make_saved_view()):
+        ranges = message["run"]["ranges"]
+        assert [(each["name"], each["value"], each["to_ms"]) for each in ranges] == [
+            ("mark", True, 0.5),
+            ("label", "slow", 0.25),
+        ]
+        assert ranges[1]["reason"] == "why"
+    other = TraceFold.from_events(output.events)
+    assert other.add_scores([replace(each, run_id="of a row") for each in named.score_records])
+    assert TimelineMessages(other).make_snapshot()["run"]["ranges"] is None

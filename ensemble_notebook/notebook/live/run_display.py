@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from IPython.core.getipython import get_ipython
@@ -200,6 +202,8 @@ class NotebookDisplay:
         if self._timeline is not None:
             last.append(self._make_last_picture(output))
             self._timeline.update(last[0], raw=True)
+            if self._feed is not None and output is not None:
+                self._feed.renew_picture = partial(self._renew_picture, weakref.ref(output))
         if (bundle := make_answer_bundle(output, result, self._shown.expression)) is not None:
             last.append(bundle)
             if self._answer is None:
@@ -209,6 +213,11 @@ class NotebookDisplay:
         channels = find_page_channels()
         if channels is not None and self._feed is not None:
             channels.end_run(self._feed, last, is_in_cell=not self._shown.is_background)
+
+    def _renew_picture(self, output: Callable[[], EnsembleOutput | None]) -> None:
+        """Keep in the cell what was said of the run since its end."""
+        if (run := output()) is not None:
+            self._timeline.update(self._make_last_picture(run), raw=True)
 
     def _make_last_picture(self, output: EnsembleOutput | None) -> dict[str, Any]:
         if output is not None:

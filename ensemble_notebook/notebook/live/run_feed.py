@@ -121,6 +121,7 @@ class RunFeed:
         feed_id: unique, and constant: views find their run by it.
         selection: what is selected in all of them.
         make_tryouts: makes what answers views that make calls again, or fork the run; None where they can't.
+        renew_picture: shows anew what a cell keeps of the run, once more is known of it; None where no cell has it.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class RunFeed:
         self._subscribers: dict[Subscriber, _Repeat | None] = {}
         self._has_selection = False
         self.make_tryouts: Callable[[], Tryouts] | None = None
+        self.renew_picture: Callable[[], None] | None = None
         self._tryouts: Tryouts | None = None
         # Weakly, since a widget, which all widgets are known by, shares the selection, and must not keep the feed.
         tell = weakref.WeakMethod(self._tell_selection)

@@ -315,18 +315,21 @@ class Tryouts:
         send({"feed_id": tryout.feed.feed_id, "variable": tryout.variable, "replies": list_replies(tryout.result)})
 
     def _mark(self, content: Mapping[str, Any], send: Send) -> None:
-        """A person says of a span that it is good or bad, or what it is, with a note (F7): a score, which is kept."""
+        """A person says of a span or a time that it is good or bad, or what it is, with a note (F7): a score."""
         output, said = self._get_output(), content.get("value")
         value = said if isinstance(said, bool) else str(said or "").strip()
         if value == "":
             raise ValidationError("Say in a word what it is, or that it is good or bad.")
         note = str(content.get("note") or "").strip() or None
-        span_id = self._find_span(content).span_id
+        time = content.get("range")
+        span_id = self._find_span(content).span_id if time is None else None
         name = "label" if isinstance(value, str) else "mark"
-        output.annotate(value, name, note, span_id, replace=True)
+        output.annotate(value, name, note, span_id, range=time, replace=True)
         if (feed := find_feed_of(output)) is not None:  # it has the fold that has the score by now
             feed.paint(True)
-        send({"marked": span_id})
+            if feed.renew_picture is not None:
+                feed.renew_picture()
+        send({"marked": span_id or "range"})
 
     def _tell_source(self, content: Mapping[str, Any], send: Send) -> None:
         """The change as a diff of the cell (F5)."""

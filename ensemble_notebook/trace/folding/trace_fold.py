@@ -6,7 +6,6 @@ shown; a stream that was cut gives what was known by then.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +33,7 @@ from ensemble_notebook.trace.folding.event_handlers import EventFold, on, on_ope
 from ensemble_notebook.trace.folding.milestones import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
-from ensemble_notebook.trace.spans.span import ActiveInterval, Message, ShownScore, Span
+from ensemble_notebook.trace.spans.span import ActiveInterval, Message, Span, read_score
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
 from ensemble_notebook.trace.spans.timeline_wording import DONE_AGAIN, describe_return
@@ -66,6 +65,7 @@ class TraceFold(EventFold):
         messages: of each task, by the id of its span, in order.
         streams: the text streamed so far, by id of the LLM call; the latest change comes last.
         score_names: of the scores of its spans, in order of appearance.
+        time_scores: those of times of the run, in the order in which they came; replaced ones, too.
         run: the span of the run itself; None before it starts.
         name: of the ensemble, else of the variable that has the output of the run, where that is known.
         declared_name: of the ensemble; None where it has none.
@@ -126,6 +126,7 @@ class TraceFold(EventFold):
         self.messages: dict[str, list[Message]] = self.log.messages
         self.streams: dict[str, StreamedText] = self._calls.streams
         self.score_names: Sequence[str] = self._scores.names
+        self.time_scores: Sequence[ScoreRecord] = self._scores.of_times
         self._prompts: dict[str, tuple[float, float]] = {}
         self._replaced: dict[str, str | None] = {}
         self._planned_inside: dict[str, Mapping[str, PlannedTask]] = {}
@@ -517,11 +518,13 @@ class ScoreFold:
 
     Attributes:
         names: of the scores, in order of appearance: the order in which spans have them.
+        of_times: those of times of runs, in the order in which they came; replaced ones, too.
         change_count: how often there were new ones.
     """
 
     def __init__(self, tree: SpanTree) -> None:
         self.names: list[str] = []
+        self.of_times: list[ScoreRecord] = []
         self.change_count: int = 0
         self._tree = tree
         self._known: set[str] = set()
@@ -563,6 +566,7 @@ class ScoreFold:
     def _place(self, records: Iterable[ScoreRecord]) -> None:
         for each in records:
             if each.from_ms is not None:  # of no span
+                self.of_times.append(each)
                 continue
             row_id = None if each.map_run_id is None else self._rows.get((each.variant, each.row, each.repeat))
             span_id = each.span_id or row_id or each.run_id
@@ -574,15 +578,7 @@ class ScoreFold:
                 self.names.append(name)
             of_span = self._by_span.setdefault(span_id, [])
             of_span.append(each)
-            values = {clean_text(score.name): _read_score(score) for score in list_current(of_span)}
+            values = {clean_text(score.name): read_score(score) for score in list_current(of_span)}
             span = self._tree.spans[span_id]
             span.scores = tuple(values.get(name) for name in self.names)
             self._tree.touch(span)
-
-
-def _read_score(record: ScoreRecord) -> ShownScore:
-    if record.passed is not None:
-        return record.passed
-    if record.value is not None:
-        return record.value if math.isfinite(record.value) else None
-    return None if record.label is None else clean_text(record.label)

@@ -5,6 +5,7 @@ Plain records: how they come about is the fold's business, how they look is that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,9 +14,11 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ensemble_notebook.domain.definitions.enums import PhaseStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.execution_plan import PlannedTask
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import SuggestsNames
+from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.timeline_wording import (
     ANSWERS,
@@ -31,6 +34,15 @@ from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 ShownScore: TypeAlias = float | bool | str | None
 """What a score came to, as views tell it: a number, passed or failed, a word; None where there was no opinion."""
+
+
+def read_score(record: ScoreRecord) -> ShownScore:
+    """What views tell of a score."""
+    if record.passed is not None:
+        return record.passed
+    if record.value is not None:
+        return record.value if math.isfinite(record.value) else None
+    return None if record.label is None else clean_text(record.label)
 
 
 _UNTOLD_ENDS: Final = {

@@ -11,8 +11,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.links import list_work
-from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span import Span, read_score
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
@@ -309,6 +310,18 @@ FAILURE: Final = Table(
     None,
     (make_known("type", "string", "its class"), make_known("message", "string", "its text, secrets masked")),
 )
+RANGE: Final = Table(
+    "time of a run of which a person has said something",
+    None,
+    (
+        make_known("from_ms", "Float64", "its begin, since the start of the run"),
+        make_known("to_ms", "Float64", "its end, since the start of the run"),
+        make_known("name", "string", "of the score", lambda score: clean_text(score.name)),
+        Column("value", "object", "whether it is good, a number, or a word", read_score, "boolean | number | string"),
+        Column("reason", "string", "why, in words", lambda score: score.reason and clean_text(score.reason)),
+        Column("author", "string", "who said so"),
+    ),
+)
 
 
 RUN: Final = Table(
@@ -358,6 +371,9 @@ RUN: Final = Table(
         *RUNS.pick("replayed_from"),
         make_known(
             "score_names", "object", "names of the scores of its spans", "fold.score_names", "readonly string[]"
+        ),
+        Column(
+            "ranges", "object", "its times that a person has named; null where there are none", None, "readonly Range[]"
         ),
         make_known("warnings", "object", "the latest warnings", type_name="readonly string[]"),
         Column("note", "string", "what is being prepared, e.g. a model that loads", "fold.note"),

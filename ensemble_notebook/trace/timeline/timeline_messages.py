@@ -15,13 +15,23 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
-from ensemble_notebook.domain.outputs.score import ScoreRecord
+from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import shorten
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
-from ensemble_notebook.trace.tables.timeline_columns import ACTIVE, BUDGET, FAILURE, MANY, PHASE, ROWS, RUN, VERSION
+from ensemble_notebook.trace.tables.timeline_columns import (
+    ACTIVE,
+    BUDGET,
+    FAILURE,
+    MANY,
+    PHASE,
+    RANGE,
+    ROWS,
+    RUN,
+    VERSION,
+)
 from ensemble_notebook.trace.timeline.playhead import Point, make_series, pack_series, row_at, run_at
 from ensemble_notebook.trace.timeline.row_columns import pack_rows, to_buffer
 from ensemble_notebook.trace.timeline.run_graph import GraphMemory, make_run_graphs
@@ -48,6 +58,7 @@ FEW_ROWS: Final = 200
 LONGEST_WARNING: Final = 500
 MOST_ACTIVE: Final = 20
 MOST_WARNINGS: Final = 20
+MOST_RANGES: Final = 100
 MOST_ITEMS: Final = 12
 """More items or rows than these are shown as one (W25)."""
 
@@ -409,6 +420,14 @@ class RunState:
         facts = {f"max_{name}": limits.get(f"max_{name}") for name in spent}
         state = {**facts, **spent, "share": share, "warn_at": self.fold.budget.warn_at, "currency": self.currency}
         return BUDGET.to_full_record(SimpleNamespace(**state))
+
+    @property
+    def ranges(self) -> list[dict[str, Any]] | None:
+        """The times that a person has named, the latest ones in order of their start; None where there are none."""
+        run_id = None if self.fold.run is None else self.fold.run.run_id  # a map has those of its rows' runs, too
+        named = [each for each in list_current(self.fold.time_scores) if each.run_id == run_id]
+        latest = sorted(named[-MOST_RANGES:], key=lambda each: (each.from_ms or 0.0, -(each.to_ms or 0.0)))
+        return [RANGE.to_full_record(each) for each in latest] or None
 
     @property
     def warnings(self) -> list[str]:

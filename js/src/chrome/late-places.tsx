@@ -21,10 +21,10 @@ const hash = signal(location.hash);
 addEventListener("hashchange", () => (hash.value = location.hash));
 
 export function DrawerPlace({ view, connection }: { view: View; connection: KernelConnection | null }): VNode {
-  const isWanted = (): boolean => {
+  const isWanted = (): unknown => {
     view.store.version.value;
     view.selected.value;
-    return !!(hash.value.startsWith("#run-") || connection?.tryout.value || view.isDrawerOpen.value || view.search.isActive || view.range.value || view.selectedSpans.value.size > 1);
+    return hash.value.startsWith("#run-") || connection?.tryout.value || view.isDrawerOpen.value || view.search.isActive || view.range.value || view.selectedSpans.value.size > 1;
   };
   return <DetailsPlace of={view} isWanted={isWanted} mount={(details, place) => details.mountDrawer(place, view, connection)} className="et-drawer-place" />;
 }
@@ -45,19 +45,19 @@ export function ShapePlace({ shape, ...shown }: ShapeProps & { shape: Shape }): 
 
 /** The question that the run waits for: only views with a kernel ask. */
 export const ReviewPlace = ({ view, connection }: { view: View; connection: KernelConnection }): VNode =>
-  <DetailsPlace of={view} isWanted={() => !!view.store.run.value?.waiting.length} mount={(details, place) => details.mountReview(place, view, connection)} />;
+  <DetailsPlace of={view} isWanted={() => view.store.run.value?.waiting.length} mount={(details, place) => details.mountReview(place, view, connection)} />;
 
 /** What lies over the chart: what is folded, differences of two runs, a marked range, and, once a person pans, where the bars are. */
 export const OverlayPlace = ({ view }: { view: View }): VNode =>
-  <DetailsPlace of={view} isWanted={() => view.present.startups.length > 0 || view.range.value !== null || view.follow.value !== "fit" || view.layout.value.tracks.some((track) => track.row.delta)} mount={(details, place) => details.mountOverlay(place, view)} />;
+  <DetailsPlace of={view} isWanted={() => view.present.startups.length > 0 || view.range.value || view.follow.value !== "fit" || view.layout.value.tracks.some((track) => track.row.delta)} mount={(details, place) => details.mountOverlay(place, view)} />;
 
 /** The words beside what is pointed at. */
 export const TooltipPlace = ({ hover, view }: { hover: Signal<Hover | null>; view: View }): VNode =>
-  <DetailsPlace of={view} isWanted={() => !!(hover.value || view.selected.value)} mount={(details, place) => details.mountTooltip(place, hover, view)} />;
+  <DetailsPlace of={view} isWanted={() => hover.value || view.selected.value} mount={(details, place) => details.mountTooltip(place, hover, view)} />;
 
 /** Columns, lane and colours (W33): over what is above the rows. */
 export const LookPlace = ({ view, theme, prefix }: { view: View; theme: Signal<Theme>; prefix: string }): VNode =>
-  <ExplorerPlace of={view} isWanted={() => view.look.value !== ""} mount={(explorer, place) => explorer.mountLook(place, view, theme, prefix)} className="et-look" />;
+  <ExplorerPlace of={view} isWanted={() => view.look.value} mount={(explorer, place) => explorer.mountLook(place, view, theme, prefix)} className="et-look" />;
 
 /** The keys that `?` lists. */
 export const KeysPlace = ({ view }: { view: View }): VNode =>
@@ -69,11 +69,11 @@ export const FiltersPlace = ({ view }: { view: View }): VNode =>
 
 /** What a button of the toolbar opens below it. */
 export const PanelPlace = ({ view }: { view: View }): VNode =>
-  <ExplorerPlace of={view} isWanted={() => view.panel.value !== null} mount={(explorer, place) => explorer.mountPanel(place, view)} />;
+  <ExplorerPlace of={view} isWanted={() => view.panel.value} mount={(explorer, place) => explorer.mountPanel(place, view)} />;
 
-/** Above the chart: the whole run, once there is more of it than fits, and what plays it once a person looks back. With it comes what groups rows, and how pins look. */
+/** Above the chart: the whole run, once there is more of it than fits, what plays it once a person looks back, and its times that have names. With it comes what groups rows, and how pins look. */
 export const MinimapPlace = ({ view }: { view: View }): VNode =>
-  <ExplorerPlace of={view} isWanted={() => view.isVisited.value || view.selected.value !== null || view.grouping.value !== null || view.isScrolling.value || view.follow.value !== "fit" || isLookedBack(view)} mount={(explorer, place) => explorer.mountMinimap(place, view)} className="et-minimap-place" />;
+  <ExplorerPlace of={view} isWanted={() => view.isVisited.value || view.selected.value || view.grouping.value || view.isScrolling.value || view.follow.value !== "fit" || isLookedBack(view) || view.present.run.value?.ranges} mount={(explorer, place) => explorer.mountMinimap(place, view)} className="et-minimap-place" />;
 
 const isLookedBack = (view: View): boolean => view.hasPlayhead.value || view.time.value !== null;
 
@@ -85,7 +85,8 @@ const always = (): boolean => true;
 
 interface Props<Part> {
   of: View;
-  isWanted: () => boolean;
+  /** True, or something, once it is. */
+  isWanted: () => unknown;
   load: () => Promise<Part>;
   mount: (part: Part, place: HTMLElement) => LateRoot;
   className?: string;

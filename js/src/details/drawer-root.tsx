@@ -42,7 +42,7 @@ export function mountDrawer(place: HTMLElement, view: View, connection: KernelCo
     <>
       {connection && <ForksPlace view={view} connection={connection} change={change} />}
       <Hits view={view} connection={connection} change={change} />
-      <SummaryPanel view={view} change={change} />
+      <SummaryPanel view={view} connection={connection} change={change} />
       <Drawer view={view} connection={connection} change={change} onTry={onTry} trying={asked?.span} />
       {connection && <EditorPlace view={view} connection={connection} asked={asked} onClose={() => ask(null)} />}
     </>

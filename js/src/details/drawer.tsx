@@ -16,7 +16,7 @@ import { durationOf, hasCost, hasTokens } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { kindTitle, titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
-import { MarkButtons } from "./mark-buttons";
+import { canMark, MarkButtons } from "./mark-buttons";
 import { linkToSpan } from "./place-links";
 import { type Tab, TabList } from "./tab-list";
 import { detailsSpanOf, tabsOf } from "./tabs";
@@ -84,7 +84,7 @@ export function Drawer({ view, connection, change, onTry, trying }: Props): VNod
           </div>
           <div class="et-acts">
             <TryButtons row={row} view={view} connection={connection} onTry={onTry} />
-            {connection && !connection.isUnreachable.value && view.present.isOver && !row.delta && <MarkButtons key={row.span_id} row={row} connection={connection} />}
+            {connection && canMark(view, connection) && !row.delta && <MarkButtons key={row.span_id} of={{ span_id: row.span_id }} connection={connection} />}
           </div>
           <Panel key={tab.staysOpen ? tab.key : `${row.span_id} ${tab.key}`} prefix={prefix} tab={tab.key} isRunning={isRunning && tab.hasTexts === true}>{tab.body()}</Panel>
           <Splitter label="Height of the details" axis="y" size={height.value} least={LEAST_HEIGHT} most={MOST_HEIGHT}

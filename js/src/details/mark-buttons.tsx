@@ -1,18 +1,27 @@
-// What a person says of a span: good, bad, or a word and a note (W125). It is a score, which the kernel keeps with the run.
+// What a person says of a span, or of a time: good, bad, or a word and a note (W125). It is a score, which the kernel keeps with the run.
 
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { Icon } from "../elements/icon";
 import type { KernelConnection } from "../kernel/connection";
-import type { Row } from "../wire/rows";
+import type { View } from "../view/view";
 import { deskOf } from "./tryout-desk";
 
-export function MarkButtons({ row, connection }: { row: Row; connection: KernelConnection }): VNode {
+/** Only a kernel keeps marks, and of a run that is over. */
+export const canMark = (view: View, connection: KernelConnection): boolean => !connection.isUnreachable.value && view.present.isOver;
+
+interface Props {
+  /** What is marked. */
+  of: { readonly span_id: string } | { readonly range: readonly [number, number] };
+  connection: KernelConnection;
+}
+
+export function MarkButtons({ of, connection }: Props): VNode {
   const [isOpen, setOpen] = useState(false);
   const [said, say] = useState("");
   const mark = (value: boolean | string, note = ""): void => {
     say("");
-    deskOf(connection).ask({ act: "mark", span_id: row.span_id, value, note }, ({ error }) => {
+    deskOf(connection).ask({ act: "mark", ...of, value, note }, ({ error }) => {
       say(error ?? "Marked: it is kept with the run.");
       if (!error) setOpen(false);
     });

@@ -3,6 +3,7 @@
 import type { ComponentChildren, VNode } from "preact";
 import { CopyButton } from "../elements/copy-button";
 import { Icon } from "../elements/icon";
+import type { KernelConnection } from "../kernel/connection";
 import { rangeExpression, spansExpression } from "../store/expressions";
 import { type KindSummary, rowsInside, rowsOfSpans, type SpanSummary, summarize } from "../store/span-summary";
 import { isOfSpan } from "../store/selection";
@@ -13,6 +14,7 @@ import { traitsOf } from "../wire/traits";
 import { kindTitle } from "../wording/labels";
 import { UNKNOWN } from "../wire/words";
 import { formatCount, formatDuration, formatMoney, pluralize } from "../wording/numbers";
+import { canMark, MarkButtons } from "./mark-buttons";
 import { linkToRange } from "./place-links";
 import { useSettled } from "./settled";
 
@@ -25,17 +27,18 @@ const FRAMES: ReadonlySet<string> = new Set(["phase", "turn"]);
 
 interface Props {
   view: View;
+  connection: KernelConnection | null;
   /** Another number whenever something may have changed. */
   change: number;
 }
 
-export function SummaryPanel({ view, change }: Props): VNode {
+export function SummaryPanel({ view, connection, change }: Props): VNode {
   const range = view.range.value;
   const several = view.selectedSpans.value.size > 1;
-  return <>{range && <RangeSummary view={view} change={change} range={range} />}{several && <SelectionSummary view={view} change={change} />}</>;
+  return <>{range && <RangeSummary view={view} connection={connection} change={change} range={range} />}{several && <SelectionSummary view={view} />}</>;
 }
 
-function RangeSummary({ view, range }: Props & { range: TimeRange }): VNode {
+function RangeSummary({ view, connection, range }: Props & { range: TimeRange }): VNode {
   const { store } = view;
   const now = ageOf(view);
   const length = range.to - range.from;
@@ -45,6 +48,7 @@ function RangeSummary({ view, range }: Props & { range: TimeRange }): VNode {
   }, [store.version.value, range, now], waitOf(view));
   return (
     <Section label="Marked range" title={`${formatMoment(range.from)} – ${formatMoment(range.to)}`} note={formatDuration(length)} summary={summary} view={view}
+      marks={connection && canMark(view, connection) && !view.layout.value.tracks[0]?.row.delta && <MarkButtons key={`${range.from}-${range.to}`} of={{ range: [range.from, range.to] }} connection={connection} />}
       close={() => (view.range.value = null)} expression={() => rangeExpression(store, range)}
       more={summary && <Fact name="Side by side" value={formatTimes(summary.workMs / summary.length)} title={`${formatDuration(summary.workMs)} of work in ${formatDuration(summary.length)}`} />}
       tools={
@@ -56,7 +60,7 @@ function RangeSummary({ view, range }: Props & { range: TimeRange }): VNode {
   );
 }
 
-function SelectionSummary({ view }: Props): VNode {
+function SelectionSummary({ view }: { view: View }): VNode {
   const { store } = view;
   const spans = store.selection.spans.value.filter(isOfSpan);
   const now = ageOf(view);
@@ -81,9 +85,10 @@ interface SectionProps {
   expression: () => string;
   more?: ComponentChildren;
   tools?: ComponentChildren;
+  marks?: ComponentChildren;
 }
 
-function Section({ label, title, note, summary, view, close, expression, more, tools }: SectionProps): VNode {
+function Section({ label, title, note, summary, view, close, expression, more, tools, marks }: SectionProps): VNode {
   return (
     <section class="et-summary" aria-label={label}>
       <header class="et-summary-head">
@@ -94,6 +99,7 @@ function Section({ label, title, note, summary, view, close, expression, more, t
         {tools}
         <button class="et-button" aria-label={`Let go of the ${label.toLowerCase()}`} title="Let go (Esc)" onClick={close}><Icon name="error" /></button>
       </header>
+      {marks}
       {summary ? (
         <div class="et-summary-body">
           <KindTable kinds={summary.kinds} />

@@ -13,6 +13,7 @@ import { GraphAsker } from "./graph-asker";
 import { GraphPane } from "./graph-pane";
 import { LookView } from "./look-view";
 import { Minimap } from "./minimap";
+import { NamedRanges } from "./named-ranges";
 import { Panels } from "./panels";
 import { pinButton } from "./pins";
 import { followTime, Playback, Playhead } from "./playback";
@@ -52,9 +53,9 @@ export const mountPanel = (place: HTMLElement, view: View): LateRoot => mountLat
 export const mountLook = (place: HTMLElement, view: View, theme: { readonly value: Theme }, prefix: string): LateRoot =>
   mountLate(place, style, (change) => <LookView view={view} theme={theme.value} prefix={prefix} change={change} />);
 
-/** What plays the run, and the whole of it, above the chart; and what a person groups the rows by, and keeps on top. */
+/** What plays the run, and the whole of it, above the chart; what a person has named in it; and what a person groups the rows by, and keeps on top. */
 export function mountMinimap(place: HTMLElement, view: View): LateRoot {
-  const root = mountLate(place, style, (change) => <><Playback view={view} change={change} /><Minimap view={view} change={change} /></>);
+  const root = mountLate(place, style, (change) => <><Playback view={view} change={change} /><Minimap view={view} change={change} /><NamedRanges view={view} change={change} /></>);
   let arranged: Grouping | null = null;
   view.pin.value = (track, isCurrent) => pinButton(view, track, isCurrent);
   return {

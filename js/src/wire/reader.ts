@@ -198,6 +198,7 @@ function readRun(found: unknown): Run | null {
     is_scripted: value.is_scripted === true,
     replayed_from: textOr(value.replayed_from, null),
     score_names: textsOf(value.score_names),
+    ranges: value.ranges as Run["ranges"],
     warnings: textsOf(value.warnings),
     note: textOr(value.note, null),
     capture_mode: textOr(value.capture_mode, null),

@@ -288,6 +288,22 @@ export interface Failure {
   message: string;
 }
 
+/** One time of a run of which a person has said something. */
+export interface Range {
+  /** its begin, since the start of the run (ms) */
+  from_ms: number;
+  /** its end, since the start of the run (ms) */
+  to_ms: number;
+  /** of the score */
+  name: string;
+  /** whether it is good, a number, or a word */
+  value?: boolean | number | string | null;
+  /** why, in words */
+  reason?: string | null;
+  /** who said so */
+  author?: string | null;
+}
+
 /** One run, as of the latest event. What is unknown is null. */
 export interface Run {
   /** unique */
@@ -366,6 +382,8 @@ export interface Run {
   replayed_from?: string | null;
   /** names of the scores of its spans */
   score_names: readonly string[];
+  /** its times that a person has named; null where there are none */
+  ranges?: readonly Range[] | null;
   /** the latest warnings */
   warnings: readonly string[];
   /** what is being prepared, e.g. a model that loads */

@@ -77,6 +77,16 @@ declare module "vitest" {
   }
 }
 
+it("has the times that a person has named, the newest of each name (W135)", () => {
+  const score = (more: object) => ({ runId: "m", name: "label", fromMs: 1, toMs: 3, ...more });
+  const { run } = saved({
+    schemaVersion: "1.3", ensembleId: "m", status: "COMPLETED", spans: [],
+    scores: [score({ label: "slow" }), score({ label: "too slow", reason: "why", replaces: true }), score({ name: "mark", passed: false, value: 0 }), score({ runId: "other" }), score({ fromMs: null })],
+  });
+  expect(run.ranges).toMatchObject([{ from_ms: 1, to_ms: 3, name: "label", value: "too slow", reason: "why" }, { name: "mark", value: false }]);
+  expect(saved({ schemaVersion: "1.3", ensembleId: "m", status: "COMPLETED", spans: [] }).run.ranges).toBeNull();
+});
+
 it("has the scores of the rows of a map, the newest of each name", () => {
   const span = (spanId: string, kind: string, parentId: string | null, more = {}) => ({ spanId, kind, parentId, name: spanId, status: "ok", startMs: 0, durationMs: 5, ...more });
   const score = (runId: string, name: string, more: object) => ({ runId, mapRunId: "m", name, ...more });

@@ -49,7 +49,7 @@ export function traceToSaved(trace: Json): Saved | { kind: "bad"; why: string } 
     version: VERSION,
     n: 0,
     saved_at: trace.completedAt ?? null,
-    run: { ...toRun(trace, run, shown, rows), score_names },
+    run: { ...toRun(trace, run, shown, rows), score_names, ranges: rangesOf(trace) },
     phases: toPhases(trace, shown),
     rows: shown,
     details: toDetails(trace),
@@ -141,6 +141,18 @@ function giveScores(trace: Json, rows: Map<string, Json>): string[] {
     row.score = (row.scores as unknown[]).map((each) => (typeof each === "boolean" ? Number(each) : each)).find((each) => typeof each === "number") ?? null;
   }
   return names;
+}
+
+/** The times of the run of which a person has said something; null where there are none. */
+function rangesOf(trace: Json): Json[] | null {
+  const ranges: Json[] = [];
+  for (const { runId, fromMs, toMs, name, passed, value, label, reason, author, replaces } of objectsOf(trace.scores)) {
+    const range = { from_ms: numberOf(fromMs), to_ms: numberOf(toMs), name, value: passed ?? numberOf(value) ?? label ?? null, reason, author };
+    if (runId !== trace.ensembleId || range.from_ms === null) continue;
+    const earlier = ranges.findIndex((each) => each.name === name && each.from_ms === range.from_ms && each.to_ms === range.to_ms);
+    ranges.splice(replaces === true && earlier >= 0 ? earlier : ranges.length, 1, range);
+  }
+  return ranges.length > 0 ? ranges : null;
 }
 
 function toRun(trace: Json, run: Json | undefined, shown: Json[], rows: Map<string, Json>): Json {
