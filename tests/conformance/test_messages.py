@@ -25,6 +25,7 @@ from ensemble_notebook import (
     Reply,
     Review,
     ReviewDecision,
+    ScriptedChatModel,
     Task,
     TaskOutput,
     ToolUse,
@@ -184,6 +185,44 @@ def test_e115_a_fork_is_read_with_what_it_changed(server: OpenAIServer, llm: str
         ("System", "Be brief.", "changed by the fork"),
         (agent_role, "New.", ""),
     ]
+
+
+def test_e121_a_map_is_read_as_a_chat_for_each_row() -> None:
+    llm = ScriptedChatModel.match({"Sail to east": "Calm.", "Sail to north": RuntimeError("fog"), "Tell": "Told."})
+    tell = Task.of("Tell", name="tell", agent=Agent(role="Net", goal="Tell"))
+    sail = Task.of("Sail to {bay}", name="sail", agent=Agent(role="Pilot", goal="Sail"))
+    team = Ensemble(tasks=[sail, tell], llm=llm)
+    result = team.map([{"bay": "east"}, {"bay": "north"}])
+    told = [each for each in result.messages(task="sail") if each.role in ("assistant", "note")]
+    assert [f"{each.depth} {each.text.partition(':')[0]}" for each in told] == [
+        *("0 row 0 (Handler)", "1 sail (Pilot)", "1 Calm."),
+        *("0 row 1 (Handler)", "1 sail (Pilot)", "1 model call", "1 sail", "0 row 1"),
+    ]
+    assert {each.speaker for each in result.messages(agent="Net")} == {"System", "Task", "Net", ""}
+    assert result.messages(0)[0].text == "sail (Pilot)"
+    assert (result.messages(1).title, result.messages("row 0", task="tell").title) == ("row 1", "row 0, task 'tell'")
+    again = team.replace(llm=ScriptedChatModel.match({"Sail": "Calm.", "Tell": "Told."})).map(
+        [{"bay": "east"}, {"bay": "north"}], resume=result
+    )
+    assert again.messages().notes == ("1 row ran in an earlier map. messages('row 0') has one.",)
+    assert str(again.messages("row 0")) == str(result.messages(0))
+    with pytest.raises(ValidationError, match="There is no row 2: there are 2 rows"):
+        result.messages(2)
+    with pytest.raises(ValidationError, match="name the row"):
+        result.messages(repeat=1)
+    with pytest.raises(ValidationError, match="No row ran"):
+        team.map([]).messages()
+
+
+def test_e121_what_a_notebook_keeps_of_a_large_map_ends_where_the_chat_ends() -> None:
+    llm = ScriptedChatModel.match({"Sail": "Calm."})
+    result = Ensemble(tasks=[Task.of("Sail to {bay}", name="sail")], llm=llm).map([{"bay": str(n)} for n in range(100)])
+    said = result.messages()
+    bundle = said._repr_mimebundle_()
+    assert len(said) == 600
+    assert bundle["text/plain"].endswith("\n-- and 200 utterances more --")
+    assert "and 200 utterances more" in bundle["text/html"]
+    assert str(said).count("Calm.") == 200
 
 
 def test_w120_a_page_gets_the_log_with_texts_by_their_place_in_the_details_of_tasks(story: EnsembleOutput) -> None:

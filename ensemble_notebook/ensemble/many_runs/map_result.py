@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
     from ensemble_notebook.evaluation.scorer import AnyScorers
     from ensemble_notebook.trace.analysis.row_table import RowFrame
+    from ensemble_notebook.trace.analysis.transcript import Transcript
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.frames import Frames
 
@@ -276,6 +277,41 @@ class MapResult(ScoredMap, Scorable, Pickled):
         """
         run = self._make_scored(self._find_row(row, variant, repeat))
         return self._annotate(run, value, name, reason, span, is_replacing=replace)
+
+    def messages(
+        self,
+        row: int | str | RowResult | None = None,
+        *,
+        variant: str | None = None,
+        repeat: int | None = None,
+        task: str | None = None,
+        agent: str | None = None,
+    ) -> Transcript:
+        """What agents were told and said, in reading order, as a chat for each row, or for one of them.
+
+        Args:
+            row: its position among the given rows, from 0, its name, or the `RowResult`; None: all that ran here.
+            variant: of one row, under which it ran, where there are several.
+            repeat: which of its runs, from 1, where there are several.
+            task: as of `EnsembleOutput.messages`.
+            agent: likewise.
+
+        Raises:
+            ValidationError: nothing ran, or there is no such row, task or agent.
+        """
+        from ensemble_notebook.trace.analysis.transcript import Transcript
+
+        if row is not None:
+            found = self._find_row(row, variant, repeat)
+            assert found.output is not None
+            return Transcript(found.output.trace._fold, task, agent, title=found.name if self._shows_texts else "")
+        if variant is not None or repeat is not None:
+            raise ValidationError("variant and repeat say which run of a row is meant: name the row, too.")
+        if self.trace is None:
+            raise ValidationError("No row ran, so nothing was said.")
+        taken = () if self.output is None else [each.name for each in self.rows if each._spending is not None]
+        told = f"{pluralize(len(taken), 'row')} ran in an earlier map. messages({taken[0]!r}) has one." if taken else ""
+        return Transcript(self.trace._fold, task, agent, notes=[told] if told else [], has_rows=True)
 
     @overload
     def fork(self, row: int | str | RowResult, span: Any, *, plan: Literal[True], **change: Any) -> ForkPlan: ...

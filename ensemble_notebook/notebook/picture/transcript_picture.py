@@ -52,7 +52,7 @@ def make_transcript_bundle(transcript: Transcript) -> html.Bundle:
     head = html.tag(
         "div", html.tag("strong", transcript.title), " ", html.faint(pluralize(len(transcript), "utterance"))
     )
-    return html.make_bundle(str(transcript) or "(nothing was said)", html.wrap(head, *parts))
+    return html.make_bundle(transcript.write_log(MOST_SHOWN) or "(nothing was said)", html.wrap(head, *parts))
 
 
 def _find_results(said: Sequence[Utterance]) -> Mapping[tuple[str, str], Utterance]:

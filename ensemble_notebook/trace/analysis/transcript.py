@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, overload
@@ -55,6 +55,9 @@ class Transcript(Sequence[Utterance]):
         fold: of a run, finished or not; read as it is now.
         task: the name of a task: that one alone, with all that was handed on in it; None: all.
         agent: the role of an agent: what that one was told and said; None: all.
+        title: what it is of; empty: found.
+        notes: what else a reader has to know of it.
+        has_rows: the run is a map, so that notes of the rows stay where a task or an agent is wanted.
 
     Attributes:
         title: what it is of, in words.
@@ -64,10 +67,19 @@ class Transcript(Sequence[Utterance]):
         ValidationError: no task or agent has this name; suggests the nearest.
     """
 
-    def __init__(self, fold: TraceFold, task: str | None = None, agent: str | None = None) -> None:
+    def __init__(
+        self,
+        fold: TraceFold,
+        task: str | None = None,
+        agent: str | None = None,
+        *,
+        title: str = "",
+        notes: Sequence[str] = (),
+        has_rows: bool = False,
+    ) -> None:
         self._fold = fold
         with fold.lock:
-            said = read_utterances(fold)
+            said = everything = read_utterances(fold)
             if task is not None:
                 names = [span.name for span in fold.spans.values() if span.kind is SpanKind.TASK]
                 if task not in names:
@@ -79,13 +91,17 @@ class Transcript(Sequence[Utterance]):
                     raise ValidationError(f"messages: no agent {agent!r} said anything.{did_you_mean(agent, roles)}")
                 said = [each for each in said if each.agent == agent]
             self._windows = list_window_uses(fold)
-        if task is not None or agent is not None:
+        if has_rows and said is not everything:
+            kept = {each.number for each in said}
+            rows = {one.span_id for each in said for one in [*list_around(each.task)][-1:]}
+            said = [each for each in everything if each.number in kept or _is_note_of_row(each, rows)]
+        if said is not everything:
             least = min((each.depth for each in said), default=0)
             said = [replace(each, number=number, depth=each.depth - least) for number, each in enumerate(said)]
         self._said = tuple(said)
         parts = [f"task {task!r}" if task else "", agent or ""]
-        self.title: str = ", ".join(filter(None, parts)) or fold.name or "all messages"
-        self.notes: tuple[str, ...] = (NO_TEXTS,) if fold.capture_mode is CaptureMode.METADATA else ()
+        self.title: str = ", ".join(filter(None, [title, *parts])) or fold.name or "all messages"
+        self.notes: tuple[str, ...] = (*([NO_TEXTS] if fold.capture_mode is CaptureMode.METADATA else []), *notes)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -146,7 +162,13 @@ class Transcript(Sequence[Utterance]):
 
     def __str__(self) -> str:
         """All of it as a log."""
-        lines = [*(f"! {note}" for note in self.notes), *map(str, self._said)]
+        return self.write_log()
+
+    def write_log(self, most: int | None = None) -> str:
+        """The first `most` utterances as a log, and how many more there are; None: all."""
+        lines = [*(f"! {note}" for note in self.notes), *map(str, self._said[:most])]
+        if most is not None and len(self) > most:
+            lines.append(f"-- and {pluralize(len(self) - most, 'utterance')} more --")
         return remove_control_characters("\n".join(lines))
 
     def __repr__(self) -> str:
@@ -155,3 +177,8 @@ class Transcript(Sequence[Utterance]):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return make_mime_bundle("transcript", self)
+
+
+def _is_note_of_row(said: Utterance, rows: Container[str]) -> bool:
+    """Whether it is a note of one of these rows of a map as a whole: where it begins, or why it failed."""
+    return said.role == "note" and said.task is not None and said.span is said.task and said.task.span_id in rows
