@@ -283,6 +283,26 @@ def test_e112_a_mask_is_never_sent(store_path, server, llm):
     assert len(server.requests) == count
     ensemble.rerun(output.run_id, call, user_prompt="Use none")
     assert server.requests[-1].prompt == "Use none"
+    ensemble.rerun(output.run_id, call, user_prompt="Use *** none")  # these are the person's own
+    assert server.requests[-1].prompt == "Use *** none"
+
+
+@pytest.mark.parametrize("secret", ["", SECRET])
+def test_e112_stars_that_the_model_was_told_are_no_mask(store_path, server, llm, secret):
+    ask = Task.of("Rate *** hotels", name="ask", tools=[look])
+    use = Task.of("Use {key}", name="use")  # is kept in the same piece
+    server.script(Answer("Now ***.", calls=[("look", {"place": "***"})]), Answer("Three."), Answer("Used."))
+    ensemble = Ensemble(tasks=[ask, use], llm=llm, name="stars")
+    output = ensemble.run(key=secret or "none")
+    calls = find_calls(output)
+    for call, asked in zip(calls[:2], [each.body for each in server.requests[:2]], strict=True):
+        ensemble.rerun(output.run_id, call)
+        assert get_last(server) == asked
+    count = len(server.requests)
+    if secret:
+        with pytest.raises(ValidationError, match="had secrets, which are not kept"):
+            ensemble.rerun(output.run_id, calls[2])
+        assert len(server.requests) == count
 
 
 def test_e113_diff_score_and_fork_of_a_reply(pilots, server):

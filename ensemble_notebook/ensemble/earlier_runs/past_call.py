@@ -205,7 +205,7 @@ def _read_documents(run: _Run, call: Span) -> PastCall | None:
         tools=found.tools,
         schema=found.schema,
         reply=found.reply,
-        is_masked=not run.is_live,
+        is_masked=found.is_masked and not run.is_live,
         inputs=run.inputs,
         cell=run.cell,
         changes=run.changes,

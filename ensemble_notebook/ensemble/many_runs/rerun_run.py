@@ -165,7 +165,8 @@ def _change_call(ensemble: RunnableEnsemble, graph: Graph, call: PastCall, chang
         schema=call.schema,
         output_type=asked.output_type,
     )
-    if call.is_masked and any(MASK in each for each in _list_texts(made)):
+    given = {change.system_prompt, change.user_prompt, *(each.text for each in change.messages or ())}
+    if call.is_masked and any(MASK in each for each in _list_texts(made) if each not in given):
         raise ValidationError(
             f"What the model was told in span {span.span_id} had secrets, which are not kept: {MASK} stands in their "
             f"place, and is never sent. Give the whole with messages=[...], or run the cell again."

@@ -5,6 +5,7 @@ Secrets are masked on both ways in, as in exchanges. Knows no files and no tools
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from ensemble_notebook.domain.definitions.review import (
     Verdict,
 )
 from ensemble_notebook.domain.outputs.conversation import ToolCall
-from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.outputs.secrets import MASK, mask
 from ensemble_notebook.domain.seams.chat_port import ModelReply, Said, ToolAnswer, ToolSpec
 from ensemble_notebook.errors import ReviewTimeoutError, get_message
 from ensemble_notebook.models.recording.exchange import (
@@ -363,6 +364,7 @@ class RecordedCall(NamedTuple):
         tools: that it was offered.
         schema: the JSON schema that it was held to.
         reply: what it replied; None where it did not.
+        is_masked: whether a mask in any of these may stand for a secret; otherwise it was told so.
     """
 
     system: str
@@ -371,6 +373,7 @@ class RecordedCall(NamedTuple):
     tools: tuple[ToolSpec, ...]
     schema: Mapping[str, Any] | None
     reply: ModelReply | None
+    is_masked: bool
 
 
 def find_call(documents: Iterable[Mapping[str, Any]], number: int) -> RecordedCall:
@@ -388,8 +391,9 @@ def find_call(documents: Iterable[Mapping[str, Any]], number: int) -> RecordedCa
         if "exchange" in each:
             exchanges[each["exchange"]] = each
         elif "tool" in each and "answer" in each:  # the last one counts, as it does for `ExchangeReader`
-            answers[each["asked_in"], each["call"]] = each["answer"]
+            answers[each["asked_in"], each["call"]] = each
     said: list[Said] = []
+    is_masked = False
     last = outcome_from_document(exchanges[number])[0]
     while "continues" in exchanges[number] or "repeats" in exchanges[number]:
         document = exchanges[number]
@@ -401,10 +405,12 @@ def find_call(documents: Iterable[Mapping[str, Any]], number: int) -> RecordedCa
         if not isinstance(reply, ModelReply):
             raise ValueError(f"exchange {number} has no reply that could be continued")
         calls = {call.id: call for call in reply.tool_calls}
-        added: list[Said] = [
-            (calls[each["call"]], each["text"] if "text" in each else answers[number, each["call"]])
-            for each in document.get("results", ())
-        ]
+        added: list[Said] = []
+        for each in document.get("results", ()):
+            answer = {} if "text" in each else answers[number, each["call"]]
+            is_masked = is_masked or bool(answer.get("masked"))
+            added.append((calls[each["call"]], each["text"] if "text" in each else answer["answer"]))
+        is_masked = is_masked or bool(exchanges[number]["reply"].get("masked")) or _may_be_masked(document)
         if "user" in document:
             added.append(read_text(document, "user"))
         said = [reply, *added, *said]
@@ -420,4 +426,13 @@ def find_call(documents: Iterable[Mapping[str, Any]], number: int) -> RecordedCa
         tools=tuple(tools),
         schema=opening.get("schema"),
         reply=last if isinstance(last, ModelReply) else None,
+        is_masked=is_masked or _may_be_masked(opening),
     )
+
+
+def _may_be_masked(document: Mapping[str, Any]) -> bool:
+    """Whether a mask in what a request adds may stand for a secret: it is not known to be in the prompt itself."""
+    told = [document.get("system", ""), document.get("user", "")]
+    told += [each.get("text", "") for each in document.get("results", ())]
+    is_in_doubt = any(MASK in each for each in told) and not document.get("verbatim")
+    return is_in_doubt or MASK in json.dumps([document.get("tools"), document.get("schema")])

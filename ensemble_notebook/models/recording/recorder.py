@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
 from ensemble_notebook.domain.outputs.conversation import ToolCall
+from ensemble_notebook.domain.outputs.secrets import MASK
 from ensemble_notebook.domain.seams.chat_port import (
     ChangedRequest,
     ChatPort,
@@ -75,7 +76,11 @@ class PendingRequest:
         return replace(self, results=[*self.results])
 
     def to_document(self, form: Form) -> dict[str, Any]:
-        """Make the document, without what came of it."""
+        """Make the document, without what came of it.
+
+        Where a prompt has of itself what stands for a secret, that is noted, for whoever asks for the same once more.
+        """
+        told = [*(self.opening or ())[1:3], *(text for _, text in self.results if text), self.user or ""]
         if self.opening is not None:
             document = request_to_document(*self.opening, form)
         else:
@@ -85,6 +90,8 @@ class PendingRequest:
             document["results"] = [result_to_document(call, text, form) for call, text in self.results]
         if self.user is not None:
             document["user"] = form.mask(self.user)
+        if any(MASK in each for each in told) and all(form.mask(each) == each for each in told):
+            document["verbatim"] = True
         return document
 
 
