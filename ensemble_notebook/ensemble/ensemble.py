@@ -16,6 +16,7 @@ from ensemble_notebook.domain.definitions.enums import TaskNoun
 from ensemble_notebook.domain.definitions.templates import check_variables, find_first_texts
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.secrets import protect_named
+from ensemble_notebook.domain.planning.delegation import build_team_graph
 from ensemble_notebook.domain.planning.ensemble_rules import check_ensemble, check_inner_variables, list_known_items
 from ensemble_notebook.domain.planning.ensemble_texts import find_lacking, list_places, list_texts
 from ensemble_notebook.domain.planning.execution_plan import (
@@ -25,7 +26,7 @@ from ensemble_notebook.domain.planning.execution_plan import (
     list_tools,
     make_plan,
 )
-from ensemble_notebook.domain.planning.graph import Graph, build_graph
+from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.engine.loop_thread import loop_thread
@@ -655,7 +656,7 @@ def _prepare_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
     from ensemble_notebook.ensemble.earlier_runs.forking import fork_run
 
     of_run, origin = given.of_run, find_origin(given.run)
-    forked = fork_run(origin, given.span, given.change, build_graph(ensemble))
+    forked = fork_run(origin, given.span, given.change, build_team_graph(ensemble))
     if forked.answers.point is not None and forked.answers.point.llm is not None:
         make_source(of_run.settings).check(forked.answers.point.llm)
     deps = forked.choose_deps(of_run.settings.deps, ensemble.deps)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from ensemble_notebook import config
 from tests.support.openai_server import OpenAIServer
 
 
@@ -20,3 +22,11 @@ def server() -> Iterator[OpenAIServer]:
 def llm(server: OpenAIServer) -> str:
     """The spec of the server's model."""
     return f"openai:test-model@{server.url}"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Path]:
+    """The file of a run store, in which runs are remembered."""
+    config.store = tmp_path / "runs.sqlite"
+    yield tmp_path / "runs.sqlite"
+    config.store = None

@@ -7,7 +7,6 @@ import runpy
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from ensemble_notebook import (
     Ensemble,
     EnsembleOutput,
     GuardrailResult,
+    Phase,
     Reply,
     RunInterrupted,
     RunStatus,
@@ -28,7 +28,6 @@ from ensemble_notebook import (
     ToolResult,
     ToolUse,
     ValidationError,
-    config,
 )
 from ensemble_notebook.trace.spans.span import Span
 from tests.conformance.contract import ROOT
@@ -79,13 +78,6 @@ def asked(server: OpenAIServer) -> list[str]:
     return [
         next(name for name in ("End", "Count", "Find", "Lead", "Help") if f"## Task\\n{name}" in each) for each in told
     ]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Path]:
-    config.store = tmp_path / "runs.sqlite"
-    yield tmp_path / "runs.sqlite"
-    config.store = None
 
 
 # --- E101 ---
@@ -197,6 +189,69 @@ def test_what_memories_and_conditions_are_given_depends_e100(server: OpenAIServe
         ("last", False),
     ]
     assert len(server.requests) == 2
+
+
+def test_run_of_a_manager_is_forked_and_its_calls_are_made_again_e100(server: OpenAIServer, llm: str) -> None:
+    cook, mate = Agent(role="Cook", goal="Cook"), Agent(role="Mate", goal="Help")
+    asking = [("delegate_task", {"agent_role": role, "task_description": "Help."}) for role in ("Cook", "Mate")]
+    server.script(
+        Answer("", calls=asking),
+        "Stirred.",
+        "Stirred, too.",
+        "All is done.",
+        "Salted.",
+        "All is salted.",
+        "Burnt.",
+    )
+    output = Ensemble(tasks=[Task.of("Cook")], agents=[cook, mate], llm=llm, workflow="hierarchical").run()
+    calls = [each for each in output.trace._fold.spans.values() if each.kind == "llm"]
+    helped = next(each for each in calls if each.agent == "Mate")
+    server.requests.clear()
+    assert output.fork(helped).raw == "All is salted."
+    assert len(server.requests) == 2
+    assert [*output.rerun(helped).frame.reply] == ["Burnt."]
+
+
+def test_rounds_that_a_task_has_judged_are_kept_as_they_went_e100(server: OpenAIServer, llm: str, store: Path) -> None:
+    server.script("A draft.", "RETRY: longer", "A longer draft.", "APPROVE", "The end.")
+    draft = Phase.of("draft", Task.of("Draft", name="draft"), review="Is it long enough?")
+    ensemble = Ensemble(phases=[draft, Phase.of("end", Task.of("End", name="end"), after="draft")], llm=llm)
+    output = ensemble.run()
+    for run in (output, output.run_id):
+        server.script("Another end.")
+        server.requests.clear()
+        fork = ensemble.fork(run, spans(output, "llm", "end")[0].span_id)
+        assert (fork["draft"].raw, fork.raw) == ("A longer draft.", "Another end.")
+        assert len(server.requests) == 1
+
+
+def test_item_whose_fallback_took_over_is_kept_beside_another_one_e100(server: OpenAIServer, llm: str) -> None:
+    def fail_at_one(request: Request) -> Answer:
+        is_refused = "Do 1" in request.prompt and "Stand-in" not in str(request.messages[0])
+        return Answer.status(400) if is_refused else Answer("Done.")
+
+    server.choose = fail_at_one
+    stand_in = Agent(role="Stand-in", goal="Do")
+    output = Ensemble(tasks=[Task.of("Do {item}", name="do", for_each=[1, 2], fallback=stand_in)], llm=llm).run()
+    server.requests.clear()
+    assert output.fork(spans(output, "llm", "do[1]")[0]).raw == output.raw
+    assert len(server.requests) == 1
+
+
+def test_what_was_read_of_a_memory_before_the_fork_is_kept_e100(server: OpenAIServer, llm: str) -> None:
+    one, two, three = (
+        Task.of(f"Do {name}", name=name, memory=scopes)
+        for name, scopes in (("one", ["a"]), ("two", ["b"]), ("three", ["a", "b"]))
+    )
+    until = {"three": {"contains": "Enough"}}
+    rounds = Phase.of("rounds", one, two, three, until=until, max_rounds=2, workflow="sequential")
+    server.script("1", "2", "More.", "1 again", "2 again", "Enough.", "1", "More.", "1 again", "2 again", "Enough.")
+    output = Ensemble(phases=[rounds], llm=llm).run()
+    server.requests.clear()
+    fork = output.fork(spans(output, "llm", "one")[0])
+    assert fork.raw == output.raw
+    told = re.findall(r"## Task\\nDo (\w+)", " ".join(str(each.messages) for each in server.requests))
+    assert told == ["one", "three", "one", "two", "three"]
 
 
 def test_replayed_run_is_forked_with_a_model_that_is_asked_in_place_of_all_e101(

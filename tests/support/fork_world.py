@@ -12,7 +12,7 @@ import itertools
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -35,7 +35,10 @@ class Use:
 
 @dataclass(eq=False)
 class Work:
-    """One task: what its agent does, reply by reply, or the teams that do it."""
+    """One task: what its agent does, reply by reply, or the teams that do it.
+
+    It may have a condition on an earlier task, which is met or not, and share a memory with others.
+    """
 
     reads: tuple[int, ...] = ()
     phase: int | None = None
@@ -46,16 +49,28 @@ class Work:
     item_count: int = 0
     how: str = "agent"
     teams: Sequence[Team] = ()
+    tests: Sequence[int] = ()
+    is_met: bool = True
+    scope: str = ""
 
 
 @dataclass(eq=False)
 class Team:
-    """Tasks of one ensemble; rounds by phase, and who sends a phase back: a function, a task, or a condition."""
+    """Tasks of one ensemble; who sends a phase back, by phase: a function, a task, or a condition.
+
+    A phase may open by a condition on a task of another one. Of a managed team the only work is that of the manager.
+    """
 
     works: list[Work] = field(default_factory=list)
     rounds: dict[int, str] = field(default_factory=dict)
+    openings: dict[int, int] = field(default_factory=dict)
     workflow: str = "sequential"
     is_run_by_code: bool = False
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether a manager has others do the tasks."""
+        return self.workflow == "hierarchical"
 
 
 class World:
@@ -69,6 +84,7 @@ class World:
 
     def __init__(self, seed: int, url: str, *, says_the_same: bool = False) -> None:
         self._draw = random.Random(seed)
+        self._draw_more = random.Random(f"more of {seed}")
         self._llm = f"openai:test-model@{url}"
         self._numbers = itertools.repeat(0) if says_the_same else itertools.count(1)
         self._works: dict[str, Work] = {}
@@ -104,7 +120,44 @@ class World:
                 team.rounds[phase] = draw.choice(["function", "task", "condition"])
                 for each in team.works:
                     each.objections = 0 if each.phase == phase else each.objections
+        self._draw_links(team)
+        if not has_phases and self._draw_more.random() < 0.2:
+            self._put_manager(team, f"{prefix}t0")
         return team
+
+    def _draw_links(self, team: Team) -> None:
+        """Conditions, and memories: where tasks are done side by side, nobody knows which of them remembers which."""
+        draw = self._draw_more
+        # What a phase is done until must be done.
+        last = {each.phase: at for at, each in enumerate(team.works) if team.rounds.get(each.phase or 0) == "condition"}
+        for at, work in enumerate(team.works):
+            if at and draw.random() < 0.25 and at not in last.values():
+                work.tests, work.is_met = [draw.randrange(at)], draw.random() < 0.7
+            if team.workflow == "sequential" and work.how == "agent" and not work.item_count:
+                work.scope = draw.choice(["", "", "notes", "facts"])
+            if work.phase and draw.random() < 0.3:
+                team.openings.setdefault(work.phase, draw.choice(self._list_before(team, work.phase)))
+
+    @staticmethod
+    def _list_before(team: Team, phase: int) -> list[int]:
+        return [at for at, each in enumerate(team.works) if each.phase is not None and each.phase < phase]
+
+    def _put_manager(self, team: Team, place: str) -> None:
+        """Let a manager have others do what the tasks of a team say, so that nothing of them is drawn but that."""
+        draw, turns = self._draw_more, list[list[Use]]()
+        for turn in range(draw.randint(1, 2)):
+            uses = [Use("delegate_task") for _ in range(draw.randint(1, 2))]
+            for number, use in enumerate(uses):
+                use.worker = self._draw_worker(f"{place}/s0.{turn}/u{number}/w")
+            turns.append(uses)
+        team.workflow, team.works = "hierarchical", [Work(turns=turns)]
+        self._works[place] = team.works[0]
+
+    def _draw_worker(self, place: str) -> Work:
+        """The work that a manager has somebody do."""
+        uses = [[Use("look")] * self._draw_more.randint(1, 2)] * self._draw_more.randint(0, 1)
+        work = self._works[place] = Work(turns=uses, is_flaky=self._draw_more.random() < 0.15)
+        return work
 
     def _draw_work(
         self, place: str, depth: int, reads: tuple[int, ...] = (), phase: int | None = None, *, is_agent: bool = False
@@ -147,6 +200,9 @@ class World:
         """The ensemble of a team; that of an inner one is told where it stands by an input."""
         at = "" if is_outermost else "{at}"
         mate = Agent(role="Mate", goal="Help", tools=[self.look, self.ask_team])
+        if team.is_managed:
+            told = Task.of(f"<<do:{at}t0>>", name="told")
+            return Ensemble(tasks=[told], agents=[mate], llm=self._llm, workflow="hierarchical")
         tasks: list[Task] = []
         for number, work in enumerate(team.works):
             tasks.append(self._make_task(work, f"{prefix}t{number}", f"{at}t{number}", number, tasks, is_outermost))
@@ -161,6 +217,8 @@ class World:
         for phase in phases:
             members = [task for task, work in zip(tasks, team.works, strict=True) if work.phase == phase]
             more: dict[str, Any] = {"after": made[-1:]}
+            if phase in team.openings:
+                more["when"] = {tasks[team.openings[phase]].name: {"matches": r"\["}}
             match team.rounds.get(phase):
                 case "function":
                     more["review"] = {"by": self._review}
@@ -175,7 +233,12 @@ class World:
         self, work: Work, place: str, told: str, number: int, before: Sequence[Task], is_outermost: bool
     ) -> Task:
         order = f"<<do:{told}>>" if not work.item_count else f"<<do:{told}/{{item}}>>"
-        fields: dict[str, Any] = {"name": f"task{number}", "context": [before[each] for each in work.reads]}
+        fields: dict[str, Any] = {
+            "name": f"task{number}",
+            "context": [before[each] for each in work.reads],
+            "when": [{before[each].name: {"matches": r"\[" if work.is_met else "never"}} for each in work.tests],
+            "memory": [work.scope] if work.scope else [],
+        }
         if work.how == "ensemble":
             inner = self._teams[f"{place}/n0/"] = self._build(work.teams[0], f"{place}/n0/")
             return Task.of(order, ensemble=inner, inputs={"at": f"{told}.0/n0/"}, **fields)
@@ -263,8 +326,8 @@ class World:
 
     @staticmethod
     def _make_call(at: str, use: Use) -> tuple[str, dict[str, Any]]:
-        if use.kind == "delegate":
-            return "delegate", {"agent_role": "Mate", "task_description": f"<<do:{at}/w>>"}
+        if use.worker is not None:
+            return use.kind, {"agent_role": "Mate", "task_description": f"<<do:{at}/w>>"}
         return use.kind, {"at": f"{at}/" if use.kind[-1].isdigit() else at}
 
     def _find_round(self, told: str, prompt: str) -> str:
@@ -285,10 +348,11 @@ class World:
 
     def depends(self, at: str, point: str) -> bool:
         """Whether what is done at a place depends on what is done at the point of a fork, or is that."""
-        left, right, team = at.split("/"), point.split("/"), self.team
+        left, right, team, is_by_code = at.split("/"), point.split("/"), self.team, False
         for depth, (a, p) in enumerate(zip(left, right, strict=False)):
             if a == p:
                 team = self._enter(team, left[: depth + 1])
+                is_by_code = is_by_code or team.is_run_by_code  # nor is what the agents of that team ask
                 continue
             match a[0]:
                 case "t" | "r":
@@ -296,7 +360,7 @@ class World:
                     is_sent_back_alone = strip(a) == strip(p) and team.works[int(strip(a)[1:])].objections
                     if is_sent_back_alone and len(set(items)) == 2:
                         return False
-                    if team.is_run_by_code:
+                    if is_by_code:
                         return [*map(int, a[1:].split("."))] > [*map(int, p[1:].split("."))]
                     return a in self._reach(team, p)
                 case "s":
@@ -334,16 +398,29 @@ class World:
                 to_follow.append(each)
         return found
 
+    @staticmethod
+    def _list_later(team: Team, counts: Mapping[int, int], n: int, m: int) -> Iterator[tuple[int, int]]:
+        """The rounds of one task that end before those of another one begin, where each is done after the other."""
+        is_together = team.works[n].phase == team.works[m].phase and team.works[n].phase in team.rounds
+        for x, y in itertools.product(range(counts[n]), range(counts[m])):
+            if ((x, n) < (y, m)) if is_together else n < m:
+                yield x, y
+
     def _list_edges(self, team: Team) -> Iterator[tuple[str, str]]:
         """Who is told what whom has made, each with its round."""
         counts = {n: 2 if work.phase in team.rounds else 1 + work.objections for n, work in enumerate(team.works)}
         for n, work in enumerate(team.works):
             yield from ((f"t{n}.{at - 1}", f"t{n}.{at}") for at in range(1, counts[n]))  # what it had said itself
             is_redone = work.phase in team.rounds
-            for read, at in itertools.product(work.reads, range(counts[n])):
+            told = {*work.reads, *work.tests}
+            told |= {team.openings[work.phase]} if work.phase in team.openings else set()
+            for read, at in itertools.product(told, range(counts[n])):
                 is_inside = is_redone and team.works[read].phase == work.phase
                 yield f"t{read}.{at if is_inside else counts[read] - 1}", f"t{n}.{at}"
             peers = [m for m, each in enumerate(team.works) if is_redone and each.phase == work.phase]
+            for m, each in enumerate(team.works):
+                if work.scope and each.scope == work.scope:
+                    yield from ((f"t{n}.{x}", f"t{m}.{y}") for x, y in self._list_later(team, counts, n, m))
             by = team.rounds.get(-1 if work.phase is None else work.phase)
             if by == "task":
                 yield from ((f"t{n}.{at}", f"r{work.phase}.{at}") for at in range(2))

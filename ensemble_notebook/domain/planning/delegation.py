@@ -30,7 +30,7 @@ from ensemble_notebook.domain.definitions.templates import (
     render,
 )
 from ensemble_notebook.domain.definitions.tool import list_tool_names
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, price_llm, resolve_llm
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, build_graph, price_llm, resolve_llm
 from ensemble_notebook.errors import Problem, did_you_mean
 
 MANAGER_NAME: Final = "manager"
@@ -85,6 +85,12 @@ def add_team(ensemble: EnsembleDefinition, graph: Graph) -> Graph:
     llm, rates = (team[0].llm, team[0].rates) if given is None else price_llm(given, ensemble)
     manager = TaskNode(0, MANAGER_NAME, _make_manager_task(graph.tasks, agent), agent, llm, rates=rates)
     return Graph((manager,), (), (), team=team, managed=graph.tasks)
+
+
+def build_team_graph(ensemble: EnsembleDefinition) -> Graph:
+    """The graph of an ensemble as a run has it: with its team, and its manager. Without, where these are not valid."""
+    graph = build_graph(ensemble)
+    return graph if any(find_hierarchy_problems(ensemble, graph)) else add_team(ensemble, graph)
 
 
 def _make_manager_task(nodes: tuple[TaskNode, ...], manager: Agent) -> Task:

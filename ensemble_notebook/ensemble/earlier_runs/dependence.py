@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
+from ensemble_notebook.domain.planning.delegation import add_team, build_team_graph
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.ensemble.ensemble_tool import find_ensemble
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
@@ -20,6 +21,15 @@ from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 BEFORE: Final = "before the fork"
 INDEPENDENT: Final = "does not depend on the fork"
+
+
+class _MemoryUse(NamedTuple):
+    """A task of a run, by its path there, reads or writes a scope of the memory; and at which event."""
+
+    path: str
+    scope: str
+    is_written: bool
+    seq: int
 
 
 class Dependence:
@@ -48,6 +58,8 @@ class Dependence:
                 self._paths[path].append(span)
                 self._in_runs[span.nested_in].append(span)
         self._completed: dict[str, list[tuple[int, Span]]] = defaultdict(list)
+        events = tuple(events)
+        self._memory = _list_memory_uses(fold, events)
         retried: dict[str, list[int]] = defaultdict(list)  # by the span of a phase or task
         for event in events:
             if isinstance(event, ev.TaskCompleted):
@@ -71,7 +83,7 @@ class Dependence:
         return self._paths[path][-1] if path in self._paths else None
 
     def is_clear(self, path: str) -> bool:
-        """Whether only one task is found by this path: functions may run an ensemble several times."""
+        """Whether only one task is found by this path: functions may run an ensemble, phases ask a reviewer, again."""
         return len(self._paths.get(path, ())) == 1
 
     def explain(self, span: Span) -> str | None:
@@ -130,18 +142,19 @@ class Dependence:
         if node is None:
             return None
         if parent.kind is SpanKind.TASK:
-            return node.nested
+            inner: Any = node.task.ensemble
+            return None if node.nested is None else add_team(inner, node.nested)
         tools = (*node.task.tools, *(() if node.agent is None else node.agent.tools))
         tool = next((each for each in tools if getattr(each, "name", None) == parent.tool), None)
         ensemble = find_ensemble(tool)
-        return None if ensemble is None else build_graph(ensemble)
+        return None if ensemble is None else build_team_graph(ensemble)
 
     def _follow_plan(self, place: str | None, graph: Graph) -> _PlannedRun:
         """What depends on the point among the tasks of a run, that of a nested one by its span."""
         inside = [each for each in self._chain.values() if each.kind is SpanKind.TASK and each.nested_in == place]
         task = next(each for each in inside if each.delegation_id is None and each.item_of is None)
         retried = [(span.name, seq) for span, seq in self._retried if _is_phase_in(span, place)]
-        return _PlannedRun(graph, self._in_runs[place], retried, task, self.point.seq)
+        return _PlannedRun(graph, self._in_runs[place], retried, self._memory.get(place, ()), task, self.point.seq)
 
 
 class _PlannedRun:
@@ -151,14 +164,22 @@ class _PlannedRun:
         graph: of the run.
         spans: of its tasks.
         retried: the phases that were sent back after the point, and when.
+        memory: how its tasks used it.
         task: with the point in it.
         start: number of the event at which the point begins.
     """
 
     def __init__(
-        self, graph: Graph, spans: Iterable[Span], retried: Sequence[tuple[str, int]], task: Span, start: int
+        self,
+        graph: Graph,
+        spans: Iterable[Span],
+        retried: Sequence[tuple[str, int]],
+        memory: Sequence[_MemoryUse],
+        task: Span,
+        start: int,
     ) -> None:
         self._graph = graph
+        self._memory = memory
         self._spans = {make_task_path(each.name, find_phase(each)): each for each in spans}
         self._from: dict[str, int] = {make_task_path(task.name, find_phase(task)): start}
         paths = {node.index: make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks}
@@ -169,14 +190,14 @@ class _PlannedRun:
             path = to_follow.pop()
             since, source = self._from[path], nodes.get(path)
             if source is None:  # it reviews a phase
-                found = {
-                    paths[each]: seq for name, seq in retried if seq > since for each in self._list_tasks(name, task)
-                }
+                found = [
+                    (paths[each], seq) for name, seq in retried if seq > since for each in self._list_tasks(name, task)
+                ]
             else:
-                found = {paths[each]: since for each in readers[source.index]}
-                found |= {paths[each]: since for each in self._list_remembering(source, start)}
-                found = {**self._list_sent_back(source, retried, since, paths), **found}
-            for reader, seq in found.items():
+                found = [(paths[each], since) for each in readers[source.index]]
+                found += self._list_remembering(source, path, since)
+                found += self._list_sent_back(source, retried, since, paths).items()
+            for reader, seq in found:
                 if seq < self._from.get(reader, seq + 1):
                     self._from[reader] = seq
                     to_follow.append(reader)
@@ -215,14 +236,20 @@ class _PlannedRun:
                 readers[each].append(node.index)
         return readers
 
-    def _list_remembering(self, source: TaskNode, start: int) -> Iterator[int]:
-        """The tasks that share a memory with another one, and were not at work before the point."""
-        if not source.task.memory:
-            return
-        for node in self._graph.tasks:
-            span = self._spans.get(make_task_path(node.name, self._graph.get_phase_name(node)))
-            if not set(node.task.memory).isdisjoint(source.task.memory) and (span is None or span.seq > start):
-                yield node.index
+    def _list_remembering(self, source: TaskNode, path: str, since: int) -> Iterator[tuple[str, int]]:
+        """The tasks that read what another one has written into a memory since an event, or would have; each from when.
+
+        Args:
+            source: the other one.
+            path: of that.
+            since: number of the event.
+        """
+        span = self._spans.get(path)
+        for scope in source.task.memory:
+            end = since if span is None or span.end_seq is None else max(since, span.end_seq)  # where it has failed
+            uses = [each for each in self._memory if each.scope == scope and each.seq > since]
+            written = next((each.seq for each in uses if each.is_written and each.path == path), end)
+            yield from ((each.path, each.seq) for each in uses if not each.is_written and each.seq > written)
 
     def _list_sent_back(
         self, source: TaskNode, retried: Sequence[tuple[str, int]], since: int, paths: Mapping[int, str]
@@ -235,6 +262,18 @@ class _PlannedRun:
             return {}
         seq = min((seq for name, seq in retried if name == phase.name and seq > since), default=None)
         return {} if seq is None else {paths[each]: seq for each in phase.tasks}
+
+
+def _list_memory_uses(fold: TraceFold, events: Iterable[ev.Event]) -> Mapping[str | None, Sequence[_MemoryUse]]:
+    """How the tasks of each run used its memory, in order; those of a nested one by its span."""
+    found = defaultdict[str | None, list[_MemoryUse]](list)
+    for event in events:
+        if isinstance(event, ev.MemoryStarted) and (used := fold.spans.get(event.span_id)) is not None:
+            around = (each for each in list_around(used) if each.kind is SpanKind.TASK and each.item_of is None)
+            task = next(each for each in around if each.delegation_id is None)
+            path = make_task_path(task.name, find_phase(task))
+            found[task.nested_in].append(_MemoryUse(path, event.scope, event.operation == "store", event.seq))
+    return found
 
 
 def _is_phase_in(span: Span, place: str | None) -> bool:

@@ -16,9 +16,9 @@ from ensemble_notebook.domain.definitions.templates import find_first_texts
 from ensemble_notebook.domain.definitions.tool import ToolSource, list_told_names
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.outputs.secrets import Record, mask
-from ensemble_notebook.domain.planning.delegation import add_team
+from ensemble_notebook.domain.planning.delegation import add_team, build_team_graph
 from ensemble_notebook.domain.planning.ensemble_texts import list_texts
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph, price_llm
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, price_llm
 from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import pluralize
@@ -305,7 +305,7 @@ class _Fates:
         for each in list_told_names(tool):
             yield ForkEffect(kind="tool", name=each, call_count=self._calls[place.path, each], **shared)
         if (inner := find_ensemble(tool)) is not None:
-            graph = add_team(inner, build_graph(inner))
+            graph = build_team_graph(inner)
             for node in graph.all_tasks:
                 inside = _Place(f"{place.prefix}{place.node.name}/{inner.name or 'run'}/", inner, graph, node)
                 yield from self.list_effects(inside, inside.path)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import RunStarted
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same
 from ensemble_notebook.domain.outputs.secrets import mask
@@ -145,6 +146,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph, *, ask
     kept = [(make, document) for make, document in made if keeper.keeps(document)]
     numbers = {document.get("exchange") for _, document in kept}
     _check_masks(holder, kept, reader, task, point)
+    survived = keeper.list_survived()
     asked_anew = [each.request for number, each in reader.exchanges.items() if number not in numbers]
     changes = holder.changes
     if holder is not origin:  # what was forked on the way since, and does not depend on this, is that of the fork
@@ -155,6 +157,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph, *, ask
         others = _DocumentKeeper(
             origin.trace._fold.spans, read_documents(document for _, document in made), dependence, None
         )
+        survived |= others.list_survived()
         kept += (
             (make, document)
             for make, document in made
@@ -174,6 +177,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph, *, ask
             earlier=earlier,
             forked_task=task,
             asked_anew=asked_anew,
+            survived=survived,
             read=reader if holder is origin else None,  # numbers are those of one run
         ),
         documents=[make for make, _ in kept],
@@ -433,6 +437,15 @@ class _DocumentKeeper:
             if each.kind is SpanKind.TOOL and each.parent is not None and each.tool_call_id is not None:
                 self._tools[each.parent.span_id, each.tool_call_id] = each
 
+    def list_survived(self) -> set[int]:
+        """The exchanges of the model calls that failed in a task which was done all the same, as by its fallback."""
+        failed = ((number, span) for number, span in self._calls.items() if span.status is SpanStatus.ERROR)
+        return {
+            number
+            for number, span in failed
+            if any(each.is_own_task and each.status is SpanStatus.OK for each in list_around(span))
+        }
+
     def keeps(self, document: Mapping[str, Any]) -> bool:
         """Whether a document is kept."""
         if "tool" in document:
@@ -480,9 +493,11 @@ class ForkedTasks:
     ) -> tuple[KeptTask | None, str]:
         """What the origin had done at this path, where that does not depend on the fork."""
         forked = self._forked
-        nested = (span := forked.dependence.find_task(path)) is not None and span.nested_in is not None
-        if nested and not forked.dependence.is_clear(path):
-            return None, "an ensemble of this name runs several times in its task"  # its calls are known one by one
+        span = forked.dependence.find_task(path)
+        nested = span is not None and span.nested_in is not None
+        if span is not None and not forked.dependence.is_clear(path):  # its calls are known one by one
+            what = "an ensemble of this name runs" if nested else "it was asked"
+            return None, f"{what} several times in its {'task' if nested else 'phase'}"
         if forked.given is not None and self.is_given(path):
             self._is_given = True
             return KeptTask(run_id=forked.origin.run_id, path=path, output=forked.given[1], is_given=True), GIVEN

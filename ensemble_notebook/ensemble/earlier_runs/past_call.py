@@ -15,9 +15,9 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.definitions.tool import TaskInput
-from ensemble_notebook.domain.planning.delegation import AgentResolver
+from ensemble_notebook.domain.planning.delegation import AgentResolver, add_team, build_team_graph
 from ensemble_notebook.domain.planning.ensemble_texts import find_typed_task
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode
 from ensemble_notebook.domain.seams.chat_port import ModelReply, Said, ToolSpec, list_said
 from ensemble_notebook.engine.agent.call_again import CallAgain
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall
@@ -328,16 +328,17 @@ def _find_graph(graph: Graph, span: Span) -> Graph | None:
             return None
         node = _find_node(found, run.parent)
         if run.parent.kind is SpanKind.TASK:
-            found = None if node is None else node.nested
+            inner: Any = None if node is None else node.task.ensemble
+            found = None if node is None or node.nested is None else add_team(inner, node.nested)
             if node is not None and isinstance(rows := node.task.handler, RowHandler):
-                found = build_graph(rows.ensembles[node.name])
+                found = build_team_graph(rows.ensembles[node.name])
             continue
         agents = [*(each.agent for each in found.all_tasks), *(each.agent for each in found.team)]
         tools = [tool for each in agents if each is not None for tool in each.tools]
         tools += [tool for each in found.all_tasks for tool in each.task.tools]
         called = (find_ensemble(each) for each in tools if getattr(each, "name", None) == run.parent.tool)
         ensemble = next((each for each in called if each is not None), None)
-        found = None if ensemble is None else build_graph(ensemble)
+        found = None if ensemble is None else build_team_graph(ensemble)
     return found
 
 

@@ -12,7 +12,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.outputs.score import ScoreRecord
-from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.domain.planning.delegation import build_team_graph
 from ensemble_notebook.domain.planning.map_design import MapDesign
 from ensemble_notebook.engine.run_spec import ForkPlace
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkArguments, read_fork
@@ -80,7 +80,9 @@ class _RowFork:
         self._row = row
         self._ensemble = ensemble
         origin = find_origin(given.run)
-        self._forked: ForkedRun = fork_run(origin, given.span, given.change, build_graph(ensemble), asked_in=row.name)
+        self._forked: ForkedRun = fork_run(
+            origin, given.span, given.change, build_team_graph(ensemble), asked_in=row.name
+        )
         settings = ask_person_here(given.of_run.settings)
         place = ForkPlace(origin.known_as, self._forked.span.span_id, given.change.names)
         self._settings: RunSettings = replace(settings, forked_from=place, only=None, deps=None)

@@ -19,7 +19,8 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.conversation import write_arguments
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.outputs.secrets import MASK
-from ensemble_notebook.domain.planning.graph import Graph, build_graph, price_llm
+from ensemble_notebook.domain.planning.delegation import build_team_graph
+from ensemble_notebook.domain.planning.graph import Graph, price_llm
 from ensemble_notebook.domain.seams.chat_port import ModelReply, Said, list_said, to_message
 from ensemble_notebook.engine.agent.call_again import CallAgain
 from ensemble_notebook.engine.run_spec import ForkPlace
@@ -54,7 +55,7 @@ def prepare_rerun(ensemble: RunnableEnsemble, given: RerunArguments, *, streams:
     """
     change = given.change
     call = find_past_call(given.run, given.span)
-    graph, span = build_graph(ensemble), call.span
+    graph, span = build_team_graph(ensemble), call.span
     made = _change_call(ensemble, graph, call, change)
     task = Task(
         name=span.task or "call",
@@ -97,7 +98,7 @@ def prepare_rerun(ensemble: RunnableEnsemble, given: RerunArguments, *, streams:
 def estimate_rerun(ensemble: RunnableEnsemble, given: RerunArguments) -> CostEstimate:
     """What a rerun would take. Nothing is asked. Arguments and errors as of `prepare_rerun`."""
     call, budget = find_past_call(given.run, given.span), given.replies["budget"]
-    made = _change_call(ensemble, build_graph(ensemble), call, given.change)
+    made = _change_call(ensemble, build_team_graph(ensemble), call, given.change)
     read_repeated(None, {}, **given.replies)  # checks them
     return estimate_calls(
         ensemble if budget is None else ensemble.replace(budget=budget),

@@ -99,6 +99,7 @@ class KeptAnswers:
         earlier: the points of the forks by which that run came about, which change what is asked in the same task.
         forked_task: the path of the task in which it forks the earlier run, secrets masked; None where it forks none.
         asked_anew: what else the earlier run had asked: known to be asked, and not answered from there.
+        survived: the numbers of the exchanges that failed and that a task went on after, which fail again.
         read: has read all documents of the earlier run, so that none is read twice; None: nobody has.
 
     Attributes:
@@ -119,6 +120,7 @@ class KeptAnswers:
         earlier: Sequence[ForkPoint] = (),
         forked_task: str | None = None,
         asked_anew: Iterable[ModelRequest] = (),
+        survived: Collection[int] = (),
         read: ExchangeReader | None = None,
     ) -> None:
         self.point = point
@@ -150,7 +152,8 @@ class KeptAnswers:
             is_answer = is_answer and (not self._is_fork or exchange.number in placed)
             is_point = point is not None and point.exchange == exchange.number and point.call_id is None
             # What the task at the point has failed for before that, as before its fallback, it fails for again.
-            is_before = self._is_fork and exchange.task == forked_task and self._is_last(exchange, placed)
+            is_before = self._is_fork and (exchange.task == forked_task or exchange.number in survived)
+            is_before = is_before and self._is_last(exchange, placed)
             is_point = is_point or any(each.exchange == exchange.number for each in earlier)
             if is_point or is_before or (is_answer and exchange.number not in reader.left_out):
                 self._by_request[exchange.request].append(exchange)

@@ -24,7 +24,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.definitions.limits import find_rates
 from ensemble_notebook.domain.outputs.secrets import MASK, mask
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
-from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.domain.planning.delegation import build_team_graph
 from ensemble_notebook.ensemble.earlier_runs.forking import find_llm
 from ensemble_notebook.ensemble.earlier_runs.past_call import find_past_call
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
@@ -180,7 +180,7 @@ class Tryouts:
         system = next((each.text for each in said if each.role == "system"), "")
         user = next((each.text for each in said if each.role == "user"), "")
         others = [each for each in said if each.role != "system"][1:]
-        own = find_llm(build_graph(output.ensemble), span)
+        own = find_llm(build_team_graph(output.ensemble), span)
         totals = span.totals
         spent = (None, None) if totals is None else (totals.input_tokens, totals.output_tokens)
         usage = TokenUsage(input_tokens=spent[0], output_tokens=spent[1])
@@ -203,7 +203,7 @@ class Tryouts:
 
     def _list_models(self, output: EnsembleOutput) -> dict[str, Any]:
         """The models of the ensemble that are named by a text, and those that variables of the notebook hold."""
-        graph = build_graph(output.ensemble)
+        graph = build_team_graph(output.ensemble)
         specs = [*(each.llm for each in graph.team), *(each.llm for each in graph.all_tasks)]
         found = {name: llm for llm in specs if (name := _name_spec(llm)) is not None}
         return {**found, **{name: value for name, value in _list_variables() if _is_model(value)}}
