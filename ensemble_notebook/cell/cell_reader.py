@@ -33,7 +33,7 @@ from ensemble_notebook.cell.reading.options import MAGIC, Options, parse_options
 from ensemble_notebook.cell.reading.section_reader import lay_over, read_limit, read_section
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
 from ensemble_notebook.cell.reading.source_text import OPTIONS, SourceText, read_text_file
-from ensemble_notebook.cell.reading.yaml_nodes import ScalarNode
+from ensemble_notebook.cell.reading.yaml_nodes import Node, ScalarNode
 from ensemble_notebook.cell.reading.yaml_tree import read_tree
 from ensemble_notebook.domain.definitions.amounts import is_amount
 from ensemble_notebook.domain.definitions.definition import get_field_names
@@ -170,6 +170,7 @@ def read_cell(
     scores: Sequence[str] = (),
     expected: str | None = None,
     option_fault: str = "",
+    tree: Node | None = None,
 ) -> Cell:
     """Read the body of a cell.
 
@@ -190,6 +191,7 @@ def read_cell(
         scores: what is to score its runs, each ``[NAME=]SCORER``.
         expected: the column of what a run should come to.
         option_fault: what is wrong with the options; told before the mistakes of the body.
+        tree: what the body was read as, where somebody has read it without a mistake; None: it is read here.
 
     Raises:
         CellError: with every mistake and its place.
@@ -202,7 +204,7 @@ def read_cell(
             report.add_mistake(OPTIONS, option_fault)
         _refuse_keys(report, {**overrides, **dict(enumerate(scores))})
         continued = None if continue_from is None else find_continued(continue_from, namespace, report)
-        top = _read_top(report)
+        top = _read_top(report, tree)
         if top is not None:
             if default_llm and "llm" not in top.key_values and "llm" not in overrides:
                 if fault := find_default_fault(default_llm, namespace):
@@ -260,13 +262,13 @@ def find_default_fault(model: str, namespace: Mapping[str, Any] | None) -> str |
     return None
 
 
-def _read_top(report: MistakeReport) -> Section | None:
+def _read_top(report: MistakeReport, tree: Node | None) -> Section | None:
     """Read the body, laid over the file where there is one."""
     body, *files = report.source.parts
     if not files:
-        return read_section(read_tree(report), report)
+        return read_section(read_tree(report) if tree is None else tree, report)
     below = read_section(read_tree(report, files[0]), report)
-    root = read_tree(report, body)
+    root = read_tree(report, body) if tree is None else tree
     if root is None:  # nothing, comments, or what has been reported
         return below
     above = read_section(root, report)

@@ -139,7 +139,7 @@ class _Editor:
         if cell is None or cell[0] != text:  # a large cell takes a while
             self._known = cell = (
                 text,
-                read_cell(text, overrides=self._options, needs_inputs=False, file=self._file),
+                read_cell(text, overrides=self._options, needs_inputs=False, file=self._file, tree=self._edit.root),
             )
         return cell[1]
 

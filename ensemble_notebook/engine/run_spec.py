@@ -28,12 +28,18 @@ from ensemble_notebook.domain.text_filter import TextFilter
 
 
 class ForkPlace(NamedTuple):
-    """Where a run forks another one, or makes a call of it again, and the names of what it changes there."""
+    """Where a run forks another one, or makes a call of it again, and what it changes there.
+
+    Attributes:
+        changed: the names of what it changes.
+        model: of these, the model and its parameters, by their names; None: neither.
+    """
 
     run_id: str
     span_id: str
     changed: tuple[str, ...]
     is_rerun: bool = False
+    model: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

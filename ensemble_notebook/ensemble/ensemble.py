@@ -660,7 +660,8 @@ def _prepare_fork(ensemble: Ensemble, given: ForkArguments) -> RunHandle:
     if forked.answers.point is not None and forked.answers.point.llm is not None:
         make_source(of_run.settings).check(forked.answers.point.llm)
     deps = forked.choose_deps(of_run.settings.deps, ensemble.deps)
-    place = ForkPlace(origin.known_as, forked.span.span_id, forked.change.names)
+    change = forked.change
+    place = ForkPlace(origin.known_as, forked.span.span_id, change.names, model=change.model)
     cell = of_run.settings.origin or origin.cell  # one that is made in Python is known by the cell of its origin
     settings = replace(of_run.settings, continue_from=origin.continued, deps=deps, forked_from=place, origin=cell)
     inputs = forked.merge_inputs(of_run.inputs, of_run.variables)

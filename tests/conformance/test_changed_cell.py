@@ -298,7 +298,16 @@ def test_c88_a_fork_of_an_earlier_process_has_its_changes_and_says_which_are_los
     system = prompts_of(server, "Judge")[0].replace("kind", "strict")
     again = output.ensemble.fork(fork.run_id, call_of(fork, "judge"), system_prompt=system)
     assert again.to_yaml() == CELL.replace("short", "long").replace(*KIND)
-    other = output.fork(call_of(output, "draft"), llm=llm.replace("test-model", "other"))
+    other = output.fork(call_of(output, "draft"), llm=llm.replace("test-model", "other"), parameters={"temperature": 0})
+    mine = output.fork(call_of(output, "draft"), llm=ScriptedChatModel(replies=["x"] * 3))
+    body = {"extra_body": {"x-api-key": "hunter2hunter2"}}
+    keyed = output.fork(call_of(output, "draft"), llm=llm, parameters=body)
     wait_for_store()
+    assert b"hunter2" not in store_path.read_bytes()
+    loaded = load_traces()
+    with pytest.raises(ValidationError, match="parameters= of a fork of an earlier process is not kept"):
+        loaded.load_output(keyed.run_id).to_yaml()
+    assert loaded.load_output(other.run_id).to_yaml() == other.to_yaml()
+    assert "test-model" not in other.to_yaml().partition("judge")[0]
     with pytest.raises(ValidationError, match="llm= of a fork of an earlier process is not kept"):
-        load_traces().load_output(other.run_id).to_yaml()
+        loaded.load_output(mine.run_id).to_yaml()

@@ -72,6 +72,11 @@ class ForkChange:
         """Whether it is about a model call."""
         return bool({*self.names} - {"tool_result", "output"}) and {"tool_result", "output"}.isdisjoint(self.names)
 
+    @property
+    def model(self) -> dict[str, Any]:
+        """Who is asked and with which parameters, as far as that is given, by the names of the arguments."""
+        return {name: value for name in ("llm", "parameters") if (value := getattr(self, name)) is not None}
+
     def describe(self) -> str:
         """The arguments, for people."""
         return " and ".join(f"{name}=" for name in self.names) or "a fork without a change"

@@ -187,13 +187,15 @@ def load_changes(store: RunStore, facts: RunFacts) -> tuple[RunOrigin | None, tu
     events = store.load_trace(find_run(store, facts.run_id))._events
     told = next((each.changed for each in events if isinstance(each, LlmCallStarted) and each.changed), ())
     texts = {each.role: each.text for each in reversed(told)}
+    model = facts.changed_model or {}
     change = ForkChange(
         names=facts.changed,
         system_prompt=texts.get("system") if "system_prompt" in facts.changed else None,
         user_prompt=texts.get("user") if "user_prompt" in facts.changed else None,
         messages=told if "messages" in facts.changed else None,
+        **model,
     )
-    lost = tuple(name for name in facts.changed if name in ("llm", "parameters"))
+    lost = tuple(name for name in facts.changed if name in ("llm", "parameters") and name not in model)
     return cell, (*before, replace(describe_change(trace, span, change), lost=lost))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.review import Verdict
+from ensemble_notebook.domain.outputs.secrets import is_secret_name
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.chat_port import ChatSource, make_task_path
 from ensemble_notebook.engine.events.event_stream import Clock, Sink
@@ -53,6 +54,7 @@ def begin_remembering(run_id: str, spec: RunSpec, setting: RunSettings, clock: C
     said = chain.from_iterable(spec.conversations.values())
     has_conversations = spec.continued_from is not None and not is_textless
     has_conversations = has_conversations and all(clean_text(each.text) == each.text for each in said)
+    model = (spec.forked_from is not None and not is_textless and spec.forked_from.model) or {}
     facts = RunFacts(
         run_id=run_id,
         name=spec.definition.name or spec.variable,
@@ -67,11 +69,23 @@ def begin_remembering(run_id: str, spec: RunSpec, setting: RunSettings, clock: C
         forked_from_run=spec.forked_from.run_id if spec.forked_from is not None else None,
         forked_from_span=spec.forked_from.span_id if spec.forked_from is not None else None,
         changed=spec.forked_from.changed if spec.forked_from is not None else (),
+        changed_model={name: each for name, each in model.items() if _is_kept_model(name, each)} or None,
         continued_from=spec.continued_from,
         deps=None if spec.deps is None else type(spec.deps).__name__,
         conversations=spec.conversations if has_conversations else None,
     )
     return store.begin(facts, is_only=not setting.anyway)
+
+
+def _is_kept_model(name: str, value: Any) -> bool:
+    """Whether a model, or its parameters, may be kept: it comes back as it was, and names no key."""
+    return _is_kept_whole(name, value) and not _names_secret(value)
+
+
+def _names_secret(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(is_secret_name(name) or _names_secret(each) for name, each in value.items())
+    return isinstance(value, list) and any(map(_names_secret, value))
 
 
 def _is_kept_whole(name: str, value: Any) -> bool:

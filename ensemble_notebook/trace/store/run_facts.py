@@ -55,6 +55,7 @@ class RunFacts:
         kind: what the run is; None in files of earlier versions.
         forked_from_run, forked_from_span: the run that it forks, or makes a call of again, and where.
         changed: what that fork changes: the names of its arguments.
+        changed_model: of these ``llm`` and ``parameters``, as far as JSON has them and no secret is in them; else None.
         continued_from: the run whose conversations its tasks go on with.
         deps: what the object is called that functions of its tasks were given; None where they were given none.
         conversations: these, by the names of the tasks; None where there are none, or a secret is in them.
@@ -73,6 +74,7 @@ class RunFacts:
     forked_from_run: str | None = None
     forked_from_span: str | None = None
     changed: tuple[str, ...] = ()
+    changed_model: Mapping[str, Any] | None = None
     continued_from: str | None = None
     conversations: Mapping[str, Messages] | None = None
     deps: str | None = None
