@@ -349,7 +349,7 @@ class RunHandle(SuggestsNames):
             continued=self._setting.continue_from,
             cell=self._setting.origin if forked is None else forked.origin.cell,
             changes=() if forked is None else forked.changes,
-            origin=None if forked is None else forked.origin,
+            find_forked=None if forked is None else forked.origin.make_finder(),
             points=() if forked is None else forked.points,
         )
 

@@ -30,9 +30,11 @@ from ensemble_notebook import (
     ValidationError,
 )
 from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.store.run_store import RunStore
 from tests.conformance.contract import ROOT
 from tests.support.nested_runs import wait_for
 from tests.support.openai_server import Answer, OpenAIServer, Request
+from tests.support.store import wait_for_store
 
 
 def look(q: str) -> str:
@@ -407,6 +409,26 @@ def test_fork_of_a_fork_keeps_the_prompt_that_was_changed_before_in_its_task_e10
     assert [each.body["model"] for each in server.requests] == ["other", "test-model", "test-model"]
     with pytest.raises(ValidationError, match="is a fork that has changed user_prompt and llm in task 'find'"):
         team.fork(first.run_id, call.span_id, system_prompt="Be brief.")
+
+
+def test_fork_of_a_stored_run_reads_that_again_where_it_is_forked_itself_e103(
+    team: Ensemble, server: OpenAIServer, store: Path
+) -> None:
+    output = team.run()
+    first = team.fork(output.run_id, spans(output, "llm", "lead")[-1], reply="Led otherwise.")
+    kept = spans(output, "llm", "find")[1].span_id
+    server.requests.clear()
+    second = first.fork(kept, reply="Found otherwise.")
+    assert (second["find"].raw, second["lead"].raw, asked(server)) == (
+        "Found otherwise.",
+        "Led otherwise.",
+        ["Count", "End"],
+    )
+    wait_for_store()
+    RunStore.open().forget([output.run_id])
+    with pytest.raises(ValidationError, match="has no span"):
+        first.fork(kept, reply="Found otherwise.")
+    assert first.fork(spans(first, "task", "find")[0], output="Found by hand.")["find"].raw == "Found by hand."
 
 
 def test_stored_run_is_forked_by_a_fresh_process_as_by_this_one_e103(

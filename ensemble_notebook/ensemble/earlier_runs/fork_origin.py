@@ -82,6 +82,10 @@ class Origin:
         except (StoreError, ValidationError):
             return None
 
+    def make_finder(self) -> Callable[[], Origin]:
+        """What finds it again. One of the store is read again: it is as large as a run, and few forks are forked."""
+        return partial(find_origin, self.run_id) if not self.is_live and self.row is None else lambda: self
+
     @property
     def known_as(self) -> str:
         """The id of the run that the store has it in."""
@@ -116,7 +120,7 @@ def find_origin(run: Any) -> Origin:
             cell=journal.cell,
             changes=journal.changes,
             row=run._row_place,
-            find_forked=None if journal.origin is None else lambda: journal.origin,
+            find_forked=journal.find_forked,
             points=journal.points,
         )
     if getattr(run, "capture_mode", None) is CaptureMode.METADATA:

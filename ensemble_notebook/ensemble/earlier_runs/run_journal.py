@@ -47,7 +47,7 @@ class RunJournal:
         done: what was done, in order; a task that was done several times is there for each.
         cell: that it came from, as that of the run that it forks; None where it came from none.
         changes: of the forks by which it came about, in order.
-        origin: the run that it forks, an `Origin`; None where it forks none.
+        find_forked: finds the run that it forks, an `Origin`; None where it forks none.
         points: of the forks by which it came about, in order, each a `ForkPoint`.
     """
 
@@ -58,7 +58,7 @@ class RunJournal:
     done: list[DoneWork] = field(default_factory=list)
     cell: RunOrigin | None = None
     changes: tuple[ChangedCall, ...] = ()
-    origin: Any = None
+    find_forked: Callable[[], Any] | None = None
     points: Sequence[Any] = ()
 
 
