@@ -32,6 +32,7 @@ MEASUREMENTS: Final = (
     "conversation",
     "reuse",
     "forks",
+    "board",
     "chain",
     "fan",
     "stop",

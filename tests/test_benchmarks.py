@@ -53,6 +53,7 @@ ROWS = [
     "its requests",
     "its first request, after the press",
     "the same of a stored run",
+    "Run key to the rows of 20 runs, wall",
     "two chains of 20/200 ms and a join, wall",
     "4 calls of 50 ms and a join, wall",
     "stop of 8 calls, to the last socket",

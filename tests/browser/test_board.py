@@ -51,21 +51,12 @@ WIDGET: Final = """from ensemble_notebook.notebook.live.board_feed import find_b
 from ensemble_notebook.notebook.live.board_widget import BoardWidget
 from ensemble_notebook.trace.store.run_store import RunStore
 BoardWidget(find_board(RunStore.open()))"""
-# Under other ids the store has one of its runs so many times more.
 MANY: Final = """
-import sqlite3
 from ensemble_notebook.trace.loading import list_runs
 from ensemble_notebook.trace.store.run_store import RunStore
+from tests.support.store import copy_runs
 list_runs(RunStore.open())
-with sqlite3.connect(config.store) as connection:
-    names = [name for _, name, *_ in connection.execute("PRAGMA table_info(runs)") if name != "number"]
-    found = connection.execute(f"SELECT {', '.join(names)} FROM runs WHERE name = 'letter' LIMIT 1").fetchone()
-    row = dict(zip(names, found))
-    for number in range(994):
-        run_id = f"{number:012x}"
-        copied = row | {"run_id": run_id, "facts": row["facts"].replace(row["run_id"], run_id)}
-        marks = ", ".join("?" * len(names))
-        connection.execute(f"INSERT INTO runs ({', '.join(names)}) VALUES ({marks})", [*copied.values()])
+copy_runs(994)
 """
 # From the press that runs the cell to the first board with rows, in milliseconds.
 OPEN_AGAIN: Final = """async () => {

@@ -20,7 +20,7 @@ from ensemble_notebook.trace.analysis.small_picture import draw_small_picture
 from ensemble_notebook.trace.store.run_rows import encode_events
 from ensemble_notebook.trace.store.run_store import RunStore
 from tests.notebook.conftest import Shell
-from tests.support.store import wait_for_store
+from tests.support.store import copy_runs, wait_for_store
 
 pytestmark = pytest.mark.usefixtures("store_path")
 
@@ -78,20 +78,6 @@ def page(store_path: Path) -> Iterator[Page]:
     page = Page(BoardFeed(RunStore.open()))
     yield page
     page.feed.receive(page, {"kind": "bye"})
-
-
-def copy_runs(count: int) -> None:
-    """Have the store remember its run so many times more, under other ids."""
-    with sqlite3.connect(RunStore.open().path) as connection:
-        columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(runs)") if name != "number"]
-        row = dict(zip(columns, connection.execute(f"SELECT {', '.join(columns)} FROM runs").fetchone(), strict=True))
-        rows = []
-        for number in range(count):
-            run_id = f"{number:012x}"
-            rows.append([*(row | {"run_id": run_id, "facts": row["facts"].replace(row["run_id"], run_id)}).values()])
-        connection.executemany(
-            f"INSERT INTO runs ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", rows
-        )
 
 
 def test_the_board_tells_of_runs_as_they_come_and_go_w130(page: Page) -> None:

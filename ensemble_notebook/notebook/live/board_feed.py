@@ -185,9 +185,10 @@ class BoardFeed:
     # --- What views ask -----------------------------------------------------------------------------------------------
 
     def _list(self, content: Any) -> dict[str, Any]:
-        changed, gone = self._rows.read()
-        if changed or gone:
-            self._tell({"kind": "changed", "rows": changed, "gone": gone}, but=content.get("subscriber"))
+        if self._rows.has_changed():
+            changed, gone = self._rows.read()
+            if changed or gone:
+                self._tell({"kind": "changed", "rows": changed, "gone": gone}, but=content.get("subscriber"))
         return {"kind": "runs", "rows": self._rows.rows}
 
     def _open(self, content: Any) -> dict[str, Any]:
