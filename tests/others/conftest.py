@@ -43,6 +43,17 @@ def make_venv(request: pytest.FixtureRequest) -> Callable[..., Venv]:
     return make
 
 
+@pytest.fixture
+def add_figures(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Adds a row to the table of figures in the document."""
+
+    def add(**figures: str) -> None:
+        row = {name.replace("_", " "): each for name, each in figures.items()}
+        request.config.stash[SECTIONS][request.path.name].figures.append(row)
+
+    return add
+
+
 # --- The document -----------------------------------------------------------------------------------------------------
 
 

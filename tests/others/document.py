@@ -22,7 +22,8 @@ _HEAD: Final = """\
 
 Programs and packages that others make, and that were really run with this package. Written by `make test-others`, which
 installs the newest versions into `.venv-others`; with `FILES=tests/others/test_NAME.py` it tries one of them. It is no
-part of `make test`, whose tests hold what can be held without them.
+part of `make test`, whose tests hold what can be held without them. Simulations stand here, too: they take longer than
+tests may, and say what was measured.
 """
 
 
@@ -34,6 +35,8 @@ class Section:
     versions: dict[str, str] = field(default_factory=dict)
     results: dict[tuple[int, str], bool] = field(default_factory=dict)
     """(line, name of the test) -> whether it passed, with all its cases."""
+    figures: list[dict[str, str]] = field(default_factory=list)
+    """What was measured: rows of a table, by the heads of its columns."""
 
     def add_result(self, name: str, line: int, *, is_passed: bool) -> None:
         """Add what came of one step of one case."""
@@ -48,7 +51,15 @@ class Section:
         ]
         day = datetime.now(UTC).date().isoformat()
         head = f"## {file}\n\n{self.title} [Tests](../tests/others/{file}), {day}: {', '.join(tried)}.\n\n"
-        return head + "\n".join(["| What | Result |", "|---|---|", *rows]) + "\n"
+        written = head + "\n".join(["| What | Result |", "|---|---|", *rows]) + "\n"
+        if self.figures:
+            lines = [
+                [*self.figures[0]],
+                ["---"] * len(self.figures[0]),
+                *(list(each.values()) for each in self.figures),
+            ]
+            written += "\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        return written
 
 
 def write_document(sections: Mapping[str, Section]) -> None:
