@@ -386,7 +386,7 @@ class ExecutionTrace(Pickled):
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace to a file; the end of the name selects the format.
 
-        ``.trace.json`` is what `save` writes, ``.html`` the timeline as one page that needs no network, ``.svg`` a
+        ``.trace.json`` is what `save` writes, ``.html`` a report as one page that needs no network, ``.svg`` a
         picture, ``.parquet`` the table of spans (needs pyarrow).
 
         Args:

@@ -79,7 +79,7 @@ FORMATS: Final[dict[str, tuple[Callable[[ExportedTrace, Path], Path], str]]] = {
     ".json": (lambda trace, path: trace.save(path), "the trace, which can be loaded again; best .trace.json"),
     ".html": (
         lambda trace, path: _write_text(path, render_view("page", trace)),
-        "the timeline as one page, without a network",
+        "a report as one page, without a network",
     ),
     ".svg": (lambda trace, path: _write_text(path, render_view("svg", trace)), "a picture"),
     ".parquet": (_write_parquet, "the table of spans"),

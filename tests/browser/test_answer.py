@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from ensemble_notebook import Ensemble, ScriptedChatModel, Task
-from ensemble_notebook.notebook.live.run_display import Answer
+from ensemble_notebook.notebook.picture.answer_picture import Answer
 from tests.browser.lab import Lab, Notebook, photograph, wait_for
 from tests.support.hostile_texts import KNOWN, make_hostile_texts
 

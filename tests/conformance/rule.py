@@ -106,6 +106,7 @@ SOURCES: Final = {
     "E56": (OWN,),
     "C22": (OWN,),
     "C92": (OWN,),
+    "C105": (OWN,),
     "C93": (OWN,),
     "C36": (OWN,),
     "C37": (OWN,),

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ensemble_notebook.notebook.live.run_display import LONGEST_ANSWER, Answer
+from ensemble_notebook.notebook.picture.answer_picture import LONGEST_ANSWER, Answer
 from tests.notebook.conftest import Shell
 from tests.support.hostile_texts import Page
 

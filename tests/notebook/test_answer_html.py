@@ -12,8 +12,8 @@ from markdown_it import MarkdownIt
 from nbconvert import HTMLExporter, MarkdownExporter
 
 from ensemble_notebook.errors import remove_control_characters
-from ensemble_notebook.notebook.live.run_display import Answer
 from ensemble_notebook.notebook.picture.answer_html import write_answer
+from ensemble_notebook.notebook.picture.answer_picture import Answer
 from tests.support.hostile_texts import KNOWN, Page, make_hostile_texts
 
 TYPESET: Final = "mathjax_process tex2jax_process"

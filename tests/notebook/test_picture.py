@@ -202,7 +202,7 @@ def test_exported_page_of_a_run_that_goes_on_says_so_w24():
     with build.task("a"), build.turn():
         build.llm()
     page = make_page(ExecutionTrace.from_events(build.events))
-    picture = Elements(page.split('<div id="picture">')[1].split("</div>\n<script")[0]).text
+    picture = Elements(page.split('<div id="picture">')[1].split("</div>\n</section>")[0]).text
     assert re.search(rf"● running when saved, {AT_A_TIME} · 1 of 2 tasks · ", picture)
     run = json.loads(page.split('<script id="parts" type="application/json">')[1].split("</script>")[0])["run"]
     assert (run["run"]["status"], run["run"]["tasks_done"]) == ("running", 1)

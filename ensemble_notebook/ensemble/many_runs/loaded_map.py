@@ -202,16 +202,28 @@ def load_result(word: str) -> MapResult | EnsembleOutput:
         StoreError: there is no such run, or it can't be read.
     """
     store = RunStore.open()
+    return make_result(store.load_trace(store.find_run(word)))
 
-    def find_trace(run_id: str) -> ExecutionTrace | None:
-        with suppress(StoreError):  # it has been forgotten
-            return store.load_trace(store.find_run(run_id))
-        return None
 
-    trace = store.load_trace(store.find_run(word))
+def make_result(trace: ExecutionTrace) -> MapResult | EnsembleOutput:
+    """What a run has given: a result where it is a map, else an output.
+
+    Args:
+        trace: of the run. Rows that it took over from an earlier map are looked for in the configured store.
+
+    Raises:
+        StoreError: the map is damaged.
+    """
     if get_design(trace._fold).rows:
-        return make_map_result(trace, find_trace)
+        return make_map_result(trace, _find_stored)
     return make_loaded_output(trace)._with_scores(trace.scores)
+
+
+def _find_stored(run_id: str) -> ExecutionTrace | None:
+    with suppress(StoreError):  # it has been forgotten, or nothing is remembered
+        store = RunStore.open()
+        return store.load_trace(store.find_run(run_id))
+    return None
 
 
 def make_known_output(trace: ExecutionTrace, namespace: Mapping[str, Any] | None = None) -> EnsembleOutput:
@@ -379,7 +391,7 @@ def make_loaded_output(trace: ExecutionTrace, ensemble: RunnableEnsemble | None 
         trace: of the run.
         ensemble: that it was a run of; None where that is not known.
     """
-    spans = [span for span in trace._fold.spans.values() if span.is_own_task]
+    spans = [span for span in trace._fold.spans.values() if span.is_own_task and span.review_id is None]
     told = LoadedEnsemble(
         name=trace.name, cost=trace.cost, tasks=[_make_task(each.name, each.description) for each in spans]
     )
@@ -389,9 +401,11 @@ def make_loaded_output(trace: ExecutionTrace, ensemble: RunnableEnsemble | None 
     places = {each.span_id: place for place, each in enumerate(spans)}
     result = _read_result(trace.events, places, trace.status, trace.exit_reason or ExitReason.INTERRUPTED)
     tasks = () if trace.plan is None else trace.plan.tasks
-    read = {name for each in tasks for name in each.depends_on}
+    before = set() if trace.plan is None else {name for after in trace.plan.phases.values() for name in after}
+    late = {each.name: each for each in tasks if each.phase not in before}
+    read = {name for each in late.values() for name in each.depends_on}
     # The one task that no other one waits for; there are several in a map.
-    last = [place for place, each in enumerate(spans) if each.name not in read]
+    last = [place for place, each in enumerate(spans) if each.name in late and each.name not in read]
     output = EnsembleOutput(
         ensemble=told if ensemble is None else ensemble,
         graph=graph,

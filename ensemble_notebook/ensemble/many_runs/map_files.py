@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.ensemble.many_runs.rows import to_kept_value
 from ensemble_notebook.errors import MissingPackageError, ValidationError, summarize_error
 from ensemble_notebook.evaluation.scored_runs import group_by_run
@@ -105,6 +106,10 @@ def _write_parquet(result: Any, path: Path, _: Formulas) -> Path:
     mixed = rows.select_dtypes("object").columns
     texts = {name: rows[name].map(_to_json, na_action="ignore").astype("string") for name in mixed}
     return write_parquet(rows.assign(**texts), path, index=False)
+
+
+def _write_page(result: Any, path: Path, _: Formulas) -> Path:
+    return write_whole(path, lambda draft: draft.write_text(render_view("map_page", result), encoding="utf-8"))
 
 
 def _take_rows(result: Any) -> Any:
@@ -290,6 +295,7 @@ def _find_times(output: EnsembleOutput) -> tuple[str, str]:
 
 
 FORMATS: Final[dict[str, tuple[Callable[..., Path], str]]] = {
+    ".html": (_write_page, "a report as one page, without a network"),
     ".eval": (_write_inspect_log, "a log of inspect_ai, for inspect view"),
     ".csv": (_write_csv, "the table of rows"),
     ".jsonl": (_write_jsonl, "the table of rows, a line for each"),
