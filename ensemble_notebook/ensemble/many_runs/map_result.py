@@ -530,9 +530,9 @@ class MapResult(ScoredMap, Scorable, Pickled):
     def export(self, path: str | os.PathLike[str], *, formulas: Formulas = "text") -> Path:
         """Write the map as the end of the name says: ``.csv``, ``.jsonl`` and ``.parquet`` have `frames.rows`.
 
-        ``.eval`` is a log of inspect_ai, for ``inspect view``: a row is a sample, a repeat an epoch. ``.html``
-        is a report: the verdict, the first 5,000 rows, and the run. ``.svg`` and ``.trace.json`` are those of the run of
-        the map, as `ExecutionTrace.export` writes them.
+        ``.eval`` is a log of inspect_ai, for ``inspect view``: a row is a sample, a repeat an epoch. ``.html`` is a
+        report: the verdict, the first 5,000 rows, and the run. ``.svg`` and ``.trace.json`` are those of the run of the
+        map, as `ExecutionTrace.export` writes them.
 
         Args:
             path: of the file; what is there is replaced.
