@@ -1,4 +1,4 @@
-"""What is tried in the views of a run, by messages: calls again, forks, marks, refusals (W113 to W116, W125, W136)."""
+"""What is tried in the views of a run, by messages: calls again, forks, marks, other conditions (W113 to W138)."""
 
 from __future__ import annotations
 
@@ -199,6 +199,22 @@ def test_a_mark_is_a_score_of_a_person_that_is_told_at_once_w125(view: View) -> 
     assert (told.score_names, told.spans[span].scores) == (["mark", "label"], (False, "too kind"))
     assert "Say in a word what it is" in view.ask(3, "error", act="mark", span_id=span, value=" ")
     assert "no such span" in view.ask(4, "error", act="mark", span_id="x", value=True)
+
+
+def test_a_run_under_other_conditions_is_told_to_the_view_that_asks_w138(view: View) -> None:
+    told = view.ask(1, "prediction", act="predict", scenario={"speedup": {"llm": 2, "find": 4}, "max_concurrency": 8})
+    found = view.output.what_if(speedup={"llm": 2, "find": 4}, max_concurrency=8)
+    assert (told["summary"], told["path"]) == (found.summary, list(found.critical_path))
+    assert [(span, end) for span, _, end, _ in told["tasks"]] == [
+        (each.span.span_id, round(each.predicted_end_ms, 3)) for each in found.tasks
+    ]
+    waits = view.ask(2, "prediction", act="predict", scenario={"drop_waits": ["rate_limit"]})
+    assert waits["wall_ms"] == pytest.approx(view.output.what_if(drop_waits="rate_limit").wall_ms, abs=0.001)
+    assert "must be a whole number from 1, got 0" in view.ask(
+        3, "error", act="predict", scenario={"max_concurrency": 0}
+    )
+    assert "no task of this run" in view.ask(4, "error", act="predict", scenario={"speedup": {"finds": 2}})
+    assert view.ask(5, "prediction", act="predict", scenario="none")["path"]
 
 
 def test_a_range_is_named_and_told_to_all_views_and_to_the_cell_w136(view: View) -> None:

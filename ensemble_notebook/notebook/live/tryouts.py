@@ -1,4 +1,4 @@
-"""What a person tries in the views of a run that is over: a call made again, and forks (F4).
+"""What a person tries in the views of a run that is over: a call made again, forks, other conditions (F4, F7).
 
 Each is a run with a feed of its own, whose messages go by the channel of the views that it is tried in. Work is done on
 threads: a view waits for no answer. What a page sends is not trusted.
@@ -122,6 +122,7 @@ class Tryouts:
             "source": self._tell_source,
             "score": self._score,
             "mark": self._mark,
+            "predict": self._predict,
         }
         act = acts.get(str(content.get("act")))
         if act is None:
@@ -330,6 +331,24 @@ class Tryouts:
             if feed.renew_picture is not None:
                 feed.renew_picture()
         send({"marked": span_id or "range"})
+
+    def _predict(self, content: Mapping[str, Any], send: Send) -> None:
+        """How long the run would have taken under other conditions (T23), and when each task."""
+        asked = content.get("scenario")
+        asked = asked if isinstance(asked, Mapping) else {}
+        speedup = asked.get("speedup")
+        prediction = self._get_output().what_if(
+            max_concurrency=asked.get("max_concurrency"),
+            speedup=speedup if isinstance(speedup, Mapping) else None,
+            drop_waits=asked.get("drop_waits") or False,
+        )
+        tasks = [
+            [each.span.span_id, round(each.predicted_start_ms, 3), round(each.predicted_end_ms, 3), each.critical]
+            for each in prediction.tasks
+        ]
+        path = [_clean(name) for name in prediction.critical_path]
+        told = {"summary": prediction.summary, "path": path, "wall_ms": round(prediction.wall_ms, 3), "tasks": tasks}
+        send({"prediction": told})
 
     def _tell_source(self, content: Mapping[str, Any], send: Send) -> None:
         """The change as a diff of the cell (F5)."""

@@ -278,12 +278,17 @@ class Prediction(SuggestsNames, HasFrames):
         """How much shorter the run would have been; below 0 if it would have been longer."""
         return self.actual_ms - self.wall_ms
 
-    def __repr__(self) -> str:
-        """What it would come to, in a line, and what it would hang on."""
+    @property
+    def summary(self) -> str:
+        """What it would come to, in a line: ``3.2 s instead of 5 s, 36% less``."""
         share = abs(self.saved_ms) / self.actual_ms if self.actual_ms else 0.0
         less = f", {format_percent(share)} {'less' if self.saved_ms > 0 else 'more'}" if share >= 0.005 else ""
+        return f"{format_duration(self.wall_ms)} instead of {format_duration(self.actual_ms)}{less}"
+
+    def __repr__(self) -> str:
+        """What it would come to, in a line, and what it would hang on."""
         path = f"; critical path: {' → '.join(self.critical_path)}" if self.critical_path else ""
-        return f"{format_duration(self.wall_ms)} instead of {format_duration(self.actual_ms)}{less}{path}"
+        return f"{self.summary}{path}"
 
 
 def predict(

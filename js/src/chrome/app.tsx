@@ -94,7 +94,7 @@ function App({ view, connection, controls, theme, sentence, prefix }: Props) {
       </StatusLine>
       {connection && controls && <controls.ReviewPlace view={view} connection={connection} />}
       <Toolbar view={view} />
-      <PanelPlace view={view} />
+      <PanelPlace view={view} connection={connection} />
       <Chart view={view} connection={connection} theme={theme} prefix={prefix} />
       <KeysPlace view={view} />
       <DrawerPlace view={view} connection={connection} />

@@ -68,8 +68,8 @@ export const FiltersPlace = ({ view }: { view: View }): VNode =>
   <ExplorerPlace of={view} isWanted={() => view.search.isOpen.value || view.search.isActive} mount={(explorer, place) => explorer.mountFilters(place, view)} className="et-filters-place" />;
 
 /** What a button of the toolbar opens below it. */
-export const PanelPlace = ({ view }: { view: View }): VNode =>
-  <ExplorerPlace of={view} isWanted={() => view.panel.value} mount={(explorer, place) => explorer.mountPanel(place, view)} />;
+export const PanelPlace = ({ view, connection }: { view: View; connection: KernelConnection | null }): VNode =>
+  <ExplorerPlace of={view} isWanted={() => view.panel.value} mount={(explorer, place) => explorer.mountPanel(place, view, connection)} />;
 
 /** Above the chart: the whole run, once there is more of it than fits, what plays it once a person looks back, and its times that have names. With it comes what groups rows, and how pins look. */
 export const MinimapPlace = ({ view }: { view: View }): VNode =>

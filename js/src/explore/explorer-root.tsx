@@ -17,6 +17,8 @@ import { NamedRanges } from "./named-ranges";
 import { Panels } from "./panels";
 import { pinButton } from "./pins";
 import { followTime, Playback, Playhead } from "./playback";
+import { WhatIf } from "./what-if";
+import { WhatIfPanel } from "./what-if-panel";
 
 /** What narrows a search by kinds of spans and by how they ended. */
 export const mountFilters = (place: HTMLElement, view: View): LateRoot => mountLate(place, style, (change) => <Filters view={view} change={change} />);
@@ -46,8 +48,18 @@ interface ShapeParts {
   prefix: string;
 }
 
-/** What a button of the toolbar opens below it. */
-export const mountPanel = (place: HTMLElement, view: View): LateRoot => mountLate(place, style, (change) => <Panels view={view} change={change} />);
+/** What a button of the toolbar opens below it, and what is asked there. */
+export function mountPanel(place: HTMLElement, view: View, connection: KernelConnection | null): LateRoot {
+  const whatIf = new WhatIf(view, connection, () => root.update());
+  const root = mountLate(place, style, (change) => <><Panels view={view} whatIf={whatIf} change={change} /><WhatIfPanel whatIf={whatIf} change={change} /></>);
+  return {
+    update: root.update,
+    end: () => {
+      whatIf.end();
+      root.end();
+    },
+  };
+}
 
 /** Columns, lane and colours. */
 export const mountLook = (place: HTMLElement, view: View, theme: { readonly value: Theme }, prefix: string): LateRoot =>

@@ -6,13 +6,14 @@ import { Choice, Choices } from "./choices";
 import { hasGrid } from "./grid-lines";
 import { LookChoices } from "./look-choices";
 import { hasPast } from "./playback";
+import type { WhatIf } from "./what-if";
 
 const ZOOM = 0.7;
 
-export function Panels({ view, change }: { view: View; change: number }) {
+export function Panels({ view, whatIf, change }: { view: View; whatIf: WhatIf; change: number }) {
   const panel = view.panel.value;
   if (panel === null) return null;
-  return <div class="et-switches" role="region" aria-label={panel === "view" ? "View" : "More"}>{panel === "view" ? <ViewPanel view={view} change={change} /> : <MorePanel view={view} />}</div>;
+  return <div class="et-switches" role="region" aria-label={panel === "view" ? "View" : "More"}>{panel === "view" ? <ViewPanel view={view} change={change} /> : <MorePanel view={view} whatIf={whatIf} />}</div>;
 }
 
 const ViewPanel = ({ view, change }: { view: View; change: number }) => (
@@ -59,12 +60,16 @@ function togglePlayhead(view: View): void {
   view.time.value = null;
 }
 
-const MorePanel = ({ view }: { view: View }) => (
+const MorePanel = ({ view, whatIf }: { view: View; whatIf: WhatIf }) => (
   <>
     <Choices name="Time">
       <Choice name="Zoom out" icon="minus" keys="s" act={() => view.zoom(view.width.value / 2, 1 / ZOOM, view.now)} />
       <Choice name="Zoom in" icon="plus" keys="w" act={() => view.zoom(view.width.value / 2, ZOOM, view.now)} />
       <Choice name="Whole run" icon="fit" keys="0" act={() => view.fit()} />
+    </Choices>
+    <Choices name="What if">
+      {whatIf.lacks ? <span class="et-choices-note">{whatIf.lacks} to see how long it would have taken otherwise.</span>
+        : <Choice name="Other conditions" icon="clock" title="How long the run would have taken with faster models, more at once, or fewer waits" isOn={whatIf.isOpen} act={() => whatIf.toggle()} />}
     </Choices>
     <Choices name="Help">
       <Choice name="Keys" icon="question" keys="?" isOn={view.areKeysShown.value} act={() => (view.areKeysShown.value = !view.areKeysShown.value)} />
