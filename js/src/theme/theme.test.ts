@@ -1,9 +1,8 @@
 // @vitest-environment jsdom
+/// <reference types="vite/client" />
 
 // Holds W11: the palette follows what lies behind the view.
 
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PALETTES } from "./palette";
 import { applyTheme, watchTheme } from "./theme";
@@ -56,12 +55,11 @@ it("notices that the page changed its theme, until it ends", async () => {
 });
 
 it("sets each property of ours that a style takes", () => {
-  const root = join(__dirname, "..");
-  const names = readdirSync(root, { recursive: true, encoding: "utf8" });
-  const files = names.filter((name) => /\.(css|tsx?)$/.test(name) && !name.includes(".test."));
-  const all = files.map((name) => readFileSync(join(root, name), "utf8")).join("\n");
+  const sources = import.meta.glob<string>(["../**/*.{css,ts,tsx}", "!../**/*.test.*"], { query: "?raw", import: "default", eager: true });
+  const all = Object.values(sources).join("\n");
   const set = new Set([...all.matchAll(/(?<!var\()(--et-[a-z-]+)/g)].map(([, name]) => name));
   for (const hue of Object.keys(PALETTES.light)) set.add(`--et-${hue}`);
+  expect(set).toContain("--et-background");
   const taken = [...all.matchAll(/var\((--et-[a-z-]+)/g)].map(([, name]) => name);
   expect(new Set(taken.filter((name) => !set.has(name)))).toEqual(new Set());
 });
