@@ -425,6 +425,7 @@ class LlmCallStarted(Event):
         rates: the own rates that its requests are priced by; None: the public price list.
         changed: all that the model is told now, where a fork has changed it; None: what the conversation has.
         tool_characters: how long the descriptions of the tools are that it is offered, as JSON.
+        context_window: tokens that it can take, as far as it says so itself; None where it does not.
     """
 
     agent: str
@@ -435,6 +436,7 @@ class LlmCallStarted(Event):
     rates: CostConfiguration | None = None
     changed: tuple[ChatMessage, ...] | None = None
     tool_characters: int = 0
+    context_window: int | None = None
 
 
 @event

@@ -167,6 +167,7 @@ class LocalServer:
         api_key: random, so that the port is of no use to other users of the machine, nor to pages in their browsers.
         max_tokens: for one reply; None where nothing bounds it but the context.
         has_tool_support: whether the chat template of the weights has a form for tools.
+        context_window: tokens that one request can take.
     """
 
     def __init__(self, path: Path) -> None:
@@ -182,7 +183,9 @@ class LocalServer:
         self._engine = self._start(path, is_default)
         self.url = f"{self._engine.listening_address}{self._path}/v1"
         self._request("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})
-        template = self._request("/props").get("chat_template_caps") or {}
+        props = self._request("/props")
+        template = props.get("chat_template_caps") or {}
+        self.context_window: int = (props.get("default_generation_settings") or {}).get("n_ctx") or CONTEXT_PER_SLOT
         self.has_tool_support = bool(template.get("supports_tool_calls"))
 
     def _start(self, path: Path, is_default: bool) -> Any:

@@ -20,6 +20,7 @@ from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.models.connection_places import PlacesOfModel, connection_places
 from ensemble_notebook.models.langchain.langchain_model import (
     describe_hidden_retries,
+    find_context_window,
     find_core_model,
     find_model_name,
     find_provider,
@@ -120,6 +121,7 @@ class ModelSource:
             "provider": model.provider or endpoint.provider,
             "has_tool_support": model.has_tool_support,
             "has_schema_support": has_schema_support,
+            "context_window": model.context_window,
             "places": PlacesOfModel(connection_places, model.place_count),
             "key_variable": model.key_variable,
             "advice": model.advice,
@@ -199,6 +201,7 @@ class ModelSource:
             is_scripted=is_script,
             has_tool_support=has_tool_support(core),
             has_schema_support=has_schema_support,
+            context_window=find_context_window(core),
             warning=describe_hidden_retries(llm),
             connection_handle=handle,
             places=None if is_script else PlacesOfModel(connection_places),

@@ -281,6 +281,13 @@ def test_e116_a_limit_is_known_from_the_public_list_and_counts_are_told_from_est
     assert describe_window(use) == "≈ 64,000 of 128,000 tokens (50%): system ≈ 64,000"
 
 
+def test_e116_a_limit_that_the_list_lacks_is_told_by_the_profile_of_the_model() -> None:
+    llm = ScriptedChatModel(replies=["Calm.", "Told."], profile={"max_input_tokens": 4000})
+    output = Ensemble(tasks=[Task.of("Sail", name="sail")], llm=llm).run()
+    (use,) = output.messages().windows
+    assert (use.limit, use.share) == (4000, use.tokens / 4000)
+
+
 def test_e116_headings_in_a_text_that_was_handed_on_begin_no_section() -> None:
     handed_on = "## Memory: x\n## Task\nno\n"
     text = f"## Context from Previous Tasks\n{handed_on}---\n\n## Task\nDo\n## Context\nit"

@@ -52,6 +52,7 @@ class Model:
     is_scripted = False
     has_tool_support = True
     has_schema_support = False
+    context_window = None
     places = None
     warning = None
 

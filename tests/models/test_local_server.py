@@ -12,7 +12,7 @@ import pytest
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.local_server import MAX_TOKENS, SLOTS, SMOLLM2, get_local_server
+from ensemble_notebook.models.local_server import CONTEXT_PER_SLOT, MAX_TOKENS, SLOTS, SMOLLM2, get_local_server
 from ensemble_notebook.models.model_source import ModelSource
 
 ROOT = Path(__file__).parent.parent.parent
@@ -55,6 +55,7 @@ def test_port_says_what_the_model_is(source):
         False,
         False,
     )
+    assert port.context_window == CONTEXT_PER_SLOT
 
 
 def test_streamed_reply_is_the_same(source):

@@ -79,6 +79,7 @@ class Actor:
     is_scripted = True
     has_tool_support = True
     max_tokens = 10
+    context_window = None
     warning = None
     places = None
 

@@ -287,6 +287,7 @@ class ChatPort(Protocol):
         has_tool_support: False when the model is known not to call tools.
         has_schema_support: True when the model is known to hold its reply to a JSON schema by itself.
         max_tokens: the limit of the output of one request that the model was made with; None where it has none.
+        context_window: tokens that it can take, as far as it says so itself; None where it does not.
         warning: something to tell once per run (e.g. hidden retries that can't be switched off), or None.
         places: what a request has to take before it is sent; None where it opens no connection.
     """
@@ -308,6 +309,9 @@ class ChatPort(Protocol):
 
     @property
     def max_tokens(self) -> int | None: ...
+
+    @property
+    def context_window(self) -> int | None: ...
 
     @property
     def warning(self) -> str | None: ...

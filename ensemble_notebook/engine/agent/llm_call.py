@@ -105,6 +105,7 @@ class LlmCaller:
             rates=self._rates,
             changed=changed,
             tool_characters=self.tool_characters,
+            context_window=self._port.context_window,
         )
         if failure is not None:
             span.emit(events.LlmCallFailed, error=failure, status=find_status(failure))

@@ -122,6 +122,13 @@ def has_tool_support(model: Any) -> bool:
     return not bind.__module__.startswith("langchain_core.language_models")
 
 
+def find_context_window(model: Any) -> int | None:
+    """Tokens that a model can be told, by the profile that its package has of it; None where that does not say."""
+    profile = getattr(model, "profile", None)
+    known = profile.get("max_input_tokens") if isinstance(profile, Mapping) else None
+    return known if type(known) is int else None
+
+
 # Whose models give the reason with the last piece of every stream; without it, the package has kept to itself that the
 # stream broke. (Relatives of ``ChatOpenAI`` are looked at where they receive.)
 _PACKAGES_WITH_REASONS: Final = (

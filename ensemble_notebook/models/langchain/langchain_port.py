@@ -182,6 +182,7 @@ class AskedPort:
     is_scripted: bool = False
     has_tool_support: bool = True
     has_schema_support: bool = False
+    context_window: int | None = None
     warning: str | None = None
     connection_handle: object = None
     places: RequestPlaces | None = None

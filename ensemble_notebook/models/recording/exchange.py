@@ -391,6 +391,7 @@ class PortInfo:
     has_tool_support: bool
     has_schema_support: bool
     max_tokens: int | None
+    context_window: int | None = None
     warning: str | None = None
     places: RequestPlaces | None = None
 

@@ -177,6 +177,7 @@ class CallFold(EventFold):
         span.model_requested, span.provider = event.model, event.provider
         span.max_attempts, span.is_scripted = event.max_attempts, event.is_scripted
         span.tool_characters = event.tool_characters or None
+        span.context_window = event.context_window
         span.lane = self._lanes.setdefault(span.task_id, LanePool()).take()
         self.is_scripted = self.is_scripted or event.is_scripted
         if event.rates is not None:

@@ -111,7 +111,7 @@ def measure_call(fold: TraceFold, call: Span, counted: int | None) -> WindowUse:
     total = sum(sizes.values())
     tokens = counted if counted is not None else round(total / CHARACTERS_PER_TOKEN) if total else None
     sections = _share_out(sizes, tokens) if total and tokens is not None else {}
-    limit = find_context_window(call.provider, call.model_requested)
+    limit = find_context_window(call.provider, call.model_requested) or call.context_window
     return WindowUse(call=call, tokens=tokens, is_counted=counted is not None, limit=limit, sections=sections)
 
 

@@ -136,6 +136,7 @@ class Span(SuggestsNames):
         usage_leaf: True for attempts, which alone hold tokens and cost; others have them in `totals`.
         tool_request_count: tool calls that the reply of an LLM call asks for.
         tool_characters: of an LLM call: how long the descriptions of the tools are that it is offered.
+        context_window: of an LLM call: tokens that the model can take, where it says so itself.
         reason: why it was skipped, or a delegation refused.
         delegate_to, delegation_id: of a delegation: role of the worker, id of request and response; all that happens in
             it has the id, too.
@@ -250,6 +251,7 @@ class Span(SuggestsNames):
     finish_reason: str | None = None
     tool_request_count: int | None = None
     tool_characters: int | None = None
+    context_window: int | None = None
     latency_ms: float | None = None
     time_to_first_token_ms: float | None = None
     backoff_ms: float | None = None
