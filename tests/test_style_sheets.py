@@ -50,6 +50,16 @@ def test_w2_words_on_a_canvas_stand_out_from_what_is_behind_them(scheme, surface
     assert {pair: contrast for pair in pairs if (contrast := measure_contrast(*pair)) < 4.5} == {}
 
 
+def test_each_property_that_a_style_takes_is_set_somewhere():
+    sources = [each for each in SHEETS.parent.rglob("*") if each.suffix in {".css", ".ts", ".tsx"}]
+    text = "\n".join(each.read_text(encoding="utf-8") for each in sources if ".test." not in each.name)
+    hues = re.findall(r'(\w+): "#\w{6}"', (SHEETS / "palette.ts").read_text(encoding="utf-8"))
+    known = set(re.findall(r"(?<!var\()(--et-[a-z-]+)", text)) | {f"--et-{hue}" for hue in hues}
+    taken = set(re.findall(r"var\((--et-[a-z-]+)", text))
+    assert len(taken) > 20
+    assert taken - known == set()
+
+
 def measure_contrast(one: str, other: str) -> float:
     """Of two colours, from 1 to 21, as WCAG 2.2 defines it."""
     low, high = sorted(map(measure_luminance, (one, other)))

@@ -1,5 +1,4 @@
 // @vitest-environment jsdom
-/// <reference types="vite/client" />
 
 // Holds W11: the palette follows what lies behind the view.
 
@@ -52,14 +51,4 @@ it("notices that the page changed its theme, until it ends", async () => {
   document.body.className = "light";
   await Promise.resolve();
   expect(changes).toBe(1);
-});
-
-it("sets each property of ours that a style takes", () => {
-  const sources = import.meta.glob<string>(["../**/*.{css,ts,tsx}", "!../**/*.test.*"], { query: "?raw", import: "default", eager: true });
-  const all = Object.values(sources).join("\n");
-  const set = new Set([...all.matchAll(/(?<!var\()(--et-[a-z-]+)/g)].map(([, name]) => name));
-  for (const hue of Object.keys(PALETTES.light)) set.add(`--et-${hue}`);
-  expect(set).toContain("--et-background");
-  const taken = [...all.matchAll(/var\((--et-[a-z-]+)/g)].map(([, name]) => name);
-  expect(new Set(taken.filter((name) => !set.has(name)))).toEqual(new Set());
 });
