@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.fork_world import World
@@ -20,11 +18,14 @@ def test_what_depends_on_the_span_is_done_anew_and_nothing_else_e100(seed: int, 
     assert [each for each in forks if each.find_fault()] == []
 
 
-def test_what_the_store_has_as_well_is_kept_as_it_went_e100(server: OpenAIServer, store: Path) -> None:
-    assert store
-    world = World(113, server.url)
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_what_the_store_has_is_kept_as_it_went_e100(server: OpenAIServer, *, is_stored: bool) -> None:
+    world = World(110, server.url)
     server.choose = world.answer
-    assert [fault for each in fork_world(world, most=6) if (fault := each.find_fault()) is not None] == []
+    assert [
+        fault for each in fork_world(world, most=4, is_stored=is_stored) if (fault := each.find_fault()) is not None
+    ] == []
 
 
 @pytest.mark.parametrize("seed", range(100, 120))

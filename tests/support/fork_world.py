@@ -199,7 +199,7 @@ class World:
     def _build(self, team: Team, prefix: str, *, is_outermost: bool = False) -> Ensemble:
         """The ensemble of a team; that of an inner one is told where it stands by an input."""
         at = "" if is_outermost else "{at}"
-        mate = Agent(role="Mate", goal="Help", tools=[self.look, self.ask_team])
+        mate = Agent(role="Mate", goal="Help", tools=[self.look, self.ask_team], max_retry_wait=0.001)
         if team.is_managed:
             told = Task.of(f"<<do:{at}t0>>", name="told")
             return Ensemble(tasks=[told], agents=[mate], llm=self._llm, workflow="hierarchical")

@@ -50,12 +50,13 @@ class WorldFork(NamedTuple):
         return f"{self.where}: {'; '.join(faults)}" if faults else None
 
 
-def fork_world(world: World, *, most: int | None = None) -> Iterator[WorldFork]:
+def fork_world(world: World, *, most: int | None = None, is_stored: bool = False) -> Iterator[WorldFork]:
     """Run a world and fork that at its spans, asking again and giving the same in turn.
 
     Args:
         world: a new one.
         most: about how many of its spans, spread over it; None: each.
+        is_stored: whether to fork the run that the store has, and not the output.
     """
     output = world.ensemble.run()
     asked, called = Counter(world.asked), Counter(world.called)
@@ -63,7 +64,7 @@ def fork_world(world: World, *, most: int | None = None) -> Iterator[WorldFork]:
     for number, (span, place) in enumerate(points[:: max(1, len(points) // (most or len(points)))]):
         change = _say_again(output, span) if number % 2 else {}
         world.clear()
-        fork = output.fork(span, **change)
+        fork = world.ensemble.fork(output.run_id if is_stored else output, span.span_id, **change)
         # What is given is not done: the call itself; of a tool, what it would do inside, too.
         given = {
             at for at in (*asked, *called) if at == place or ("tool_result" in change and at.startswith(f"{place}/"))
