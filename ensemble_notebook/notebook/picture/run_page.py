@@ -34,7 +34,7 @@ MOST_BYTES: Final = 20_000_000
 _STATIC: Final = Path(__file__).parents[2] / "static"
 
 # The timeline's module exports what shows a saved run; it is made of its text, as what is loaded late is. The static
-# picture stays for paper, where what is folded is open.
+# picture stays for paper, where what is folded is open. The lists of the timeline have styles of their own.
 _SCRIPT: Final = """
 const { view, details, explorer, run } = JSON.parse(document.getElementById("parts").textContent);
 const address = URL.createObjectURL(new Blob([view], { type: "text/javascript" }));
@@ -56,9 +56,11 @@ h2 { font-size: 18px; margin: 32px 0 8px; padding-top: 10px; border-top: 1px sol
 h3 { font-size: 15px; margin: 14px 0 4px; }
 header p, section p { margin: 3px 0; max-width: 52rem; }
 section > .ensemble-answer { max-width: 52rem; }
-dl { display: grid; grid-template-columns: minmax(6rem, max-content) 1fr; gap: 3px 16px; margin: 0; max-width: 52rem; }
-dt { opacity: .75; }
-dd { margin: 0; white-space: pre-wrap; }
+dl:where(:not(#run *)) {
+  display: grid; grid-template-columns: minmax(6rem, max-content) 1fr; gap: 3px 16px; margin: 0; max-width: 52rem;
+}
+dt:where(:not(#run *)) { opacity: .75; }
+dd:where(:not(#run *)) { margin: 0; white-space: pre-wrap; }
 summary { cursor: pointer; }
 .text { white-space: pre-wrap; }
 .graph, .wide { overflow-x: auto; margin-bottom: 10px; }
@@ -78,8 +80,8 @@ body.plays #picture { display: none; }
 }
 @media (max-width: 600px) {
   body { padding: 12px 12px 32px; }
-  dl { display: block; }
-  dd { margin: 0 0 8px; }
+  dl:where(:not(#run *)) { display: block; }
+  dd:where(:not(#run *)) { margin: 0 0 8px; }
   .cards, .cards tbody, .cards tr, .cards td { display: block; }
   .cards thead { display: none; }
   .cards tr { padding: 6px 0; }
