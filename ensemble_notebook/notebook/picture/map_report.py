@@ -123,7 +123,7 @@ def _write_rows(result: MapResult) -> html.Html:
     def write_line(places: Mapping[str | None, int]) -> Iterator[str]:
         first = next(iter(places.values()))
         row = result.rows[first]
-        yield mask(str(row.index))
+        yield mask(" · ".join(map(str, row.index)) if isinstance(row.index, tuple) else str(row.index))
         if repeats:
             yield str(row.repeat)
         yield from (_write_value(values[first][each], longest) for each in inputs)
