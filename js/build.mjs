@@ -31,10 +31,10 @@ const entries = {
   board: "src/entry/board-widget.ts", boardModule: "src/board/board-module.ts", view: "src/entry/lab-view.ts",
 };
 // Members with names of this form are ours alone, not of the browser, the notebook or the wire, and are short in all files. What
-// names one in a string says so (`@__KEY__`). They are found in all entries at once, so that a short name means the same in each.
+// names one in a string says so (`@__KEY__`); tests read `isThin` and `isSelected` of what is drawn. They are found in all entries at once, so that a short name means the same in each.
 const members = {
   mangleProps: /^(?:(?:is|has|are|selected|shown|highlighted|pinned|toggle|goTo)[A-Z]|(?:moveRow|movePage|moveSpan|moveInTime|markSide|keepScroll|ownerOf|taskNumber|labelColors|toldInWords|freePixels|hoveredRow)$)/,
-  reserveProps: /^(?:isArray|isInteger|isSafeInteger|isFinite|isNaN|isView|isConnected|isCollapsed|isIntersecting|hasFocus|hasAttribute|hasPointerCapture|hasOwn|hasOwnProperty)$/,
+  reserveProps: /^(?:isThin|isSelected|isArray|isInteger|isSafeInteger|isFinite|isNaN|isView|isConnected|isCollapsed|isIntersecting|hasFocus|hasAttribute|hasPointerCapture|hasOwn|hasOwnProperty)$/,
 };
 const { mangleCache } = await build({
   ...plain, ...elements, ...members, entryPoints: entries, mangleCache: {}, outdir: out, format: "esm", plugins: [lateStyle], splitting: true, write: false,
