@@ -54,7 +54,7 @@ body { background: #fff; color: #1d2026; overflow-wrap: anywhere; }
 h1 { font-size: 28px; line-height: 1.2; margin: 12px 0 6px; }
 h2 { font-size: 18px; margin: 32px 0 8px; padding-top: 10px; border-top: 1px solid rgba(128,128,128,.35); }
 h3 { font-size: 15px; margin: 14px 0 4px; }
-header p, section p { margin: 3px 0; max-width: 52rem; }
+main > header > p, main > section > p { margin: 3px 0; max-width: 52rem; }
 section > .ensemble-answer { max-width: 52rem; }
 dl:where(:not(#run *)) {
   display: grid; grid-template-columns: minmax(6rem, max-content) 1fr; gap: 3px 16px; margin: 0; max-width: 52rem;
