@@ -35,7 +35,7 @@ interface Props {
 export function SummaryPanel({ view, connection, change }: Props): VNode {
   const range = view.range.value;
   const several = view.selectedSpans.value.size > 1;
-  return <>{range && <RangeSummary view={view} connection={connection} change={change} range={range} />}{several && <SelectionSummary view={view} />}</>;
+  return <>{range && <RangeSummary view={view} connection={connection} change={change} range={range} />}{several && <SelectionSummary view={view} change={change} />}</>;
 }
 
 function RangeSummary({ view, connection, range }: Props & { range: TimeRange }): VNode {
@@ -60,7 +60,7 @@ function RangeSummary({ view, connection, range }: Props & { range: TimeRange })
   );
 }
 
-function SelectionSummary({ view }: { view: View }): VNode {
+function SelectionSummary({ view }: Omit<Props, "connection">): VNode {
   const { store } = view;
   const spans = store.selection.spans.value.filter(isOfSpan);
   const now = ageOf(view);
