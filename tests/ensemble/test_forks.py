@@ -108,6 +108,21 @@ def test_prompts_model_and_parameters_hold_for_the_task_from_that_call_on_e101(
     assert server.requests[0].messages == [{"role": "user", "content": "Just this."}]
 
 
+def test_conversation_goes_on_with_what_the_fork_was_told_e101(team: Ensemble, server: OpenAIServer) -> None:
+    output = team.run()
+    first, second = spans(output, "llm", "find")
+    again = output.fork(first, user_prompt="Look for less.")
+    late = output.fork(second, messages=[{"role": "user", "content": "Just this."}])
+    for fork, prompt in ((again, "Look for less."), (late, "Just this.")):
+        server.requests.clear()
+        team.run(continue_from=fork)
+        *told, reply, _prompt = [
+            each["content"] or "" for each in server.requests[0].messages if each["role"] != "system"
+        ]
+        assert told == [prompt, "", "saw tides"]  # the second is asked, and calls the tool, anew
+        assert reply.startswith("said after")
+
+
 def test_what_is_given_stands_in_place_of_what_came_of_the_span_e101(team: Ensemble, server: OpenAIServer) -> None:
     output = team.run()
     asked(server)

@@ -12,7 +12,14 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.definitions.run_context import use_agent
 from ensemble_notebook.domain.events import ToolCallCompleted, ToolCallStarted, TurnEnded, TurnStarted, Warned
-from ensemble_notebook.domain.outputs.conversation import ChatMessage, ShortenedHistory, ToolCall, write_arguments
+from ensemble_notebook.domain.outputs.conversation import (
+    ChatMessage,
+    Messages,
+    ShortenedHistory,
+    ToolCall,
+    make_conversation,
+    write_arguments,
+)
 from ensemble_notebook.domain.seams.chat_port import (
     ChatPort,
     Conversation,
@@ -92,6 +99,8 @@ class AgentLoop:
         self._was_asked_for_answer = False
         self.cut: str | None = None
         self.exchanged: list[ChatMessage] = []
+        # By a fork: all that is told, and how much was exchanged before.
+        self._changed: tuple[Messages, int] | None = None
         self.structured_results: list[tuple[str, Any]] = []
         self._turn_count = 0
         self._conversation: Conversation | None = None
@@ -148,6 +157,13 @@ class AgentLoop:
         self._conversation.add_user_message(mend_text(whole_prompt))
         return await self._work(self._conversation, task, **facts)
 
+    def make_conversation(self, user_prompt: str, text: str) -> Messages:
+        """The conversation after the result, with which a later run goes on; as a fork has it where it changed that."""
+        if self._changed is None:
+            return make_conversation(self._request.system_prompt, self.history.kept, user_prompt, text, self.exchanged)
+        told, earlier = self._changed
+        return (*told, *self.exchanged[earlier:], ChatMessage(role="assistant", text=text))
+
     async def _work(self, conversation: Conversation, task: SpanEmitter, **facts: Any) -> str:
         """Turns until a text comes; `facts` are of the first turn: what it is asked, whether it is a correction."""
         while True:
@@ -155,6 +171,8 @@ class AgentLoop:
             who, is_fallback = self._agent.role, self._request.is_fallback
             with turn_span(task, agent=who, iteration=self._turn_count, is_fallback=is_fallback, **facts) as turn:
                 reply = await self._llm.ask(conversation, turn)
+                if self._llm.changed is not None:
+                    self._changed = (self._llm.changed, len(self.exchanged))
                 before, self.cut = self.cut, explain_cut(reply, self._port, self._llm.output_limit)
                 if self.cut is not None and self.cut != before:  # once for each reason (E58)
                     who = f"agent {self._agent.role!r} for task {task.task!r}"

@@ -13,7 +13,6 @@ from ensemble_notebook.domain.events import Warned
 from ensemble_notebook.domain.outputs.conversation import (
     NO_HISTORY,
     ShortenedHistory,
-    make_conversation,
     shorten_history,
 )
 from ensemble_notebook.domain.seams.chat_port import ChatPort
@@ -118,7 +117,7 @@ class AgentRunner:
             value=value,
             tool_call_count=loop.tool_call_count,
             is_fallback=request.is_fallback,
-            messages=make_conversation(request.system_prompt, loop.history.kept, user_prompt, text, loop.exchanged),
+            messages=loop.make_conversation(user_prompt, text),
         )
 
     async def _shorten(self, request: AgentRequest, port: ChatPort, task: SpanEmitter) -> ShortenedHistory:

@@ -11,6 +11,7 @@ from typing import Final
 
 from ensemble_notebook.domain import events
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.reasoning import describe_place, split_reasoning
 from ensemble_notebook.domain.seams.chat_port import (
@@ -53,6 +54,7 @@ class LlmCaller:
 
     Attributes:
         output_limit: the tokens that the budget allowed the last reply; None where it did not limit it.
+        changed: all that a fork has the model told in the last call, in place of what it was; None where it did not.
         tool_characters: how long the descriptions of the tools are that the model is offered.
     """
 
@@ -68,6 +70,7 @@ class LlmCaller:
         self._draw = draw
         self._streams = streams
         self.output_limit: int | None = None
+        self.changed: Messages | None = None
         self.tool_characters = 0
         self._wait = ""
 
@@ -86,13 +89,13 @@ class LlmCaller:
         """
         span = turn.child()
         set_asking_span(span.span_id)
-        kept, changed, failure = None, None, None
+        kept, self.changed, failure = None, None, None
         try:
             kept = conversation.take_kept_reply()
         except Exception as error:  # noqa: BLE001 - it is told as one of the request, in the span of that
             failure = error
         if isinstance(kept, ChangedRequest):
-            changed, self._port = kept.messages, kept.port
+            self.changed, self._port = kept.messages, kept.port
             self._rates = None if kept.has_other_model else self._rates
             kept = None
         span.emit(
@@ -103,7 +106,7 @@ class LlmCaller:
             max_attempts=self._max_retries + 1,
             is_scripted=self._port.is_scripted,
             rates=self._rates,
-            changed=changed,
+            changed=self.changed,
             tool_characters=self.tool_characters,
             context_window=self._port.context_window,
         )
