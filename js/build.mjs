@@ -26,20 +26,7 @@ const lateStyle = {
   },
 };
 const plain = { absWorkingDir: here, bundle: true, minify: true, target: "es2022", charset: "utf8", legalComments: "none", logLevel: "warning" };
-const entries = {
-  timeline: "src/entry/anywidget.ts", details: "src/details/drawer-root.tsx", explorer: "src/explore/explorer-root.tsx",
-  board: "src/entry/board-widget.ts", boardModule: "src/board/board-module.ts", view: "src/entry/lab-view.ts",
-};
-// Members with names of this form are ours alone, not of the browser, the notebook or the wire, and are short in all files. What
-// names one in a string says so (`@__KEY__`); tests read `isThin` and `isSelected` of what is drawn. They are found in all entries at once, so that a short name means the same in each.
-const members = {
-  mangleProps: /^(?:(?:is|has|are|selected|shown|highlighted|pinned|toggle|goTo)[A-Z]|(?:moveRow|movePage|moveSpan|moveInTime|markSide|keepScroll|ownerOf|taskNumber|labelColors|toldInWords|freePixels|hoveredRow)$)/,
-  reserveProps: /^(?:isThin|isSelected|isArray|isInteger|isSafeInteger|isFinite|isNaN|isView|isConnected|isCollapsed|isIntersecting|hasFocus|hasAttribute|hasPointerCapture|hasOwn|hasOwnProperty)$/,
-};
-const { mangleCache } = await build({
-  ...plain, ...elements, ...members, entryPoints: entries, mangleCache: {}, outdir: out, format: "esm", plugins: [lateStyle], splitting: true, write: false,
-});
-const common = { ...plain, ...elements, ...members, mangleCache };
+const common = { ...plain, ...elements };
 const style = { absWorkingDir: here, entryPoints: ["src/theme/timeline.css"], bundle: true, minify: true, logLevel: "warning" };
 
 // What an earlier version built would ship as well.
@@ -49,7 +36,7 @@ await mkdir(out, { recursive: true });
 // The widget is one module, and the drawer a second one, whose text it brings: it is loaded when a span is opened.
 await build({
   ...common,
-  entryPoints: { timeline: entries.timeline },
+  entryPoints: { timeline: "src/entry/anywidget.ts" },
   outdir: out,
   format: "esm",
   plugins: [lateStyle, {
@@ -57,9 +44,9 @@ await build({
     setup: (bundle) => bundle.onResolve({ filter: /\/load-(details|explorer)$/ }, () => ({ path: `${here}src/entry/late-texts.ts` })),
   }],
 });
-await build({ ...common, entryPoints: { details: entries.details, explorer: entries.explorer }, outdir: out, format: "esm", plugins: [lateStyle] });
+await build({ ...common, entryPoints: { details: "src/details/drawer-root.tsx", explorer: "src/explore/explorer-root.tsx" }, outdir: out, format: "esm", plugins: [lateStyle] });
 // The widget of the board of runs, which brings its style sheet beyond that of the timeline.
-await build({ ...common, entryPoints: { board: entries.board }, outdir: out, format: "esm", plugins: [lateStyle] });
+await build({ ...common, entryPoints: { board: "src/entry/board-widget.ts" }, outdir: out, format: "esm", plugins: [lateStyle] });
 await build({ ...style, outdir: out });
 
 // The extension is loaded in pieces: the views and their style sheet with the first timeline of a page, the drawer with the
@@ -68,13 +55,13 @@ await build({ ...style, outdir: out });
 const named = { outdir: `${out}labextension/static`, entryNames: "[name]-[hash]", chunkNames: "[name]-[hash]", metafile: true };
 // The board of runs is whole by itself: with what it shares, the views would be in more and smaller pieces, all of them loaded
 // with the first timeline.
-const { metafile: boards } = await build({ ...common, ...named, entryPoints: { board: entries.boardModule }, format: "esm", plugins: [lateStyle] });
+const { metafile: boards } = await build({ ...common, ...named, entryPoints: { board: "src/board/board-module.ts" }, format: "esm", plugins: [lateStyle] });
 const boardFile = Object.keys(boards.outputs)[0].split("/").at(-1);
 const boardApart = { name: "board-apart", setup: (bundle) => bundle.onResolve({ filter: /\/board-module$/ }, () => ({ path: `./${boardFile}`, external: true })) };
-const { metafile: views } = await build({ ...common, ...named, entryPoints: { view: entries.view }, format: "esm", splitting: true, plugins: [lateStyle, boardApart] });
+const { metafile: views } = await build({ ...common, ...named, entryPoints: { view: "src/entry/lab-view.ts" }, format: "esm", splitting: true, plugins: [lateStyle, boardApart] });
 const { metafile: styles } = await build({ ...style, ...named });
 const nameOf = (path) => path.split("/").at(-1);
-const [viewPath, view] = Object.entries(views.outputs).find(([, { entryPoint }]) => entryPoint === entries.view);
+const [viewPath, view] = Object.entries(views.outputs).find(([, { entryPoint }]) => entryPoint === "src/entry/lab-view.ts");
 // With the view comes what it can't do without: asked for at once, and not only once the view has been read.
 const viewFiles = [viewPath, ...view.imports.filter(({ kind }) => kind === "import-statement").map(({ path }) => path)].map(nameOf);
 const styleFile = nameOf(Object.keys(styles.outputs)[0]);

@@ -15,11 +15,16 @@ const KINDS: readonly (readonly [KindFilter, sign: ComponentChildren, name: stri
 export function Filters({ view }: { view: View; change: number }) {
   const { search, store } = view;
   store.version.value;
+  const toggle = (kind: KindFilter): void => {
+    const kinds = new Set(search.kinds.value);
+    if (!kinds.delete(kind)) kinds.add(kind);
+    search.kinds.value = kinds;
+  };
   return (
     <span class="et-filters" role="group" aria-label="Filters">
       {KINDS.filter(([kind]) => store.kinds.has(kind) || search.kinds.value.has(kind)).map(([kind, sign, name, title]) => (
         <button class="et-kind-toggle" data-kind={kind} aria-pressed={search.kinds.value.has(kind)} title={`Only ${title}`}
-          onClick={() => search.toggleKind(kind)}><span aria-hidden="true">{sign}</span>{name}</button>
+          onClick={() => toggle(kind)}><span aria-hidden="true">{sign}</span>{name}</button>
       ))}
       <select class="et-status-filter" aria-label="Status" value={search.status.value} data-on={search.status.value !== ""}
         onChange={(event) => (search.status.value = event.currentTarget.value as Status | "")}>

@@ -8,13 +8,12 @@ const PLACE = Symbol.for("ensemble-timeline.left-views");
 /** A view that comes later than this is a new one, and begins as all do. */
 const LONGEST_MS = 3000;
 
-/** The signals of a view that a person set, by name; the build shortens those that are marked. */
+/** The signals of a view that a person set, by name. */
 const KEPT = [
-  /* @__KEY__ */ "isDrawerOpen", "collapsed", "grouping", "pinned", "follow", /* @__KEY__ */ "isFollowingRows", /* @__KEY__ */ "isCriticalShown",
-  /* @__KEY__ */ "hasPlayhead", "shape", /* @__KEY__ */ "isExpanded", "look", "window", "scrollTop",
+  "isDrawerOpen", "collapsed", "grouping", "pinned", "follow", "isFollowingRows", "isCriticalShown", "hasPlayhead", "shape", "isExpanded", "look", "window", "scrollTop",
 ] as const satisfies readonly (keyof View)[];
 const SELECTED = ["spans", "range", "time"] as const;
-const SEARCHED = ["words", "kinds", "status", /* @__KEY__ */ "isDimming"] as const;
+const SEARCHED = ["words", "kinds", "status", "isDimming"] as const;
 
 type Kept = Record<string, unknown>;
 

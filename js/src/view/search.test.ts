@@ -99,12 +99,11 @@ it("opens what is folded where something in it fits, and folds it again", () => 
 });
 
 it("filters by kind and status, alone or together", () => {
-  view.search.toggleKind("tool");
+  view.search.kinds.value = new Set(["tool"]);
   expect(view.search.found.value?.length).toBe(2);
   view.search.status.value = "error";
   expect(find("")).toEqual(["y"]);
-  view.search.toggleKind("tool");
-  view.search.toggleKind("llm");
+  view.search.kinds.value = new Set(["llm"]);
   expect(find("")).toEqual([]);
   view.search.clear();
   expect(view.search.isActive).toBe(false);

@@ -93,12 +93,6 @@ export class Search {
     return outermost.size;
   }
 
-  toggleKind(kind: KindFilter): void {
-    const kinds = new Set(this.kinds.value);
-    if (!kinds.delete(kind)) kinds.add(kind);
-    this.kinds.value = kinds;
-  }
-
   clear(): void {
     this.words.value = "";
     this.kinds.value = new Set();
