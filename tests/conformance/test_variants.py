@@ -255,7 +255,7 @@ def test_e73_two_variants_are_compared_as_two_runs_are() -> None:
     assert diff.frame.set_index("path").loc["draft", "status"] == "changed"
     with pytest.raises(ValidationError, match="Did you mean 'short'"):
         result.diff("shrt", "x")
-    with pytest.raises(ValidationError, match="row must be 0 to 0"):
+    with pytest.raises(ValidationError, match="no row 1: there is 1 row, from 0"):
         result.diff("short", "x", row=1)
 
 
