@@ -67,6 +67,7 @@ def test_a_change_is_shown_as_a_diff_and_then_put_into_the_cell_whose_outputs_st
     expect(button).to_be_focused()
     editor.get_by_role("button", name="Keep this reply and go on").click()
     fork = view.get_by_role("region", name="Fork 1")
+    expect(fork).to_contain_text("Completed")  # while it goes on, it has nothing to put there
     fork.get_by_role("button", name="Put into the cell").click()
     asked, outputs = len(server.requests), notebook.outputs(2).count()
     fork.get_by_role("button", name="Apply").click()
