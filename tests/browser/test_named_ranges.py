@@ -22,9 +22,9 @@ HOSTILE: Final = "<img src=x onerror=hacked=1> [a](javascript:hacked=1)"
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_range_that_is_named_in_the_view_is_there_for_who_opens_the_notebook_w136(
-    open_in_window: Opener, theme: str
+    open_notebook: Opener, theme: str
 ) -> None:
-    notebook = open_in_window(LOAD, TEAM, REPORT, theme=theme)
+    notebook = open_notebook(LOAD, TEAM, REPORT, theme=theme)
     notebook.run_to_end(0, 1, 2)
     view = notebook.timeline(2).first
     notebook.execute("length = report.total_duration.total_seconds() * 1000; report.timeline.range = (0, length / 2)")
