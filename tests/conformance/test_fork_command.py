@@ -79,7 +79,7 @@ def test_c92_what_is_missing_in_the_notebook_is_named(crossing: Any) -> None:
         ("crossing", "takes one run"),
         ("crossing wind again", "takes one run"),
         ("crossing wind --replay x", "Did you mean '--reply'"),
-        ("crossing wind --reply", "--reply wants a text"),
+        ("crossing wind --reply", "--reply wants a value behind it"),
         ("crossing winds", "Did you mean 'wind'"),
         ("crossing wind --reply a --output b", "leave out output="),
         ("crossing wind --until noon", "until: no task 'noon'"),

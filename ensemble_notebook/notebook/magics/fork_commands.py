@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from ensemble_notebook.notebook.magics.run_commands import (
     describe_missing,
     find_remembered,
     read_variable,
+    take_arguments,
     take_values,
 )
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -52,7 +53,7 @@ def fork_run(words: Sequence[str], shell: Any) -> EnsembleOutput | ForkPlan | No
     """
     rest, is_dry_run = [each for each in words if each != DRY_RUN], DRY_RUN in words
     out = [name for _, name in take_values(rest, "-o", "--out")] or [DEFAULT_OUT]
-    given = dict(_take_changes(rest, shell))
+    given = dict(take_arguments("fork", rest, _VALUES, shell))
     until = given.pop("until", None)
     if wrong := next((each for each in rest if each.startswith("--")), None):
         raise ValidationError(f"%ensemble fork knows no {wrong!r}.{did_you_mean(wrong, OPTIONS)}")
@@ -115,17 +116,6 @@ def _clear(options: Options, until: str | None, out: str) -> Options:
         continue_from=None,
         is_background=False,
     )
-
-
-def _take_changes(words: list[str], shell: Any) -> Iterator[tuple[str, Any]]:
-    """Take out what is to be different, each by its argument of `Ensemble.fork`."""
-    for flag, text in take_values(words, *_VALUES):
-        if not text:
-            raise ValidationError(f"%ensemble fork: {flag} wants a text.")
-        value: Any = text
-        if flag == "--llm" and text.isidentifier():
-            value = shell.user_ns.get(text, text)
-        yield flag.removeprefix("--").replace("-", "_"), value
 
 
 def find_span(trace: ExecutionTrace, word: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.value_text import read_json
@@ -14,7 +14,13 @@ from ensemble_notebook.ensemble.many_runs.rerun import Rerun
 from ensemble_notebook.errors import ValidationError, did_you_mean
 from ensemble_notebook.notebook.magics.fork_commands import DRY_RUN, find_span
 from ensemble_notebook.notebook.magics.map_cell import confirm_estimate
-from ensemble_notebook.notebook.magics.run_commands import WAYS, find_remembered, read_variable, take_values
+from ensemble_notebook.notebook.magics.run_commands import (
+    WAYS,
+    find_remembered,
+    read_variable,
+    take_arguments,
+    take_values,
+)
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 if TYPE_CHECKING:
@@ -40,7 +46,9 @@ def rerun_call(words: Sequence[str], shell: Any) -> Rerun | CostEstimate:
     """
     rest, is_dry_run = [each for each in words if each != DRY_RUN], DRY_RUN in words
     names = [name for _, name in take_values(rest, "-o", "--out")]
-    given = dict(_take_values(rest, shell))
+    given = dict(take_arguments("rerun", rest, _VALUES, shell))
+    if (repeat := given.get("repeat")) is not None:
+        given["repeat"] = int(repeat) if repeat.isdecimal() else repeat
     if wrong := next((each for each in rest if each.startswith("--")), None):
         raise ValidationError(f"%ensemble rerun knows no {wrong!r}.{did_you_mean(wrong, OPTIONS)}")
     run_and_span, parameters = rest[:2], rest[2:]
@@ -78,19 +86,6 @@ def _find_run(word: str, shell: Any) -> EnsembleOutput:
     if not isinstance(output, EnsembleOutput):
         raise ValidationError(f"{word} has no run whose calls could be made again. {_USAGE}")
     return output
-
-
-def _take_values(words: list[str], shell: Any) -> Iterator[tuple[str, Any]]:
-    """Take out what stands behind a flag, each by its argument of `Ensemble.rerun`."""
-    for flag, text in take_values(words, *_VALUES):
-        if not text:
-            raise ValidationError(f"%ensemble rerun: {flag} wants a value behind it.")
-        value: Any = text
-        if flag == "--llm" and text.isidentifier():
-            value = shell.user_ns.get(text, text)
-        if flag == "--repeat":
-            value = int(text) if text.isdecimal() else text
-        yield flag.removeprefix("--").replace("-", "_"), value
 
 
 def _read_value(text: str) -> Any:

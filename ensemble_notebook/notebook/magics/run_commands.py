@@ -235,6 +235,19 @@ def take_values(words: list[str], *flags: str) -> Iterator[tuple[str, str]]:
         del words[at : at + 2]
 
 
+def take_arguments(command: str, words: list[str], flags: Sequence[str], shell: Any) -> Iterator[tuple[str, Any]]:
+    """Take out what stands behind flags, each by the argument that it is; ``--llm`` may name a variable.
+
+    Raises:
+        ValidationError: nothing stands behind one of them.
+    """
+    for flag, text in take_values(words, *flags):
+        if not text:
+            raise ValidationError(f"%ensemble {command}: {flag} wants a value behind it.")
+        value: Any = shell.user_ns.get(text, text) if flag == "--llm" and text.isidentifier() else text
+        yield flag.removeprefix("--").replace("-", "_"), value
+
+
 def describe_missing(run: RememberedRun, origin: RunOrigin, error: CellError, again: str) -> str:
     """Say what the cell needs. It could run once, so it is the notebook that has changed.
 
