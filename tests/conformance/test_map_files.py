@@ -148,3 +148,11 @@ def test_v15_other_endings_are_refused_with_those_that_there_are(tmp_path: Path)
     with pytest.raises(ValidationError, match="There was no row to run"):
         Ensemble(tasks=[Task.of("Say {word}")], llm="scripted").map([]).export(tmp_path / "rows.csv")
     assert not list(tmp_path.iterdir())
+
+
+def test_v15_a_report_is_made_of_one_fold_of_the_map(tmp_path: Path) -> None:
+    result = make_map()
+    result.export(tmp_path / "cook.html")
+    assert result.output is not None
+    assert result.trace is not result.output.trace  # that one has no scores
+    assert ("_fold" in vars(result.trace), "_fold" in vars(result.output.trace)) == (True, False)

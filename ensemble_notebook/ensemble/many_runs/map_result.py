@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 SKIPPED: Final = "skipped"
 _MADE_OF_SCORES: Final = frozenset({"frame", "_scored_output", "_scores_by_run"})
-_NOT_PICKLED: Final = _MADE_OF_SCORES | {"_score_fault", "_row_selection", "_scorers"}
+_NOT_PICKLED: Final = _MADE_OF_SCORES | {"metrics", "_score_fault", "_row_selection", "_scorers"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -195,11 +195,11 @@ class MapResult(ScoredMap, Scorable, Pickled):
         run = () if self.output is None else self.output.warnings
         return (*self._warnings, *list_score_warnings(self.score_records), *run)
 
-    @property
+    @cached_property
     def metrics(self) -> Metrics:
         """Sums over this map. Rows taken over by `resume` count nothing, but in ``metrics.total``."""
-        if self.output is not None:
-            return self.output.metrics
+        if self.output is not None and self._scored_output is not None:
+            return self._scored_output.metrics
         return Metrics(earlier=None if self._earlier is None else self._earlier.metrics.total)
 
     def _list_known_rows(self) -> KnownRows:
@@ -562,7 +562,9 @@ class MapResult(ScoredMap, Scorable, Pickled):
 
     @cached_property
     def _spent(self) -> Mapping[str, RowSpending]:
-        return {} if self.output is None else sum_spending(self.output.trace._fold, {each.name for each in self.rows})
+        if self.output is None or self.trace is None:
+            return {}
+        return sum_spending(self.trace._fold, {each.name for each in self.rows})
 
     def _make_record(self, row: RowResult) -> RowRecord:
         final = row.output.get_final_output() if self._fields and row.output is not None and row.is_done else None
