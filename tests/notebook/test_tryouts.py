@@ -12,7 +12,7 @@ import pytest
 from ensemble_notebook import Agent, Ensemble, EnsembleOutput, Reply, ScriptedChatModel, Task, ToolUse
 from ensemble_notebook.domain.outputs.secrets import MASK, mask
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.notebook.live.run_feed import RunFeed, keep_feed
+from ensemble_notebook.notebook.live.run_feed import RunFeed, find_feed, keep_feed
 from ensemble_notebook.notebook.live.timeline_widget import offer_tryouts
 from ensemble_notebook.notebook.live.tryouts import read_parameters, unmask
 from ensemble_notebook.notebook.picture.static_picture import make_messages
@@ -112,6 +112,16 @@ def test_a_fork_goes_by_the_feed_of_its_run_and_is_told_to_who_comes_later_w114(
     view.feed.receive(view, {"kind": "hello", "have": -1})
     [told] = view.wait_for(lambda each: each.get("forks"))
     assert told["feed_id"] == fork["feed_id"]
+
+
+def test_a_fork_that_is_shown_as_over_is_put_into_the_cell_at_once_w114(view: View) -> None:
+    fork = view.ask(1, "began", act="fork", span_id=view.find_span("llm", "tell"), change={"reply": "Mine."})
+    feed: Any = find_feed(fork["feed_id"])
+    while feed.is_live:
+        threading.Event().wait(0.001)
+    view.feed.receive(view, {"kind": "tryout", "number": 2, "act": "source", "feed_id": fork["feed_id"]})
+    told = view.wait_for(lambda each: each if each.get("number") == 2 else None)
+    assert "still going on" not in str(told)
 
 
 @pytest.mark.parametrize("kind, name", [("tool", "tool_result"), ("task", "output")])

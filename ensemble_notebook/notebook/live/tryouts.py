@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.ensemble.many_runs.rerun import Rerun
 
 MOST_REPEATS: Final = 10
+_RESULT_LIMIT_S: Final = 10.0
 _TEXTS: Final = ("reply", "tool_result", "output", "system_prompt", "user_prompt")
 
 logger = logging.getLogger(__name__)
@@ -63,6 +64,7 @@ class Tryout:
         variable: what the notebook calls it, once it is over.
         result: the `Rerun`, or the output of the fork, likewise.
         error: why it has failed, for people.
+        is_over: its result is there, or it has none.
     """
 
     kind: str
@@ -73,7 +75,13 @@ class Tryout:
     variable: str | None = None
     result: Any = None
     error: str | None = None
+    is_over: threading.Event = field(default_factory=threading.Event)
     views: weakref.WeakKeyDictionary[Subscriber, _Tunnel] = field(default_factory=weakref.WeakKeyDictionary)
+
+    def end(self, result: Any) -> None:
+        """Take its result, None where it was given up."""
+        self.result = result
+        self.is_over.set()
 
     def to_message(self) -> dict[str, Any]:
         """What views are told of it."""
@@ -229,7 +237,7 @@ class Tryouts:
         self._follow(tryout, painter, send)
         with contextlib.suppress(BaseException):  # what failed is told reply by reply
             handle.result()
-        tryout.result = handle.output
+        tryout.end(handle.output)
         painter.close(has_end=tryout.result is not None)
         if tryout.result is None:
             send({"error": "It was given up before it had an end: run it again."})
@@ -266,7 +274,7 @@ class Tryouts:
         self._tell_all()
         with contextlib.suppress(BaseException):  # its view tells how it ended
             handle.result()
-        tryout.result = handle.output
+        tryout.end(handle.output)
         painter.close(has_end=tryout.result is not None)
         if tryout.result is not None:
             keep_feed(tryout.result, feed)
@@ -353,6 +361,8 @@ class Tryouts:
     def _tell_source(self, content: Mapping[str, Any], send: Send) -> None:
         """The change as a diff of the cell (F5)."""
         tryout = self._tryouts.get(str(content.get("feed_id")))
+        if tryout is not None and not tryout.feed.is_live:  # a view shows the end a moment before the result is there
+            tryout.is_over.wait(_RESULT_LIMIT_S)
         if tryout is None or tryout.result is None:
             raise ValidationError("It is still going on: wait for its end.")
         send({"source": describe_edit(tryout.result, _get_namespace())})
