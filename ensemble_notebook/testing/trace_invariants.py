@@ -232,10 +232,10 @@ def _check_reuse(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[s
             and any(span.usage_leaf and _is_beneath(span, task, spans) for span in spans.values())
         ):
             yield f"task {task.span_id} was reused, and asked a model"
-    own = [task for task in tasks if task.reused and task.is_listed_task]
+    reused = [task for task in tasks if task.reused]
     savings = trace._fold.savings
     told = (savings.task_count, savings.tokens or 0)
-    if told != (len(own), sum(task.saved_tokens or 0 for task in own)):
+    if told != (sum(task.is_listed_task for task in reused), sum(task.saved_tokens or 0 for task in reused)):
         yield f"the run has reused {told[0]} tasks and saved {told[1]} tokens, its tasks something else"
 
 

@@ -208,6 +208,15 @@ def test_v7_a_map_that_goes_on_asks_only_for_what_was_not_judged(courts: Courts)
     assert "should be another" in asked.prompt
 
 
+def test_c34_what_a_judge_took_that_is_not_asked_again_is_saved(courts: Courts, store_path: Path) -> None:
+    first = make(courts).map(ROWS, score=make_judge(courts))
+    again = make(courts).map(ROWS, score=make_judge(courts), reuse=True)
+    (row,) = again.frames.runs.query("kind == 'map'").to_dict("records")
+    assert again.metrics.total_tokens == 0
+    assert row["saved_tokens"] == first.metrics.total_tokens
+    assert row["tasks_reused"] == len(ROWS)
+
+
 def test_v7_judges_are_asked_here_where_rows_run_elsewhere(courts: Courts) -> None:
     with ThreadPoolExecutor(1) as executor:
         result = make(courts).map(ROWS, score=[make_judge(courts), scorers.equals()], executor=executor)

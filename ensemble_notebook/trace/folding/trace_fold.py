@@ -201,12 +201,12 @@ class TraceFold(EventFold):
     @property
     def savings(self) -> Savings:
         """What was not spent, since tasks were reused, as of now."""
-        reused = [each for each in self.counted_spans if each.reused and each.is_listed_task]
+        reused = [each for each in self.counted_spans if each.reused]  # those of judges, too, which are no listed tasks
         tokens = [each.saved_tokens for each in reused if each.saved_tokens is not None]
         costs = [each.saved_cost for each in reused if each.saved_cost is not None and each.currency == self.currency]
         return Savings(
             currency=self.currency,
-            task_count=len(reused),
+            task_count=sum(each.is_listed_task for each in reused),
             tokens=sum(tokens) if tokens or not reused else None,
             cost=sum(costs, Decimal(0)) if costs or not reused else None,
             ms=sum(each.saved_ms or 0.0 for each in reused),

@@ -460,7 +460,10 @@ RUNS: Final = make_table(
             "fold.savings.task_count",
         ),
         Column(
-            "saved_tokens", "Int64", "what those took then; known part, 0 where none was reused", "fold.savings.tokens"
+            "saved_tokens",
+            "Int64",
+            "what those took then, and what judges did that were not asked again; known part, 0 where none was reused",
+            "fold.savings.tokens",
         ),
         Column("saved_cost", "Float64", "the same of their cost, in currency", "fold.savings.cost"),
         Column("saved_ms", "Float64", "the same of their durations; side by side adds up", "fold.savings.ms"),
