@@ -187,6 +187,17 @@ def test_e69_no_repr_pickle_event_plan_or_traceback_holds_a_secret(monkeypatch: 
         assert isinstance(error.__cause__, ConnectionError)
 
 
+def test_e69_a_secret_inside_an_input_is_masked() -> None:
+    def tell(given: TaskInput) -> str:
+        return str(given.inputs["service"])
+
+    service: dict[str, Any] = {"url": "here", "logins": [{"user": "Ada", "api_key": "quiet harbour 17"}]}
+    output = Ensemble(tasks=[Task.of("Tell it", handler=tell)]).run({"service": service})
+    seen = [str(output.events), repr(output), str(output.frames.tasks.to_dict())]
+    assert ["quiet harbour 17" in each for each in seen] == [False] * len(seen)
+    assert "Ada" in seen[0]
+
+
 @dataclass
 class Login:
     """A typed output with a secret in it."""

@@ -96,6 +96,13 @@ def test_e41_counts_are_deterministic_and_it_streams() -> None:
     assert first.metrics.total_tokens == second.metrics.total_tokens > 0
 
 
+def test_e41_a_field_that_a_script_has_not_is_refused_with_those_that_it_has() -> None:
+    with pytest.raises(ValidationError, match=r"ScriptedChatModel has no field 'responses'.*'replies'"):
+        ScriptedChatModel(responses=["Soup."])
+    with pytest.raises(ValidationError, match="Did you mean 'replies'"):
+        ScriptedChatModel(reply=["Soup."])
+
+
 # --- E42 ---
 
 

@@ -189,6 +189,22 @@ def test_task_that_has_changed_since_is_kept_with_a_warning_e100(server: OpenAIS
     assert "the description changed" in fork.warnings[0]
 
 
+def test_task_that_has_changed_since_is_kept_with_a_warning_without_a_store_e100(
+    server: OpenAIServer, llm: str
+) -> None:
+    def make(goal: str) -> Ensemble:
+        cook = Agent(role="Cook", goal=goal)
+        tasks = [Task.of("Tell", name="tell", agent=cook), Task.of("End", name="end", context="tell")]
+        return Ensemble(tasks=tasks, agents=[cook], llm=llm)
+
+    output = make("Tell").run()
+    end = spans(output, "task", "end")[0]
+    assert make("Tell").fork(output, end).warnings == ()
+    (warning,) = make("Tell more").fork(output, end).warnings
+    assert "What task 'tell' had put out" in warning
+    assert "the goal of agent Cook changed" in warning
+
+
 def test_what_memories_and_conditions_are_given_depends_e100(server: OpenAIServer, llm: str) -> None:
     server.default = Answer("Said.")
     one, two, three = (
@@ -331,6 +347,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_asked_e102(team: Ensemb
         with pytest.raises(ValidationError) as caught:
             output.fork(span, **change)
         assert words in str(caught.value)
+    never = Task.of("Never", name="never", context="find", when={"find": {"contains": "nothing"}})
+    skipped = team.replace(tasks=[*team.tasks, never]).run()
+    server.requests.clear()
+    for change in ({}, {"output": "x"}):
+        with pytest.raises(ValidationError, match=r"Task 'never' .* was skipped \(.*nothing to do again.*Fork at"):
+            skipped.fork(spans(skipped, "task", "never")[0], **change)
     with pytest.raises(ValidationError, match="has none of that name"):
         Ensemble(tasks=[Task.of("Else", name="else")], llm="scripted").fork(output, call)
     assert server.requests == []

@@ -28,6 +28,7 @@ from ensemble_notebook.domain.fingerprints.parts import (
 from ensemble_notebook.domain.outputs.conversation import Messages
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
+from ensemble_notebook.domain.seams.chat_port import make_task_path
 from ensemble_notebook.domain.seams.kept_tasks import EVERY_INPUT, InputRead, PendingKey, Reads, TaskKey
 
 
@@ -136,6 +137,17 @@ class TaskKeys:
             # Of the input that has the items only the one item counted, unless the code looked at the others.
             older = (frozenset(InputRead("value", each) for each in inputs if each != name), EVERY_INPUT)
         return replace(parts.to_key(), complete=partial(_add_reads, parts, inputs), older_reads=older)
+
+    def list_declared(self) -> dict[str, Mapping[str, str]]:
+        """The parts that are known of each task before it starts, by its path: its texts as templates, its agent."""
+        found: dict[str, Mapping[str, str]] = {}
+        for node in self._graph.tasks:
+            parts = Parts(self._contents)
+            parts.add_text("description", node.task.description)
+            parts.add_text("expected output", node.task.expected_output)
+            parts.include(self._declared[node.index])
+            found[make_task_path(node.name, self._graph.get_phase_name(node))] = parts.shown
+        return found
 
     def make_key_later(self, start: TaskStart) -> PendingKey:
         """The same, made when it is wanted; made now where something in it may be another one by then."""

@@ -102,10 +102,18 @@ def protect_environment() -> None:
 
 
 def protect_named(values: Mapping[str, Any]) -> None:
-    """Mask the texts whose names say that they are secrets."""
-    for name, value in values.items():
-        if isinstance(value, str) and is_secret_name(name):
-            protect(value.strip())
+    """Mask the texts whose names say that they are secrets, in dicts and lists inside as well."""
+    found: list[tuple[str, Any]] = list(values.items())
+    seen: set[int] = set()
+    while found:
+        name, value = found.pop()
+        if isinstance(value, str):
+            if is_secret_name(name):
+                protect(value.strip())
+        elif isinstance(value, Mapping | list | tuple) and id(value) not in seen:
+            seen.add(id(value))  # one may hold itself
+            inner = value.items() if isinstance(value, Mapping) else ((name, each) for each in value)
+            found += [(key if isinstance(key, str) else name, each) for key, each in inner]
 
 
 def mask(text: str) -> str:

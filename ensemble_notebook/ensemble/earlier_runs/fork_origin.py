@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.events import LlmCallStarted, TaskInputPrepared
+from ensemble_notebook.domain.planning.delegation import build_team_graph
+from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.ensemble.earlier_runs.changed_call import ChangedCall, ChangedSource, Reworded
 from ensemble_notebook.ensemble.earlier_runs.dependence import find_path, list_around
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange
@@ -36,6 +38,9 @@ class LiveOutput(Protocol):
     def run_id(self) -> str: ...
 
     @property
+    def ensemble(self) -> Any: ...
+
+    @property
     def trace(self) -> ExecutionTrace: ...
 
 
@@ -55,6 +60,7 @@ class Origin:
         find_forked: finds the run that it forks itself; None where it forks none.
         points: of the forks by which it came about; None of a fork whose points are not kept.
         changed: what a fork has changed, by the names of the arguments, and at which span of the run that it forks.
+        graph: of the ensemble that a live run had; None of a stored one.
     """
 
     run_id: str
@@ -72,6 +78,7 @@ class Origin:
     find_forked: Callable[[], Origin] | None = None
     points: Sequence[ForkPoint] | None = None
     changed: tuple[Sequence[str], str | None] = ((), None)
+    graph: Graph | None = None
 
     def go_back(self) -> Origin | None:
         """The run that it forks; None where it forks none, or the store has that no more."""
@@ -122,6 +129,7 @@ def find_origin(run: Any) -> Origin:
             row=run._row_place,
             find_forked=journal.find_forked,
             points=journal.points,
+            graph=build_team_graph(run.ensemble),
         )
     if getattr(run, "capture_mode", None) is CaptureMode.METADATA:
         raise ValidationError(f"Run {run.run_id} can't be forked: this run kept no texts (capture_mode metadata).")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.definitions.delegation import DELEGATE, DELEGATE_TASK
+from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.ensemble.earlier_runs.dependence import find_path, list_around
 from ensemble_notebook.ensemble.earlier_runs.fork_change import ForkChange
 from ensemble_notebook.ensemble.earlier_runs.fork_origin import Origin
@@ -116,6 +117,12 @@ def _find_span(origin: Origin, given: Any, change: ForkChange) -> Span:
         last = next((each for each in reversed([*inside]) if span in list_around(each)), None)
         instead = "" if last is None else f" Fork at its last model call, {last.span_id}, instead."
         raise ValidationError(f"Span {span.span_id} is a delegation, which a worker has done, and no tool.{instead}")
+    if span.status is SpanStatus.SKIPPED and span.start_ms is None:
+        why = f" ({span.reason})" if span.reason else ""
+        raise ValidationError(
+            f"Task {span.name!r} of run {origin.run_id} was skipped{why}, so there is nothing to do again or to "
+            f"change. Fork at a task before it, or resume the run if it was stopped."
+        )
     if span.end_seq is None:
         raise ValidationError(f"Span {span.span_id} is still running, and has nothing yet that could be changed.")
     return span

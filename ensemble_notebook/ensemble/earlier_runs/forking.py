@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import RunStarted
 from ensemble_notebook.domain.fingerprints.parts import explain_difference, is_same
+from ensemble_notebook.domain.fingerprints.task_keys import TaskKeys
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.ensemble_texts import find_typed_task
@@ -63,6 +64,7 @@ class ForkedRun:
         given: the path of the task whose output is given, and that output.
         changes: of the forks by which it comes about, this one included.
         is_replayed: whether it was a replay: one model is asked in place of all.
+        redeclared: what is declared otherwise since, in words, by the path of the task, where no store can tell.
     """
 
     origin: Origin
@@ -74,6 +76,7 @@ class ForkedRun:
     results: Mapping[str, list[tuple[StoredResult, str]]]
     given: tuple[str, TaskOutput] | None = None
     is_replayed: bool = False
+    redeclared: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def points(self) -> Sequence[ForkPoint]:
@@ -183,6 +186,7 @@ def fork_run(origin: Origin, span: Any, change: ForkChange, graph: Graph, *, ask
         documents=[make for make, _ in kept],
         results=results,
         is_replayed=is_replayed,
+        redeclared=_find_redeclared(origin, graph),
         given=_make_given(holder, point_span, change, graph),
         changes=(*changes, *(change.came_of or [describe_change(holder.trace, point_span, change)])),
     )
@@ -233,6 +237,18 @@ def _list_kept_results(origin: Origin, dependence: Dependence) -> dict[str, list
             )
         results[result.path].append((result, why))
     return results
+
+
+def _find_redeclared(origin: Origin, graph: Graph) -> dict[str, str]:
+    """What is declared otherwise than in a live run of which no store knows what counted for its tasks."""
+    if origin.graph is None or all(each.parts for each in origin.results):
+        return {}
+    then, now = ([(node.task, node.agent, node.llm) for node in each.tasks] for each in (origin.graph, graph))
+    if all(one is other for a, b in zip(then, now, strict=False) for one, other in zip(a, b, strict=True)):
+        return {}  # code is read for a while
+    before, after = TaskKeys(origin.graph).list_declared(), TaskKeys(graph).list_declared()
+    both = ((path, before[path], parts) for path, parts in after.items() if path in before)
+    return {path: explain_difference(old, new) for path, old, new in both if not is_same(old, new)}
 
 
 def _check_task(span: Span, origin: Origin, graph: Graph) -> None:
@@ -509,13 +525,15 @@ class ForkedTasks:
                 continue
             if nested:  # a function may run the same ensemble again, for something else
                 forked.results[path].remove((found, why))
+            changed = None if found.parts else forked.redeclared.get(path)
             if key.parts and found.parts:
                 whole = key.with_reads(kept.reads)
                 if found.key != whole.key and not is_same(found.parts, whole.parts):
                     changed = explain_difference(found.parts, whole.parts)
-                    why = f"{why}; it has changed since: {changed}"
-                    warning = f"What task {path!r} had put out in run {found.run_id} is kept, and since then {changed}."
-                    kept = replace(kept, warning=warning)
+            if changed is not None:
+                why = f"{why}; it has changed since: {changed}"
+                warning = f"What task {path!r} had put out in run {found.run_id} is kept, and since then {changed}."
+                kept = replace(kept, warning=warning)
             feedback = found.facts.get("feedback")
             said = tuple(map(str, feedback)) if isinstance(feedback, list) else ()
             return self._price(replace(kept, attempt=done_at, feedback=said)), why

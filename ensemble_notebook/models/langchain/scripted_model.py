@@ -29,6 +29,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.errors import ValidationError, did_you_mean
 from ensemble_notebook.models.langchain.replies import extract_text
 
 if TYPE_CHECKING:
@@ -248,6 +249,7 @@ class ScriptedChatModel(BaseChatModel):
         max_tokens: in one reply, as `count_tokens` counts them; what is longer is cut off, as a provider does it.
 
     Raises:
+        ValidationError: there is no such field; ``responses`` and ``messages`` of other fakes are ``replies`` here.
         LookupError: on a request for which the script has no answer, or none left.
     """
 
@@ -260,6 +262,16 @@ class ScriptedChatModel(BaseChatModel):
     max_tokens: int | None = None
     _calls: list[ScriptedCall] = []  # noqa: RUF012 - pydantic gives each model its own
     _positions: dict[Any, int] = {}  # noqa: RUF012
+
+    def __init__(self, **fields: Any) -> None:
+        unknown = next((name for name in fields if name not in type(self).model_fields), None)
+        if unknown is not None:  # pydantic would pass over it, and every request would find an empty script
+            own = [name for name in type(self).model_fields if name not in BaseChatModel.model_fields]
+            raise ValidationError(
+                f"{type(self).__name__} has no field {unknown!r}.{did_you_mean(unknown, own)} A script is "
+                f"replies=[...], or what ScriptedChatModel.match({{...}}) makes."
+            )
+        super().__init__(**fields)
 
     @classmethod
     def match(cls, rules: Mapping[Any, Any], default: Any = None, **fields: Any) -> ScriptedChatModel:
