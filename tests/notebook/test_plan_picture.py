@@ -31,14 +31,14 @@ def test_w32_a_plan_is_a_graph_with_agents_models_tools_and_conditions():
     for said in (
         "triage",
         "Clerk",
-        "openai:gpt-4o-mini",
+        "gpt-4o-mini",
         "look_up",
         "if contains &#x27;&lt;b&gt;refund&lt;/b&gt;&#x27;",
     ):
         assert said in page
     assert "<b>refund" not in page
     assert page.index("as a table") > page.index("look_up")
-    places = re.findall(r"left:(\d+)px;top:(\d+)px;width:184px", page)
+    places = re.findall(r"left:(\d+)px;top:(\d+)px;width:200px", page)
     assert len(set(places)) == 3
 
 

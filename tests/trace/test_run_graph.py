@@ -12,7 +12,14 @@ from hypothesis import given
 from ensemble_notebook import Agent, CaptureMode, Ensemble, ExecutionTrace, Reply, ScriptedChatModel, Task, ToolUse
 from ensemble_notebook.domain.events import NestedRunStarted
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
-from ensemble_notebook.domain.planning.shown_graph import MOST_NODES, ShownGraph, add_plan, fold_many
+from ensemble_notebook.domain.planning.shown_graph import (
+    MOST_NODES,
+    ShownGraph,
+    ShownNode,
+    add_plan,
+    fold_many,
+    name_model,
+)
 from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.run_graph import RunGraph, make_run_graph, make_run_graphs
@@ -369,3 +376,30 @@ def test_w32_groups_keep_the_edges_between_them() -> None:
     assert {
         (members[source], members[target]) for source, target in whole.edges if members[source] != members[target]
     } == set(folded.edges)
+
+
+@pytest.mark.parametrize(
+    "described, name",
+    [
+        ("openai:gpt-4o", "gpt-4o"),
+        ("openai:gpt-4o@http://localhost:1234/v1", "gpt-4o"),
+        ("openai:@cf/meta/llama-3.1-8b-instruct@https://host/v1", "@cf/meta/llama-3.1-8b-instruct"),
+        ("anthropic:claude-sonnet-4", "claude-sonnet-4"),
+        ("ollama:llama3.2:1b", "llama3.2:1b"),
+        ("llama3.2:1b (ChatOllama)", "llama3.2:1b"),
+        ("local:/models/small.gguf", "small.gguf"),
+        ("local", "local"),
+        ("FakeChatModel", "FakeChatModel"),
+        ("", ""),
+    ],
+)
+def test_a_node_has_the_name_of_its_model_alone_w146(described: str, name: str) -> None:
+    assert name_model(described) == name
+
+
+@pytest.mark.parametrize("title", ["go", "the research that everything else rests on", "w" * 200])
+def test_a_box_is_as_wide_as_its_name_w145(title: str) -> None:
+    graph = ShownGraph()
+    graph.add_node(ShownNode(key="p", parent=None, kind="phase", title=title))
+    graph.add_node(ShownNode(key="t", parent="p", kind="task", title="t"))
+    assert graph.lay_out().places[0].width >= 8 * min(len(title), 60)

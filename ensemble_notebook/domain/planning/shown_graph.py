@@ -6,10 +6,13 @@ the picture of its plan. All of it is declared or recorded; nothing is concluded
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from ensemble_notebook.domain.definitions.agent import split_model_name
 from ensemble_notebook.domain.definitions.definition import PlainValue
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
@@ -23,10 +26,18 @@ EdgeKind = Literal["context", "items", "order", "condition", "delegation", "loop
 MOST_NODES: Final = 300
 """More nodes than these are shown as groups."""
 
-WIDTH: Final = 184
+WIDTH: Final = 200
 HEIGHT: Final = 78
-HEADS: Final[Mapping[str, int]] = {"phase": 34, "round": 28, "rows": 34}
-"""How high what stands above the content of a box is, where that is no node by itself."""
+HEADS: Final[Mapping[str, int]] = {"phase": 44, "round": 28, "rows": 44}
+"""How high what stands above the content of a box is, where that is no node by itself: a name, and figures below it."""
+HEAD_ROOM: Final = 44
+"""Of the width of a head what is not its name."""
+LETTER: Final = 8.5
+"""How wide a letter of a name is, in pixels; those that fonts draw twice as wide count twice."""
+LONGEST_HEAD: Final = 60
+
+_OBJECT: Final = re.compile(r"(.+) \(\w+\)")
+"""How `execution_plan.describe_llm` has a model that is an object."""
 
 _ON_EDGES: Final = ("when", "until", "for_each")
 """Settings that edges tell."""
@@ -44,7 +55,7 @@ class ShownNode:
         parent: key of the box around it; it comes before.
         kind: what it is.
         title: what views call it.
-        agent, model: who does it, and by which model; empty where nobody is declared.
+        agent, model: who does it, and the name of the model; empty where nobody is declared.
         settings: how it was declared, in words; empty where that is as usual.
         count: how many it stands for, or will; None where it is one, or nobody knows yet.
         is_many: it is a task that runs for each item of a list, however many there are.
@@ -120,7 +131,7 @@ class ShownGraph:
             Node(
                 key=node.key,
                 parent=None if node.parent is None else places[node.parent],
-                width=WIDTH,
+                width=_measure(node),
                 height=HEADS.get(node.kind, HEIGHT),
                 is_centred=node.kind in HEADS,
             )
@@ -128,6 +139,23 @@ class ShownGraph:
         ]
         edges = [Edge(places[each.source], places[each.target], bool(each.words)) for each in self.edges.values()]
         return lay_out(nodes, edges, earlier)
+
+
+def _measure(node: ShownNode) -> int:
+    """How wide a node is at least: a box as its name, which is never cut unless it is very long."""
+    if node.kind not in HEADS:
+        return WIDTH
+    letters = sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in node.title)
+    return max(WIDTH, HEAD_ROOM + round(LETTER * min(letters, LONGEST_HEAD)))
+
+
+def name_model(described: str) -> str:
+    """The name alone of a model in a plan: ``gpt-4o`` of ``openai:gpt-4o@URL`` and ``gpt-4o (ChatOpenAI)``."""
+    if found := _OBJECT.fullmatch(described):
+        return found[1]
+    _, _, rest = described.partition(":")
+    name = split_model_name(rest)[0] or described
+    return re.split(r"[\\/]", name)[-1] if name.lower().endswith(".gguf") else name
 
 
 def make_key(kind: str, name: str, scope: str = "") -> str:
@@ -171,7 +199,7 @@ def _add_task(graph: ShownGraph, task: PlannedTask, scope: str) -> None:
             kind="task",
             title=_title(task),
             agent=task.agent,
-            model=task.llm or "",
+            model=name_model(task.llm or ""),
             settings=_join_settings({name: value for name, value in task.settings.items() if name not in _ON_EDGES}),
             count=task.item_count,
             is_many=task.for_each is not None,

@@ -27,7 +27,7 @@ export const mountFilters = (place: HTMLElement, view: View): LateRoot => mountL
 export function mountShape(place: HTMLElement, { view, connection, theme, prefix }: ShapeParts): LateRoot {
   if (view.shape.value !== "graph") return mountLate(place, style, (change) => <Grid view={view} connection={connection} theme={theme.value} prefix={prefix} change={change} />);
   const asker = new GraphAsker(view.present, connection);
-  const root = mountLate(place, style, (change) => <GraphPane view={view} asker={asker} prefix={prefix} change={change} />);
+  const root = mountLate(place, style, (change) => <GraphPane view={view} asker={asker} theme={theme.value} prefix={prefix} change={change} />);
   return {
     update: () => {
       asker.look();

@@ -13,9 +13,10 @@ const DASHED = new Set(["order", "condition"]);
 interface Props {
   model: GraphModel;
   then: RowsThen;
+  isDimmed: (node: Node) => boolean;
 }
 
-export function GraphEdges({ model, then }: Props): VNode {
+export function GraphEdges({ model, then, isDimmed }: Props): VNode {
   // A line that looks as before is the same element, which is not looked at again.
   const known = useRef(new WeakMap<GraphEdge, { look: string; line: VNode }>());
   const ends = (edge: GraphEdge): [Node, Node] => [model.nodes[edge.source] as Node, model.nodes[edge.target] as Node];
@@ -24,10 +25,11 @@ export function GraphEdges({ model, then }: Props): VNode {
       <svg class="et-graph-lines" width={model.width} height={model.height} aria-hidden="true">
         {model.edges.map((edge) => {
           const row = rowOf(ends(edge)[0], then);
-          const look = `${row?.output_characters} ${row?.status}`;
+          const isBack = ends(edge).some(isDimmed);
+          const look = `${row?.output_characters} ${row?.status} ${isBack}`;
           const kept = known.current.get(edge);
           if (kept?.look === look) return kept.line;
-          const line = <Line key={`${edge.source} ${edge.target}`} edge={edge} row={row} />;
+          const line = <Line key={`${edge.source} ${edge.target}`} edge={edge} row={row} isDimmed={isBack} />;
           known.current.set(edge, { look, line });
           return line;
         })}
@@ -44,13 +46,13 @@ export function GraphEdges({ model, then }: Props): VNode {
 /** The row of a node that stands for one. */
 const rowOf = ({ members }: Node, then: RowsThen): Row | undefined => (members.length === 1 ? then.row(members[0]?.span ?? "") : undefined);
 
-function Line({ edge, row }: { edge: GraphEdge; row: Row | undefined }): VNode {
+function Line({ edge, row, isDimmed }: { edge: GraphEdge; row: Row | undefined; isDimmed: boolean }): VNode {
   const isHandedOver = edge.kind === "context" || edge.kind === "items";
   const width = isHandedOver ? widthOfEdge(row?.output_characters) : 1.5;
   const [x = 0, y = 0] = edge.way.slice(-2);
   const title = isHandedOver && row?.output_characters != null ? `${row.output_characters} characters` : undefined;
   return (
-    <g class="et-graph-line" data-kind={edge.kind} data-done={row?.status === "ok"}>
+    <g class="et-graph-line" data-kind={edge.kind} data-done={row?.status === "ok"} data-dimmed={isDimmed}>
       {title && <title>{title}</title>}
       <path d={pathOf(edge)} stroke-width={width} stroke-dasharray={DASHED.has(edge.kind) ? "4 4" : undefined} />
       <path d={edge.kind === "loop" ? `M${x - 4} ${y - 6}l4 6 4-6` : `M${x - 6} ${y - 4}l6 4-6 4`} />

@@ -5,16 +5,20 @@ import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "../elements/icon";
 import { waitAt } from "../layout/row-waits";
+import type { Theme } from "../theme/theme";
 import type { View } from "../view/view";
+import { formatGrowingDuration } from "../wording/numbers";
 import { Choice } from "./choices";
 import type { GraphAsker } from "./graph-asker";
 import { GraphEdges } from "./graph-edges";
-import { type Direction, type GraphModel, hasBoth, type Node, step } from "./graph-model";
+import { type Direction, type GraphModel, hasBoth, isBox, type Node, step } from "./graph-model";
 import { NodeCards } from "./graph-nodes";
 import type { RowsThen } from "./graph-state";
 
-const LEAST_SCALE = 0.2;
-const LEAST_FIT = 0.55;
+/** The smallest letters of the sheet are 12 pixels high: at this scale they have 11, and less is never fitted. */
+const LEAST_FIT = 11 / 12;
+/** Further out, cards have their names alone, in letters of 11 pixels. */
+const LEAST_SCALE = 0.3;
 const MOST_SCALE = 2;
 const ZOOM = 1.25;
 const PAN = 80;
@@ -35,13 +39,15 @@ interface Place {
 interface Props {
   view: View;
   asker: GraphAsker;
+  theme: Theme;
   prefix: string;
   change: number;
 }
 
-export function GraphPane({ view, asker, prefix }: Props): VNode {
+export function GraphPane({ view, asker, theme, prefix }: Props): VNode {
   const model = asker.model(view.isExpanded.value);
   const then = rowsNow(view);
+  const isDimmed = dimmer(view);
   const pane = useRef<HTMLDivElement>(null);
   const [key, setKey] = useState<string | null>(null);
   const camera = useCamera(pane, model);
@@ -62,6 +68,10 @@ export function GraphPane({ view, asker, prefix }: Props): VNode {
     return true;
   });
   useFocus(pane);
+  const speaking = view.store.isTicking && model ? latestOf(model, then) : null;
+  useLayoutEffect(() => {
+    if (speaking) camera.follow(speaking);
+  }, [speaking?.key]);
   const graphs = asker.store.graphs.value;
   return (
     <>
@@ -81,15 +91,17 @@ export function GraphPane({ view, asker, prefix }: Props): VNode {
       <div ref={pane} class="et-graph" role={model ? "tree" : "status"} tabIndex={0} aria-label={model ? "Graph of the run" : undefined} aria-multiselectable={model ? "true" : undefined}
         aria-activedescendant={current ? `${prefix}g${current.place}` : undefined} {...camera.listeners}>
         {model && model.nodes.length > 0 ? (
-          <div class="et-graph-sheet" role="presentation" style={{ width: `${model.width}px`, height: `${model.height}px`, transform: `translate(${camera.place.x}px, ${camera.place.y}px) scale(${camera.place.scale})` }}>
-            <GraphEdges model={model} then={then} />
-            <NodeCards view={view} model={model} then={then} current={current} prefix={prefix} choose={(node, isMore) => {
+          <div class="et-graph-sheet" role="presentation" data-far={camera.place.scale < LEAST_FIT - 0.01}
+            style={{ width: `${model.width}px`, height: `${model.height}px`, transform: `translate(${camera.place.x}px, ${camera.place.y}px) scale(${camera.place.scale})`, "--et-scale": camera.place.scale }}>
+            <GraphEdges model={model} then={then} isDimmed={isDimmed} />
+            <NodeCards view={view} model={model} then={then} theme={theme} isDimmed={isDimmed} current={current} prefix={prefix} choose={(node, isMore) => {
               setKey(node.key);
               select(view, node, isMore);
             }} />
           </div>
         ) : <p class="et-empty">{explain(asker, model)}</p>}
       </div>
+      {camera.scrolls.map((scroll) => <Scroll key={scroll.axis} {...scroll} />)}
     </>
   );
 }
@@ -97,6 +109,55 @@ export function GraphPane({ view, asker, prefix }: Props): VNode {
 const Tool = ({ name, icon, act }: { name: string; icon: "minus" | "plus" | "fit"; act: () => void }) => (
   <button class="et-button" aria-label={name} title={name} onClick={act}><Icon name={icon} /></button>
 );
+
+interface ScrollProps {
+  axis: "x" | "y";
+  /** How long all of it is, and where it stands, in pixels. */
+  whole: number;
+  at: number;
+  act: (to: number) => void;
+}
+
+/** The browser's own scroll bar, beside the graph and not around it: the wheel stays the page's (W8). */
+function Scroll({ axis, whole, at, act }: ScrollProps): VNode {
+  const strip = useRef<HTMLDivElement>(null);
+  const put = useRef(0);
+  const side = axis === "x" ? "scrollLeft" : "scrollTop";
+  useLayoutEffect(() => {
+    const element = strip.current as HTMLElement;
+    element[side] = at;
+    put.current = element[side];
+  });
+  return (
+    <div ref={strip} class="et-graph-scroll" data-axis={axis} aria-hidden="true" tabIndex={-1}
+      onScroll={({ currentTarget }) => Math.abs(currentTarget[side] - put.current) >= 1 && act(currentTarget[side])}>
+      <div style={{ [axis === "x" ? "width" : "height"]: `${whole}px` }} />
+    </div>
+  );
+}
+
+/** What of the graph stands back, while something else is looked for, or the critical path is shown. */
+function dimmer(view: View): (node: Node) => boolean {
+  const bright = view.highlightedRows.value;
+  const isBright = (node: Node): boolean => node.members.some(({ span }) => bright?.has(span)) || node.inside.some(isBright);
+  return (node) => bright !== null && !isBright(node);
+}
+
+/** The card of what began last among all that goes on. */
+function latestOf(model: GraphModel, then: RowsThen): Node | null {
+  let found: Node | null = null;
+  let latest = -1;
+  for (const node of model.nodes) {
+    if (isBox(node)) continue;
+    for (const { span } of node.members) {
+      const row = then.row(span);
+      if (row?.status !== "running" || (row.start_ms ?? -1) < latest) continue;
+      latest = row.start_ms ?? -1;
+      found = node;
+    }
+  }
+  return found;
+}
 
 function explain(asker: GraphAsker, model: GraphModel | null): ComponentChildren {
   if (model) return "Nothing to show yet";
@@ -121,7 +182,12 @@ function rowsNow(view: View): RowsThen {
     words: (task) => (isLive && calls.has(task) ? store.textTail(calls.get(task) as string, TAIL).replace(/\*\*|`+|#+ /g, "").replace(/\s+/g, " ").trim() : ""),
     wait: (task) => {
       const track = isLive ? layout.value.track(task) : undefined;
-      return (track && waitAt(track.marks, now)?.cause) || "";
+      const wait = track && waitAt(track.marks, now);
+      return wait ? [wait.cause.replace(/^(retry after )?(HTTP )?/, ""), formatGrowingDuration(now - wait.since)].filter(Boolean).join(", ") : "";
+    },
+    troubles: (task) => {
+      const track = layout.value.track(task);
+      return { errors: track?.errors ?? 0, retries: track?.marks.filter(({ shape }) => shape === "backoff").length ?? 0 };
     },
   };
 }
@@ -173,21 +239,22 @@ function useFocus(pane: { current: HTMLElement | null }): void {
   }, [pane]);
 }
 
-/** Pans and zooms: shows all of the graph, until a person takes over. */
+/** Pans and zooms: shows as much of the graph as can be read, until a person takes over. */
 function useCamera(pane: { current: HTMLElement | null }, model: GraphModel | null) {
   const [place, setPlace] = useState<Place>({ x: EDGE, y: TOP, scale: 1 });
+  const [room, setRoom] = useState<readonly [number, number]>([0, 0]);
   const state = useRef({ place, isFitted: true, size: "" }).current;
   const put = (next: Place, isFitted = false): void => {
     state.place = next;
     state.isFitted = isFitted;
     setPlace(next);
   };
-  const fit = (): void => {
+  const fit = (least = LEAST_FIT): void => {
     const element = pane.current;
     if (!element || !model) return;
     const [width, height] = [element.clientWidth - 2 * EDGE, element.clientHeight - TOP - EDGE];
     const whole = Math.min(width / model.width, height / model.height);
-    const scale = Math.min(1, Math.max(whole, LEAST_FIT));
+    const scale = Math.min(1, Math.max(whole, least));
     put({ x: EDGE + Math.max(0, (width - model.width * scale) / 2), y: TOP + Math.max(0, (height - model.height * scale) / 2), scale }, true);
   };
   const zoomAt = (x: number, y: number, factor: number): void => {
@@ -200,14 +267,14 @@ function useCamera(pane: { current: HTMLElement | null }, model: GraphModel | nu
     if (element) zoomAt(element.clientWidth / 2, element.clientHeight / 2, factor);
   };
   const pan = (x: number, y: number): void => put({ ...state.place, x: state.place.x + x, y: state.place.y + y });
-  const reveal = (node: Node): void => {
+  const reveal = (node: Node, isFitted = false): void => {
     const element = pane.current;
     if (!element) return;
     const { x, y, scale } = state.place;
     const [left, top] = [x + node.x * scale, y + node.y * scale];
     const dx = shift(left, Math.min(node.width, element.clientWidth / scale) * scale, EDGE, element.clientWidth - EDGE);
     const dy = shift(top, Math.min(node.height, 120) * scale, TOP, element.clientHeight - EDGE);
-    if (dx || dy) pan(dx, dy);
+    if (dx || dy) put({ x: x + dx, y: y + dy, scale }, isFitted);
   };
   // As large as it was, a graph that has grown is moved only where it has no room any more.
   useLayoutEffect(() => {
@@ -223,15 +290,23 @@ function useCamera(pane: { current: HTMLElement | null }, model: GraphModel | nu
   useEffect(() => {
     const element = pane.current;
     if (!element || typeof ResizeObserver === "undefined") return;
-    const sizes = new ResizeObserver(() => state.isFitted && latestFit.current());
+    const sizes = new ResizeObserver(() => {
+      if (state.isFitted) latestFit.current();
+      setRoom([element.clientWidth, element.clientHeight]);
+    });
     sizes.observe(element);
     return () => sizes.disconnect();
   }, [pane]);
   const held = useRef<{ id: number; x: number; y: number } | null>(null);
   const onWheel = useRef<(event: WheelEvent) => void>(() => {});
   onWheel.current = (event) => {
-    // A plain wheel scrolls the page (W8).
-    if (!event.ctrlKey && !event.metaKey) return;
+    // A plain wheel scrolls the page (W8); the graph is scrolled by one that goes to the side.
+    const aside = event.deltaX || (event.shiftKey ? event.deltaY : 0);
+    if (!event.ctrlKey && !event.metaKey) {
+      if (!aside || !scrolls.some(({ axis }) => axis === "x")) return;
+      event.preventDefault();
+      return pan(-aside, 0);
+    }
     event.preventDefault();
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     zoomAt(event.clientX - box.left, event.clientY - box.top, Math.exp(-event.deltaY / 300));
@@ -242,14 +317,30 @@ function useCamera(pane: { current: HTMLElement | null }, model: GraphModel | nu
     element?.addEventListener("wheel", listen, { passive: false });
     return () => element?.removeEventListener("wheel", listen);
   }, [pane]);
+  const listScrolls = (): ScrollProps[] => {
+    const { x, y, scale } = place;
+    if (!model) return [];
+    const [across, down] = [model.width * scale + 2 * EDGE, model.height * scale + TOP + EDGE];
+    return [
+      ...(across > room[0] + 1 ? [{ axis: "x" as const, whole: across, at: EDGE - x, act: (to: number) => put({ ...place, x: EDGE - to }) }] : []),
+      ...(down > room[1] + 1 ? [{ axis: "y" as const, whole: down, at: TOP - y, act: (to: number) => put({ ...place, y: TOP - to }) }] : []),
+    ];
+  };
+  const scrolls = room[0] > 0 ? listScrolls() : [];
   return {
     place,
     reveal,
+    scrolls,
+    /** Brings what speaks into sight, as long as nobody has moved the graph. */
+    follow: (node: Node): void => {
+      if (state.isFitted) reveal(node, true);
+    },
     act: (key: string, node: Node | null): boolean => {
       if (key === "+" || key === "=" || key === "w") zoom(ZOOM);
       else if (key === "-" || key === "s") zoom(1 / ZOOM);
       else if (key === "a" || key === "d") pan(key === "a" ? PAN : -PAN, 0);
-      else if (key === "0") fit();
+      // Once more shows all of what can't be read as a whole, by its names.
+      else if (key === "0") fit(state.isFitted && scrolls.length > 0 ? LEAST_SCALE : LEAST_FIT);
       else if (key === "f") node ? reveal(node) : fit();
       else return false;
       return true;

@@ -5,7 +5,7 @@ import type { Node } from "./graph-model";
 import { loopWords, type RowsThen, stateOf, widthOfEdge } from "./graph-state";
 
 const node = (more: Partial<Node> = {}): Node => ({
-  key: "task:web", kind: "task", title: "web", x: 0, y: 0, width: 184, height: 78, place: 0, level: 1, inside: [],
+  key: "task:web", kind: "task", title: "web", x: 0, y: 0, width: 200, height: 78, place: 0, level: 1, inside: [],
   members: [{ span: "t", go: null }], ...more,
 });
 
@@ -13,7 +13,7 @@ function then(rows: Row[], more: Partial<RowsThen> = {}): RowsThen {
   const known = new Map(rows.map((each) => [each.span_id, each]));
   return {
     row: (span) => known.get(span), children: (span) => rows.filter((each) => each.parent_id === span), now: 5000,
-    words: () => "", wait: () => "", ...more,
+    words: () => "", wait: () => "", troubles: () => ({ errors: 0, retries: 0 }), ...more,
   };
 }
 
@@ -37,7 +37,7 @@ describe("a node of the graph (W32)", () => {
   it("streams the last words of its call, and says what it waits for first", () => {
     const running = task({ status: "running", end_ms: null, duration_ms: null });
     expect(stateOf(node(), then([running], { words: () => "so it was" }))).toMatchObject({ status: "running", said: "so it was", isSaid: "words", figures: "5 s" });
-    expect(stateOf(node(), then([running], { words: () => "so", wait: () => "rate limit" }))).toMatchObject({ said: "waits: rate limit", isSaid: "wait" });
+    expect(stateOf(node(), then([running], { words: () => "so", wait: () => "rate limit" }))).toMatchObject({ said: "rate limit", isSaid: "wait" });
   });
 
   it("says why it failed, or never ran", () => {
@@ -98,6 +98,26 @@ describe("a node of the graph (W32)", () => {
   it("of work that was refused says why", () => {
     const refused = row({ span_id: "t", kind: "delegation", name: "Poet", agent: "Manager", status: "error", error_message: "no such agent", start_ms: 0, end_ms: 0 });
     expect(stateOf(node({ kind: "worker" }), then([refused]))).toMatchObject({ about: "refused", figures: "", said: "no such agent" });
+  });
+});
+
+describe("what a node tells of trouble (W146)", () => {
+  const troubles = () => ({ errors: 2, retries: 3 });
+
+  it("is how much failed inside, how often a call was tried again, and who took over", () => {
+    expect(stateOf(node(), then([task({ is_fallback: true })], { troubles }))).toMatchObject({ agent: "Ana", errors: 2, retries: 3, isFallback: true });
+    expect(stateOf(node(), then([task({ status: "error" })], { troubles }))).toMatchObject({ errors: 0, retries: 3 });
+  });
+
+  it("is the error with the time alone beside it", () => {
+    const state = stateOf(node(), then([task({ status: "error", error_message: "no luck", input_tokens: 9 })]));
+    expect(state).toMatchObject({ figures: "2.0 s", said: "no luck" });
+  });
+
+  it("has no chip of many agents, and that of who is to do it before it begins", () => {
+    const two = node({ members: [{ span: "t", go: null }, { span: "u", go: null }] });
+    expect(stateOf(two, then([task(), task({ span_id: "u", agent: "Bo" })])).agent).toBe("");
+    expect(stateOf(node({ members: [], agent: "Bo" }), then([])).agent).toBe("Bo");
   });
 });
 

@@ -16,8 +16,10 @@ export interface RowsThen {
   readonly now: number;
   /** The last words of the call that a task is in; empty where none streams. */
   words(task: string): string;
-  /** What a task waits for; empty where it does not. */
+  /** What a task waits for, and how long by now; empty where it does not. */
   wait(task: string): string;
+  /** Of what is in a task how much failed, and how often a call was tried again. */
+  troubles(task: string): { readonly errors: number; readonly retries: number };
 }
 
 export interface NodeState {
@@ -26,7 +28,9 @@ export interface NodeState {
   readonly name: string;
   readonly title: string;
   readonly about: string;
-  /** Time, tokens and cost. */
+  /** Who does it, where that is always the same one. */
+  readonly agent: string;
+  /** Time, tokens and cost; while words or an error stand in their place, the time alone. */
   readonly figures: string;
   /** What it writes, waits for, or failed by. */
   readonly said: string;
@@ -34,7 +38,10 @@ export interface NodeState {
   /** How much of it is done, of items or many. */
   readonly done: number | null;
   readonly failed: number;
-  readonly rounds: number;
+  /** What went wrong inside it, though it may be done, and whether another agent took over. */
+  readonly errors: number;
+  readonly retries: number;
+  readonly isFallback: boolean;
 }
 
 const FINAL = new Set<Status>(["ok", "error", "cancelled", "interrupted", "skipped"]);
@@ -65,16 +72,21 @@ export function stateOf(node: Node, then: RowsThen): NodeState {
   const status = worst?.status ?? latest?.status ?? untoldOf(node, then) ?? insideOf(node, then);
   const ended = many.filter((row) => FINAL.has(row.status));
   const failed = many.filter((row) => row.status === "error").length;
+  const troubles = node.kind === "review" ? [] : tasks.filter((row) => row.kind === "task").map(({ span_id }) => then.troubles(span_id));
+  const said = saidOf(node, shown, then, items.length ? `${formatExactCount(ended.length)} of ${formatExactCount(total)}` : "");
   return {
     status,
     name: worst?.name ?? (latest ? nameOfState(latest) : STATUS_NAMES[status]),
     title: `${(shown.length === 1 && first && node.members[0]?.go === null && first.title) || node.title}${timesOf(node, total, items.length > 0)}`,
     about: agentOf(shown, node, then) || node.agent || "",
-    figures: first?.kind === "delegation" ? "" : figuresOf(shown, then, node.kind === "review"),
-    ...saidOf(node, shown, then, items.length ? `${formatExactCount(ended.length)} of ${formatExactCount(total)}` : ""),
+    agent: shown.length ? (shown.every((row) => row.agent === latest?.agent) && first?.kind !== "delegation" && latest?.agent) || "" : (node.agent ?? ""),
+    figures: first?.kind === "delegation" ? "" : figuresOf(shown, then, node.kind === "review", said.isSaid === "words" || said.isSaid === "error"),
+    ...said,
     done: total > 1 ? ended.length / total : null,
     failed: total > 1 ? failed / total : 0,
-    rounds: shown.length === 1 ? (first?.rounds?.length ?? 0) : 0,
+    errors: status === "error" ? 0 : troubles.reduce((count, { errors }) => count + errors, 0),
+    retries: troubles.reduce((count, { retries }) => count + retries, 0),
+    isFallback: tasks.some((row) => row.is_fallback),
   };
 }
 
@@ -119,7 +131,7 @@ function timesOf(node: Node, total: number, hasItems: boolean): string {
 }
 
 /** Time, tokens and cost; of many the sums, and the time from the first start to the last end, or how long they took one by one. */
-function figuresOf(rows: readonly Row[], then: RowsThen, isOneByOne: boolean): string {
+function figuresOf(rows: readonly Row[], then: RowsThen, isOneByOne: boolean, isTimeAlone: boolean): string {
   const begun = rows.filter((row) => row.start_ms != null);
   if (begun.length === 0) return "";
   const isOpen = begun.some((row) => row.end_ms == null);
@@ -129,8 +141,9 @@ function figuresOf(rows: readonly Row[], then: RowsThen, isOneByOne: boolean): s
   const tokens = sum(begun, (row) => (row.input_tokens == null && row.output_tokens == null ? null : (row.input_tokens ?? 0) + (row.output_tokens ?? 0)));
   const cost = sum(begun, (row) => row.cost ?? null);
   const currency = begun.find((row) => row.currency)?.currency;
-  return [
-    isOpen ? formatGrowingDuration(to - from) : formatDuration(own ?? to - from),
+  const took = isOpen ? formatGrowingDuration(to - from) : formatDuration(own ?? to - from);
+  return isTimeAlone ? took : [
+    took,
     tokens ? `${formatCount(tokens)} tok` : "",
     cost ? formatMoney(cost, currency) : "",
   ].filter(Boolean).join(" · ");
@@ -145,7 +158,7 @@ function saidOf(node: Node, rows: readonly Row[], then: RowsThen, progress: stri
   const open = rows.filter((row) => row.status === "running" || row.status === "waiting");
   for (const { span_id, progress: told } of open) {
     const wait = then.wait(span_id);
-    if (wait) return { said: `waits: ${wait}`, isSaid: "wait" };
+    if (wait) return { said: wait, isSaid: "wait" };
     const words = then.words(span_id) || (told ?? "");
     if (words) return { said: words, isSaid: "words" };
   }
