@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.ensemble.earlier_runs.fork_plan import ForkPlan
     from ensemble_notebook.ensemble.earlier_runs.forking import ForkedRun
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
+    from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
     from ensemble_notebook.ensemble.many_runs.rerun_run import RerunHandle
     from ensemble_notebook.ensemble.many_runs.variants import Variants
     from ensemble_notebook.evaluation.scorer import AnyScorers
@@ -610,10 +611,12 @@ class Ensemble(RunnableEnsemble):
         spec = PreparedEnsemble(self, settings, source, task_noun=TaskNoun.ROW).make_spec({})
         return RunHandle(self, spec, source, uuid.uuid4().hex[:12], settings)
 
-    def _fork_row(self, result: MapResult, row: RowResult, span: Any, **given: Any) -> MapResult:
-        from ensemble_notebook.ensemble.many_runs.forked_row import start_row_fork
+    def _start_row_forks(
+        self, result: MapResult, rows: Sequence[tuple[RowResult, RunnableEnsemble]], span: Any, **given: Any
+    ) -> MapHandle:
+        from ensemble_notebook.ensemble.many_runs.forked_rows import start_row_forks
 
-        return start_row_fork(self, result, row, span, **given)._run_to_end()
+        return start_row_forks(result, rows, span, **given)
 
     def _load_map(self, word: str) -> MapResult:
         from ensemble_notebook.ensemble.many_runs.loaded_map import load_map

@@ -159,8 +159,8 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
         return made
 
     @abstractmethod
-    def _fork_row(self, result: Any, row: Any, span: Any, **given: Any) -> Any:
-        """The result of a map with a fork of one of its rows."""
+    def _start_row_forks(self, result: Any, rows: Sequence[tuple[Any, Any]], span: Any, **given: Any) -> Any:
+        """The handle of a map in which these rows fork, each with what it runs; it has not begun."""
 
     @abstractmethod
     def _prepare_rows(self, source: ChatSource) -> Any:
@@ -315,8 +315,7 @@ class EnsembleOutput(Scorable, Pickled):
         Raises:
             ValidationError: the value is no score, there is no such span or time, or there is a score of this name.
         """
-        (run,) = self._list_scored()
-        return self._annotate(run, value, name, reason, span, is_replacing=replace, time=range)
+        return self._annotate([*self._list_scored()], value, name, reason, span, is_replacing=replace, time=range)
 
     def _list_scored(self) -> Iterator[RunToScore]:
         """The run, for whoever scores it. Not for users."""

@@ -135,18 +135,34 @@ class Scorable(ABC):
             ScoringError: a scorer failed for each run; has the scored object as ``result``.
             RunInterrupted: it was stopped while a judge was asked; has as ``output`` what was scored by then.
         """
+        scored: Self = self._prepare_scores(score, name, is_replacing=replace, expected=expected).score()
+        return scored
+
+    def _prepare_scores(
+        self,
+        score: AnyScorers,
+        name: str | None = None,
+        *,
+        is_replacing: bool,
+        expected: str | None = None,
+        runs: Iterable[RunToScore] | None = None,
+    ) -> LaterScores:
+        """What `score` does, before it does it; of some of the runs alone, where they are given.
+
+        Raises:
+            ValidationError: as `score`.
+        """
         if name is not None:
             if isinstance(score, list | tuple | Mapping):
                 raise ValidationError(
                     "name= is that of one scorer. Name several by a dict: score({'NAME': scorer, ...})."
                 )
             score = {name: score}
-        scored: Self = _LaterScores(self, score, expected or self._expected, is_replacing=replace).score()
-        return scored
+        return LaterScores(self, score, expected or self._expected, is_replacing=is_replacing, runs=runs)
 
     def _annotate(
         self,
-        run: RunToScore,
+        runs: Sequence[RunToScore],
         value: ScoreValue,
         name: str,
         reason: str | None,
@@ -155,7 +171,7 @@ class Scorable(ABC):
         is_replacing: bool,
         time: Sequence[float] | None = None,
     ) -> Self:
-        """The same with what a person says of one of these runs, of a span of it, or of a time.
+        """The same with what a person says of some of these runs, of a span of one, or of a time.
 
         Raises:
             ValidationError: the value is no score, there is no such span or time, or a score of this name is there.
@@ -169,26 +185,28 @@ class Scorable(ABC):
             raise ValidationError(f"annotate takes a value that is a score: {error}.") from None
         if score.value is None:
             raise ValidationError("annotate takes True or False, a number or a text; got None.")
-        span_id, known = getattr(span, "span_id", span), run.run.trace._fold.spans
-        if span is not None and (not isinstance(span_id, str) or span_id not in known):
-            raise ValidationError(f"The run has no span {span_id!r}.{did_you_mean(str(span_id), known)}")
-        from_ms, to_ms = (None, None) if time is None else _read_time(time, run.run.total_duration)
-        if time is not None and span is not None:
-            raise ValidationError("A score is of a span or of a time: leave out span= or range=.")
         there = {(each.run_id, each.span_id, each.from_ms, each.to_ms, each.name) for each in self.score_records}
-        if (run.place["run_id"], span_id, from_ms, to_ms, name) in there and not is_replacing:
-            raise ValidationError(
-                f"There is a score called {name!r} of this already. replace=True puts this one in its place, and "
-                f"name='...' gives it another name."
-            )
         author = None
         with suppress(OSError, KeyError, ImportError):  # a container without users
             author = getpass.getuser()
-        facts = {**run.place, "kind": ScoreKind.HUMAN, "span_id": span_id, "author": author, "replaces": is_replacing}
-        facts |= {"from_ms": from_ms, "to_ms": to_ms}
-        made = make_record(name, score, facts, datetime.now(UTC))
-        keep_scores([made])
-        return self._with_scores([made])
+        made = []
+        for run in runs:
+            span_id, known = getattr(span, "span_id", span), run.run.trace._fold.spans
+            if span is not None and (not isinstance(span_id, str) or span_id not in known):
+                raise ValidationError(f"The run has no span {span_id!r}.{did_you_mean(str(span_id), known)}")
+            from_ms, to_ms = (None, None) if time is None else _read_time(time, run.run.total_duration)
+            if time is not None and span is not None:
+                raise ValidationError("A score is of a span or of a time: leave out span= or range=.")
+            if (run.place["run_id"], span_id, from_ms, to_ms, name) in there and not is_replacing:
+                raise ValidationError(
+                    f"There is a score called {name!r} of this already. replace=True puts this one in its place, and "
+                    f"name='...' gives it another name."
+                )
+            facts = {**run.place, "kind": ScoreKind.HUMAN, "span_id": span_id, "author": author}
+            facts |= {"replaces": is_replacing, "from_ms": from_ms, "to_ms": to_ms}
+            made.append(make_record(name, score, facts, datetime.now(UTC)))
+        keep_scores(made)
+        return self._with_scores(made)
 
 
 def _read_time(given: Any, whole: timedelta) -> tuple[float, float]:
@@ -207,22 +225,45 @@ def _read_time(given: Any, whole: timedelta) -> tuple[float, float]:
     return from_ms, to_ms
 
 
-class _LaterScores:
-    """The scores that are added by one call of `Scorable.score`."""
+class LaterScores:
+    """The scores that are added by one call of `Scorable.score`.
 
-    def __init__(self, scored: Scorable, score: AnyScorers, expected: str | None, *, is_replacing: bool) -> None:
+    Args:
+        scored: what is scored.
+        score: by whom.
+        expected: the column of what a run should come to.
+        is_replacing: whether earlier scores of the same names are replaced.
+        runs: that are looked at; None: all.
+
+    Attributes:
+        hear: is told the scores of each run as they come, on the loop of the scorers.
+    """
+
+    def __init__(
+        self,
+        scored: Scorable,
+        score: AnyScorers,
+        expected: str | None,
+        *,
+        is_replacing: bool,
+        runs: Iterable[RunToScore] | None = None,
+    ) -> None:
+        self.hear: Callable[[Sequence[ScoreRecord]], object] = len
+        self._handle: Any = None
         self._scored = scored
         self._is_replacing = is_replacing
         scorers = read_scorers(score)
         if not scorers:
             raise ValidationError("score() takes a scorer, a list of them, or a dict of them by name; got None.")
-        self._runs = [each for each in scored._list_scored() if make_subject(each.run, each.inputs, None) is not None]
+        runs = scored._list_scored() if runs is None else runs
+        self._runs = [each for each in runs if make_subject(each.run, each.inputs, None) is not None]
         if not self._runs:
             raise ValidationError("No run has come to its end, so there is nothing to score.")
         columns = list(dict.fromkeys(name for each in self._runs for name in each.inputs))
         self._source = make_source(RunSettings())
         self._scorers = CheckedScorers(scorers, columns, expected, self._source)
-        self._taken = {(each.run_id, each.name) for each in scored.score_records}
+        own = {each.place["run_id"] for each in self._runs}
+        self._taken = {(each.run_id, each.name) for each in scored.score_records if each.run_id in own}
         self._refuse_taken(name for each in scorers for name in self._scorers.list_names(each))
         self._calls = RowCalls()
         self._scorings = {each.name: Scoring() for each in self._runs}
@@ -241,7 +282,14 @@ class _LaterScores:
                 f"gives these another name."
             )
 
+    def stop(self) -> None:
+        """Ask no judge any more, from whatever thread; what is scored by then is kept."""
+        if self._handle is not None:
+            self._handle.cancel()
+
     def score(self) -> Any:
+        """The same with the scores. Errors as of `Scorable.score`."""
+
         async def score_all() -> None:
             places = asyncio.Semaphore(_AT_ONCE)
 
@@ -275,6 +323,7 @@ class _LaterScores:
         place = {**run.place, "replaces": self._is_replacing, "judge_run_id": self._judges_run_id}
         run = replace(run, place=place, keeps_texts=self._scored._shows_texts)
         await self._scorers.score(self._scorers.all, run, self._calls, self._scorings[run.name])
+        self.hear(self._scorings[run.name].records)
 
     def _ask_judges(self) -> None:
         """Have the judges run: one run, with a task for each run that they look at.
@@ -299,7 +348,7 @@ class _LaterScores:
             name=f"{names} of {', '.join(sorted(ids))}",
             capture_mode=first.capture_mode if self._scored._shows_texts else CaptureMode.METADATA,
         )
-        handle = outer._prepare_rows(self._source)
+        handle = self._handle = outer._prepare_rows(self._source)
         self._judges_run_id = handle.run_id
         try:
             handle._begin()

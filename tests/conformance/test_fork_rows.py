@@ -109,6 +109,28 @@ def test_e118_a_stop_leaves_the_other_rows(server: OpenAIServer, result: MapResu
     assert forked[0].error is not None
 
 
+def test_e118_several_rows_fork_at_a_task_that_is_named(server: OpenAIServer, result: MapResult) -> None:
+    asked = len(server.requests)
+    server.choose = lambda request: Answer("stay" if "Advise" in request.prompt else "calm")
+    forked = result.fork([0, *result.failures], "wind", system_prompt="Be short.")
+    assert [each.raw for each in forked] == ["stay", "sail to the south", "stay"]
+    assert [each.reused for each in forked] == [False, True, False]
+    assert len(server.requests) - asked == 4
+    assert sum("Be short." in str(each.body) for each in server.requests[asked:]) == 2
+    assert {each.run_id: each.value for each in forked.score_records if each.row != "row 1"} == {
+        forked[0].run_id: 4.0,
+        forked[2].run_id: 4.0,
+    }
+    again = forked.fork(["row 2", "row 1"], "advice")
+    assert [each.reused for each in again] == [True, False, False]
+    with pytest.raises(ValidationError, match="No row is named"):
+        result.fork([], "wind")
+    with pytest.raises(ValidationError, match=r"plan=True is of one row, got 2"):
+        result.fork([0, 1], "wind", plan=True)
+    with pytest.raises(ValidationError, match="has no span winds"):
+        result.fork([0, 1], "winds")
+
+
 def test_e118_rows_that_cannot_be_forked_are_refused_with_the_way(
     llm: str, server: OpenAIServer, result: MapResult
 ) -> None:

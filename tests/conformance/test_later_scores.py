@@ -222,6 +222,29 @@ def test_v6_where_no_text_is_kept_a_judge_keeps_none_either(server: OpenAIServer
     assert not any(word in told for word in (b"so it is", b"France", b"Judge "))
 
 
+def test_v6_some_rows_are_judged_and_the_others_are_not_asked_about(server: OpenAIServer) -> None:
+    result = make(server).map(ROWS)
+    asked = len(server.requests)
+    judged = result.score(make_judge(server), rows=["row 1"])
+    assert (judged.frame.fair.tolist(), len(server.requests) - asked) == ([pd.NA, False], 1)
+    both = judged.score(make_judge(server), rows=result.rows[:1])  # the name is taken by the other row alone
+    assert (both.frame.fair.tolist(), len(server.requests) - asked) == ([True, False], 2)
+    with pytest.raises(ValidationError, match="There are scores called 'fair' already"):
+        both.score(make_judge(server), rows=0)
+    with pytest.raises(ValidationError, match="There is no row 7: there are 2 rows"):
+        both.score(make_judge(server), rows=[0, 7])
+
+
+def test_v8_a_person_labels_several_rows_at_once(server: OpenAIServer) -> None:
+    result = make(server).map(ROWS)
+    labelled = result.annotate([1, "row 0", 1], "dull", reason="both are")
+    assert labelled.frame.label.tolist() == ["dull", "dull"]
+    assert len(labelled.score_records) == 2
+    with pytest.raises(ValidationError, match="There is a score called 'label' of this already"):
+        labelled.annotate([0, 1], "good")
+    assert labelled.annotate([1], "good", replace=True).frame.label.tolist() == ["dull", "good"]
+
+
 def test_v8_people_score_runs_and_rows(server: OpenAIServer, store_path: Path) -> None:
     result = make(server).variants({"plain": {}, "same": {}}).map(ROWS)
     labelled = result.annotate(0, True, variant="plain", reason="it is there")

@@ -21,11 +21,17 @@ if TYPE_CHECKING:
 def find_place(origin: Origin, given: Any, change: ForkChange) -> tuple[Origin, Span]:
     """The span of a fork, and the run that has done it: that of a kept task is in a run that this one forks.
 
+    A task may be given by its name, where it is the only one that is called so.
+
     Raises:
         ValidationError: there is no such span, or it can't be forked there.
     """
     span_id = given if isinstance(given, str) else getattr(given, "span_id", "")
-    found = origin.trace._fold.spans.get(span_id)
+    spans = origin.trace._fold.spans
+    if span_id not in spans:
+        tasks = [each for each in spans.values() if each.is_own_task and each.name == span_id]
+        span_id, given = (tasks[0].span_id, tasks[0]) if len(tasks) == 1 else (span_id, given)
+    found = spans.get(span_id)
     is_inside = change.is_of_call or change.answer is not None
     if found is not None and not (found.kind is SpanKind.TASK and found.reused and is_inside):
         return origin, _find_span(origin, given, change)

@@ -339,8 +339,10 @@ class LoadedEnsemble(RunnableEnsemble):
         handle._begin()
         return handle
 
-    def _fork_row(self, result: Any, row: Any, span: Any, **given: Any) -> Any:
-        return _read_definition(row.output)._fork_row(result, row, span, **given)
+    def _start_row_forks(self, result: Any, rows: Sequence[tuple[Any, Any]], span: Any, **given: Any) -> Any:
+        known = _read_definition(rows[0][0].output)
+        pairs = [(row, each if each._can_run else known) for row, each in rows]
+        return known._start_row_forks(result, pairs, span, **given)
 
     def _prepare_rerun(self, run: Any, span: Any, given: Mapping[str, Any], *, streams: bool = False) -> RerunHandle:
         ensemble = self._find_definition(run, given.get("llm"))

@@ -105,6 +105,10 @@ class RowResult(Record):
         return self.output.raw if self.output is not None and self.is_done else None
 
 
+AnyRows = int | str | RowResult | Iterable[int | str | RowResult]
+"""A row of a result by its position, its name or itself, or several of these."""
+
+
 class MapResult(ScoredMap, Scorable, Pickled):
     """The result of a map, complete or partial. Every given row is in it, whether it ran or not.
 
@@ -245,9 +249,40 @@ class MapResult(ScoredMap, Scorable, Pickled):
         vars(made).update(own, _score_records=(*self._score_records, *records))
         return made
 
+    def score(
+        self,
+        score: AnyScorers,
+        name: str | None = None,
+        *,
+        rows: AnyRows | None = None,
+        replace: bool = False,
+        expected: str | None = None,
+    ) -> Self:
+        """Score the rows that are done, or some of them, without asking any model but a judge's own.
+
+        This one stays as it is. The store keeps the scores. ::
+
+            judged = result.score(judge, rows=result.rows[:20])
+
+        Args:
+            score: a scorer, a list of them, or a dict of them by name, as for `Ensemble.map`.
+            name: of the score, where one scorer is given; None: its own name.
+            rows: that are scored, as far as they are done: a row by its position, its name or itself, or a list of
+                these; None: all.
+            replace: whether scores of the same names are replaced; of these rows.
+            expected: as of `EnsembleOutput.score`.
+
+        Raises:
+            ValidationError, ScoringError, RunInterrupted: as of `EnsembleOutput.score`; or there is no such row.
+        """
+        runs = None if rows is None else map(self._make_scored, self._find_rows(rows))
+        scores = self._prepare_scores(score, name, is_replacing=replace, expected=expected, runs=runs)
+        scored: Self = scores.score()
+        return scored
+
     def annotate(
         self,
-        row: int | str | RowResult,
+        row: AnyRows,
         value: ScoreValue,
         *,
         variant: str | None = None,
@@ -257,10 +292,11 @@ class MapResult(ScoredMap, Scorable, Pickled):
         span: Any = None,
         replace: bool = False,
     ) -> Self:
-        """Add what a person says of a row. This one stays as it is; the store keeps the score.
+        """Add what a person says of a row, or of some. This one stays as it is; the store keeps the score.
 
         Args:
-            row: its position among the given rows, from 0, its name (``"row 3"``), or the `RowResult`.
+            row: its position among the given rows, from 0, its name (``"row 3"``), or the `RowResult`; or a list of
+                these.
             value: a bool passes or fails it, a number scores, a text labels it.
             variant: under which it ran, where there are several.
             repeat: which of its runs, from 1, where there are several.
@@ -275,8 +311,8 @@ class MapResult(ScoredMap, Scorable, Pickled):
         Raises:
             ValidationError: there is no such row, it never ran, or several runs are meant; or the value is no score.
         """
-        run = self._make_scored(self._find_row(row, variant, repeat))
-        return self._annotate(run, value, name, reason, span, is_replacing=replace)
+        runs = [*map(self._make_scored, self._find_rows(row, variant, repeat))]
+        return self._annotate(runs, value, name, reason, span, is_replacing=replace)
 
     def messages(
         self,
@@ -314,12 +350,12 @@ class MapResult(ScoredMap, Scorable, Pickled):
         return Transcript(self.trace._fold, task, agent, notes=[told] if told else [], has_rows=True)
 
     @overload
-    def fork(self, row: int | str | RowResult, span: Any, *, plan: Literal[True], **change: Any) -> ForkPlan: ...
+    def fork(self, row: AnyRows, span: Any, *, plan: Literal[True], **change: Any) -> ForkPlan: ...
     @overload
-    def fork(self, row: int | str | RowResult, span: Any, **change: Any) -> MapResult: ...
+    def fork(self, row: AnyRows, span: Any, **change: Any) -> MapResult: ...
     def fork(
         self,
-        row: int | str | RowResult,
+        row: AnyRows,
         span: Any,
         *,
         variant: str | None = None,
@@ -330,42 +366,71 @@ class MapResult(ScoredMap, Scorable, Pickled):
         plan: bool = False,
         **change: Any,
     ) -> MapResult | ForkPlan:
-        """Run one row again from a span on, with a change there; all other rows are as they were, and cost nothing.
+        """Run rows again from a span on, with a change there; all others are as they were, and cost nothing.
 
-        The new result is a map of its own, with that row's run as the only one; it is scored and judged anew.
-        ``result[ROW].output.fork(SPAN)`` runs that row alone, and gives its output.
+        The new result is a map of its own, with the runs of those rows alone; they are scored and judged anew.
+        ``result[ROW].output.fork(SPAN)`` runs that row alone, and gives its output. ::
+
+            again = result.fork(result.failures, "answer", llm="openai:gpt-5-mini")
 
         Args:
-            row: its position among the given rows, from 0, its name (``"row 3"``), or the `RowResult`.
-            span: a model call, a tool call or a task in the run of the row, or its id.
+            row: its position among the given rows, from 0, its name (``"row 3"``), or the `RowResult`; or a list of
+                these, of which each forks, side by side.
+            span: a model call, a tool call or a task in the run of the row, or its id; or the name of a task, which is
+                what several rows have in common.
             variant: under which it ran, where there are several.
             repeat: which of its runs, from 1, where there are several.
             score: what scores it, as in `Ensemble.map`; None: what has scored the rows.
             expected: as in `Ensemble.map`; None: as it was.
             ensemble: what the row runs; None: what it ran, of a loaded result as the cell of the map declares it.
-            plan: whether nothing is done, and the result is a `ForkPlan`.
+            plan: whether nothing is done, and the result is a `ForkPlan`, which is of one row.
             **change: what is different there, `until` which task it goes, and settings: see `Ensemble.fork`.
 
         Returns:
-            The same with that row anew.
+            The same with these rows anew.
 
         Raises:
             ValidationError, StoreError: there is no such row or span, the change does not fit it, or the row ran on an
                 executor, where nothing of what was said is kept; nothing was asked.
             RunInterrupted, DeadlineExceededError: it was stopped; has the partial result as ``output``.
         """
-        found = self._find_row(row, variant, repeat)
-        own = None if found.output is None else found.output.ensemble
-        known = next((each for each in (ensemble, own, self.ensemble) if each is not None and each._can_run), None)
-        if known is None and found.variant is not None:
+        if not plan:
+            change |= {"score": score, "expected": expected}
+            handle = self._start_fork(row, span, variant=variant, repeat=repeat, ensemble=ensemble, **change)
+            made: MapResult = handle._run_to_end()
+            return made
+        found = self._find_rows(row, variant, repeat)
+        if len(found) > 1:
+            raise ValidationError(f"plan=True is of one row, got {len(found)}. All rows run the same.")
+        return self._find_ensemble(found[0], ensemble)._plan_fork(found[0].output, span, **change)
+
+    def _start_fork(
+        self,
+        row: AnyRows,
+        span: Any,
+        *,
+        variant: str | None = None,
+        repeat: int | None = None,
+        ensemble: RunnableEnsemble | None = None,
+        **given: Any,
+    ) -> Any:
+        """The handle of a fork of rows, which has not begun. Arguments and errors as of `fork`. Not for users."""
+        pairs = [(each, self._find_ensemble(each, ensemble)) for each in self._find_rows(row, variant, repeat)]
+        return pairs[0][1]._start_row_forks(self, pairs, span, **given)
+
+    def _find_ensemble(self, row: RowResult, given: RunnableEnsemble | None) -> RunnableEnsemble:
+        """What a row is to run.
+
+        Raises:
+            ValidationError: that is not known.
+        """
+        own = None if row.output is None else row.output.ensemble
+        known = next((each for each in (given, own, self.ensemble) if each is not None and each._can_run), None)
+        if known is None and row.variant is not None:
             raise ValidationError(
-                f"What variant {found.variant!r} ran is not known here, since it was loaded: name it with ensemble=..."
+                f"What variant {row.variant!r} ran is not known here, since it was loaded: name it with ensemble=..."
             )
-        known = known or self.ensemble  # which finds it by the cell of the map
-        if plan:
-            return known._plan_fork(found.output, span, **change)
-        made: MapResult = known._fork_row(self, found, span, score=score, expected=expected, **change)
-        return made
+        return known or self.ensemble  # which finds it by the cell of the map
 
     def _list_scored(self) -> Iterator[RunToScore]:
         """The runs of its rows that ended well, for whoever scores them. Not for users."""
@@ -375,6 +440,18 @@ class MapResult(ScoredMap, Scorable, Pickled):
         assert row.output is not None
         inputs = {**self.ensemble.inputs, **row.inputs}
         return RunToScore(name=row.name, run=row.output, inputs=inputs, place=self._describe_place(row))
+
+    def _find_rows(self, rows: AnyRows, variant: str | None = None, repeat: int | None = None) -> list[RowResult]:
+        """The runs that are meant, each once.
+
+        Raises:
+            ValidationError: there is none, or of one of the rows there are several.
+        """
+        given = [rows] if isinstance(rows, int | str | RowResult) or not isinstance(rows, Iterable) else [*rows]
+        if not given:
+            raise ValidationError("No row is named: give a row, or a list of rows.")
+        found = [self._find_row(each, variant, repeat) for each in given]
+        return list({each.name: each for each in found}.values())
 
     def _find_row(self, row: int | str | RowResult, variant: str | None, repeat: int | None) -> RowResult:
         """The one run that is meant.
