@@ -17,7 +17,7 @@ SHARING := kernel or weights or build
 # Hundreds of kernels and child processes import the package: without compiled files, each takes a second longer.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-others quick quick-1 quick-2 quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages fix clean lint types pytest vitest weights
+.PHONY: help demo test test-others quick quick-1 quick-2 quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages demos fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -74,6 +74,9 @@ cell-schema: $(INSTALLED) ## Write the JSON Schema of cells from the vocabulary 
 
 wire-types: $(INSTALLED) ## Write TypeScript's types of what Python tells the timeline
 	$(BIN)/python -m tests.support.wire_types
+
+demos: $(INSTALLED) ## Record the runs that the demos play, from the teams in tests/support/demo_teams.py
+	$(BIN)/python -m tests.support.make_demos
 
 recorded-messages: $(INSTALLED) ## Record what the timeline is sent of real runs, for the TypeScript tests
 	$(BIN)/python -m tests.support.recorded_messages

@@ -18,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 # They go into the package, where the command line reads them; an editable install has them beside the package anyway.
 # The configuration templates must not land where IPython looks: it reads one file name per environment, and two wheels
 # that ship it collide.
-_FOLDERS = ("jupyter-config", "notebooks")
+_FOLDERS = ("demos", "jupyter-config", "notebooks")
 
 _NODE_NEEDED = (
     "Node.js >= 20 with npm is needed to build the timeline from a checkout: install it (Debian: apt-get install "

@@ -15,28 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ensemble_notebook.domain.package_files import find_package_file
 from ensemble_notebook.errors import EnsembleError
-
-# --- Files that come with the package: inside an installed wheel, beside the package in a checkout --------------------
-
-
-_PACKAGE: Final = Path(__file__).parent.parent
-
-
-def find_package_file(name: str) -> Path:
-    """The folder of this name.
-
-    Raises:
-        FileNotFoundError: the installation is incomplete.
-    """
-    for folder in (_PACKAGE / name, _PACKAGE.parent / name):
-        if folder.is_dir():
-            return folder
-    raise FileNotFoundError(f"This installation of ensemble-notebook lacks its folder {name!r}; install it again.")
-
-
-# --- ``enable`` and ``disable``: ``%%ensemble`` without ``%load_ext``, through IPython's own ``lazy_magics`` ----------
-
 
 _TEMPLATE: Final = "ipython_config.lazy_magics.json"
 _FILE: Final = "ipython_config.json"

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cli.autoload import find_package_file
+from ensemble_notebook.domain.package_files import find_package_file
 from ensemble_notebook.errors import EnsembleError, ValidationError
 
 if TYPE_CHECKING:

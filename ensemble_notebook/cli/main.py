@@ -228,14 +228,14 @@ def open_trace(file: Path, out: Path | None, *, opens: bool) -> None:
     from ensemble_notebook.trace.run_files import find_format
 
     if not file.is_file():
-        near = (each.name for each in file.parent.glob("*.json")) if file.parent.is_dir() else ()
+        near = (each.name for each in file.parent.glob("*.json*")) if file.parent.is_dir() else ()
         what = "is a folder: name a trace in it" if file.is_dir() else "is not there"
         raise ValidationError(f"The trace {file} {what}.{did_you_mean(file.name, near)}")
     if out is not None:
         check_place("-o", out)
         find_format(out)
     trace = ExecutionTrace.load(file)
-    name = f"{file.name.removesuffix('.json').removesuffix('.trace')}.html"
+    name = f"{file.name.removesuffix('.gz').removesuffix('.json').removesuffix('.trace')}.html"
     page = trace.export(out or Path(tempfile.mkdtemp(prefix="ensemble-trace-")) / name)
     print(page)
     if opens and not os.environ.get("CI"):

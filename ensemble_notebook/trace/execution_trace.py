@@ -368,7 +368,9 @@ class ExecutionTrace(Pickled):
         return to_document(self._fold, self._events, self._parts, self.cost, self.scores)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the trace as JSON. Folders are made. An older file is replaced once the new one is complete.
+        """Write the trace as JSON, compressed where the name ends in ``.gz``.
+
+        Folders are made. An older file is replaced once the new one is complete.
 
         Args:
             path: of the file.
@@ -386,8 +388,8 @@ class ExecutionTrace(Pickled):
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace to a file; the end of the name selects the format.
 
-        ``.trace.json`` is what `save` writes, ``.html`` a report as one page that needs no network, ``.svg`` a
-        picture, ``.parquet`` the table of spans (needs pyarrow).
+        ``.trace.json`` and ``.trace.json.gz`` are what `save` writes, ``.html`` a report as one page that needs no
+        network, ``.svg`` a picture, ``.parquet`` the table of spans (needs pyarrow).
 
         Args:
             path: of the file.

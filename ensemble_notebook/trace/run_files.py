@@ -42,7 +42,7 @@ def find_format(path: Path) -> Callable[[ExportedTrace, Path], Path]:
     """
     name = path.name.lower()
     write = next((write for ending, (write, _) in FORMATS.items() if name.endswith(ending)), None)
-    if write is None or name.endswith(_NO_TRACES):
+    if write is None or name.removesuffix(".gz").endswith(_NO_TRACES):
         known = ", ".join(f"{ending} ({meaning})" for ending, (_, meaning) in FORMATS.items())
         raise ValidationError(
             f"A run can't be exported to {path.name!r}. The end of the name says what it becomes: {known}."
@@ -77,6 +77,7 @@ def write_parquet(table: pd.DataFrame, path: Path, *, index: bool = True) -> Pat
 
 FORMATS: Final[dict[str, tuple[Callable[[ExportedTrace, Path], Path], str]]] = {
     ".json": (lambda trace, path: trace.save(path), "the trace, which can be loaded again; best .trace.json"),
+    ".json.gz": (lambda trace, path: trace.save(path), "the same, compressed"),
     ".html": (
         lambda trace, path: _write_text(path, render_view("page", trace)),
         "a report as one page, without a network",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -98,6 +100,8 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> Path:
     return path
 
 
+_GZIP: Final = b"\x1f\x8b"
+
 _SIGNS_OF_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
 
@@ -117,29 +121,49 @@ class SavedTrace:
 
 
 def write_trace_file(document: Mapping[str, Any], path: Path) -> Path:
-    """Write the document of a trace; gives the path.
+    """Write the document of a trace, compressed where the file's name ends in ``.gz`` (T95); gives the path.
 
     Raises:
         OSError: it can't be written; what was there before is still there.
     """
+    is_compressed = path.suffix.lower() == ".gz"
 
     def write(draft: Path) -> None:
-        with draft.open("w", encoding="utf-8") as file:
+        with gzip.open(draft, "wt", encoding="utf-8") if is_compressed else draft.open("w", encoding="utf-8") as file:
             json.dump(document, file, ensure_ascii=False, indent=1, allow_nan=False)
             file.write("\n")
 
     return write_whole(path, write)
 
 
-def read_trace_file(path: Path) -> SavedTrace:
-    """The trace in a file, ours or AgentEnsemble's.
+def read_trace_file(path: Path, run_id: str | None = None) -> SavedTrace:
+    """The trace in a file, ours or AgentEnsemble's, which may be compressed (T95).
+
+    Args:
+        path: of the file.
+        run_id: that the run is given, as if it were another one; None: its own.
 
     Raises:
         OSError: there is no such file.
         TraceFormatError: it is no trace, or not a whole one.
     """
+    content = path.read_bytes()
     try:
-        document = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+        content = gzip.decompress(content) if content[:2] == _GZIP else content
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TraceFormatError(
+            f"{path} is no whole gzip file: {error}. If it was cut off, save the trace again."
+        ) from error
+    document = _parse(content, path)
+    if run_id is not None:  # ids of its spans begin with it, and scores name it
+        document = _parse(content.replace(document["ensembleId"].encode(), run_id.encode()), path)
+    return _read_document(document, path)
+
+
+def _parse(content: bytes, path: Path) -> dict[str, Any]:
+    """The document of a trace, of a version that can be read."""
+    try:
+        document: Any = json.loads(content, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise TraceFormatError(f"{path} is no trace: it is no text in UTF-8.") from error
     except RecursionError as error:
@@ -157,7 +181,7 @@ def read_trace_file(path: Path) -> SavedTrace:
     version = str(document.get("schemaVersion", ""))
     if version.partition(".")[0] != "1":
         raise TraceFormatError(f"{path} has schemaVersion {version!r}; versions 1.x can be read.")
-    return _read_document(document, path)
+    return document
 
 
 def _read_document(document: dict[str, Any], path: Path) -> SavedTrace:

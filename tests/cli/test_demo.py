@@ -6,8 +6,8 @@ import nbformat
 import pytest
 
 from ensemble_notebook.cli import demo as module
-from ensemble_notebook.cli.autoload import find_package_file
 from ensemble_notebook.cli.main import DONE, FAILED, main
+from ensemble_notebook.domain.package_files import find_package_file
 
 TASKS = "%%ensemble --llm scripted\ntasks:\n  plan: Plan a page\n  write: {description: Write it, context: [plan]}"
 

@@ -10,15 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
+from ensemble_notebook import load_traces
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.definitions.limits import CostConfiguration
 from ensemble_notebook.domain.value_text import format_instant, parse_instant, write_duration
-from ensemble_notebook.errors import TraceFormatError
+from ensemble_notebook.errors import TraceFormatError, ValidationError
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.codec.records import read_value
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.event_builder import EventBuilder
 from tests.support.stream import streams
+from tests.trace.test_frames import research
 from tests.trace.test_operation_fold import managed, phase_done_twice
 
 KEY = "sk-" + "a1B2" * 8
@@ -461,3 +463,27 @@ def test_an_instant_without_a_time_zone_is_refused():
 
 def test_nanoseconds_are_cut():
     assert parse_instant("2026-01-01T00:00:00.123456789Z").microsecond == 123456
+
+
+def test_a_compressed_file_is_the_same_trace_and_much_smaller_t95(tmp_path):
+    trace = ExecutionTrace.from_events(research())
+    plain, small = trace.export(tmp_path / "run.trace.json"), trace.export(tmp_path / "run.trace.json.gz")
+    assert ExecutionTrace.load(small).to_dict() == ExecutionTrace.load(plain).to_dict()
+    assert small.stat().st_size < plain.stat().st_size / 4
+    assert load_traces(small).runs.index.tolist() == [trace.run_id]
+    odd = tmp_path / "named otherwise"
+    odd.write_bytes(small.read_bytes())
+    assert ExecutionTrace.load(odd).run_id == trace.run_id
+
+
+@pytest.mark.parametrize("cut", [2, 12, 200, -1])
+def test_a_compressed_file_that_was_cut_off_is_refused_t95(cut, tmp_path):
+    file = ExecutionTrace.from_events(research()).save(tmp_path / "run.trace.json.gz")
+    file.write_bytes(file.read_bytes()[:cut])
+    with pytest.raises(TraceFormatError, match=r"run\.trace\.json\.gz is no whole gzip file"):
+        ExecutionTrace.load(file)
+
+
+def test_a_compressed_file_of_another_program_is_refused_t95(tmp_path):
+    with pytest.raises(ValidationError, match=r"\.json\.gz \(the same, compressed\)"):
+        ExecutionTrace.from_events(research()).export(tmp_path / "run.otlp.json.gz")

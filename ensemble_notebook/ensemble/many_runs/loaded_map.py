@@ -19,7 +19,7 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, Plan
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.ensemble.earlier_runs.fork_change import read_fork
-from ensemble_notebook.ensemble.earlier_runs.run_journal import RowPlace
+from ensemble_notebook.ensemble.earlier_runs.run_journal import RowPlace, RunJournal
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.rerun import Rerun, read_rerun
@@ -386,12 +386,15 @@ def _make_task(name: str, description: str | None) -> Task:
     return Task.of(escape_variables(description or name), name=name, handler=handle)
 
 
-def make_loaded_output(trace: ExecutionTrace, ensemble: RunnableEnsemble | None = None) -> EnsembleOutput:
+def make_loaded_output(
+    trace: ExecutionTrace, ensemble: RunnableEnsemble | None = None, journal: RunJournal | None = None
+) -> EnsembleOutput:
     """The output of a run, also of a map, whose tasks are its rows.
 
     Args:
         trace: of the run.
         ensemble: that it was a run of; None where that is not known.
+        journal: what was said and done in it, by which it can be forked; None where only a store has that.
     """
     spans = [span for span in trace._fold.spans.values() if span.is_own_task and span.review_id is None]
     told = LoadedEnsemble(
@@ -415,6 +418,7 @@ def make_loaded_output(trace: ExecutionTrace, ensemble: RunnableEnsemble | None 
         events=trace.events,
         result=result,
         only=last[0] if len(last) == 1 else None,
+        journal=journal,
     )
     vars(output)["trace"] = trace  # it is folded already
     return output

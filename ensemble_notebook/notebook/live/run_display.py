@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.person import Person
-    from ensemble_notebook.ensemble.run_handle import RunHandle
     from ensemble_notebook.notebook.live.terminal_table import TerminalTable
     from ensemble_notebook.notebook.picture.html_table import Bundle
 
@@ -100,13 +99,13 @@ class ShownCell:
 
     Attributes:
         variable: will have its output, or its handle.
-        cell: what the notebook calls it.
+        cell: what the notebook calls it; None where its run can't be resumed from it.
         has_timeline: the timeline is shown, too.
         is_background: it is over before its run is.
     """
 
     variable: str
-    cell: str
+    cell: str | None
     has_timeline: bool
     is_background: bool
 
@@ -136,12 +135,13 @@ class NotebookDisplay:
     Attributes:
         listeners: what has to hear of the run, so that it can be followed.
         has_buttons: a person may be able to answer in what is shown.
+        is_watched: a person sees the run while it goes on.
     """
 
     def __init__(self, live: RunPainter | None, shown: ShownCell, *, is_watched: bool) -> None:
         self.listeners: Sequence[Any] = () if live is None else (live,)
-        self.has_buttons = live is not None and is_watched
-        self._live, self._shown, self._is_watched = live, shown, is_watched
+        self.has_buttons = self.is_watched = live is not None and is_watched
+        self._live, self._shown = live, shown
         self._plan: Bundle = {}
         self._timeline: Any = None
         self._answer: Any = None
@@ -156,12 +156,12 @@ class NotebookDisplay:
             # The cell is over when the answer comes: its place has to be made now.
             self._answer = display(_make_text_bundle(""), raw=True, display_id=True)
 
-    def follow(self, handle: RunHandle, reviewer: Person, /) -> None:
-        """Show the run while it goes on, with what it asks."""
+    def follow(self, stop: Callable[[], None], reviewer: Person | None, /) -> None:
+        """Show the run while it goes on, with what it asks; `stop` stops it."""
         if self._live is None:
             return
-        if self._is_watched:
-            self._feed = RunFeed(self._live.messages, handle.cancel, reviewer, find_cell_id())
+        if self.is_watched:
+            self._feed = RunFeed(self._live.messages, stop, reviewer, find_cell_id())
             channels = find_page_channels()
             if channels is not None:
                 channels.tell_feeds()
@@ -237,13 +237,14 @@ class TerminalDisplay:
         self._has_timeline = shown.has_timeline and not shown.is_background
         self._console = Console(force_jupyter=False)
         self._live = live if self._has_timeline and self._console.is_terminal else None
+        self.is_watched = self._live is not None
         self.listeners: Sequence[Any] = () if self._live is None else (self._live,)
         self._table: TerminalTable | None = None
 
     def open(self, plan: ExecutionPlan) -> None:
         """The table appears with its first event, which is there at once."""
 
-    def follow(self, _handle: RunHandle, _reviewer: Person, /) -> None:
+    def follow(self, _stop: Callable[[], None], _reviewer: Person | None, /) -> None:
         if self._live is not None:
             from ensemble_notebook.notebook.live.terminal_table import TerminalTable
 

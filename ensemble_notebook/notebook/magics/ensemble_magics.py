@@ -485,7 +485,7 @@ def _follow(run_display: RunDisplay, handle: RunHandle | MapHandle, reviewer: Pe
     run = _find_run(handle)
     if run is not None:
         run_display.open(run.plan)
-        run_display.follow(run, reviewer)
+        run_display.follow(run.cancel, reviewer)
 
 
 def _close(run_display: RunDisplay, handle: RunHandle | MapHandle) -> None:

@@ -48,6 +48,13 @@ LINE_COMMANDS: Final = (
     LineCommand("help", "", "the options of a cell, with examples", "line_commands:show_help"),
     LineCommand("version", "", "the version", "line_commands:show_version"),
     LineCommand(
+        "demo",
+        "[NAME] [--pace now] [-o NAME]",
+        "play a run of a scripted team, which needs no model, key or network",
+        "demo_command:play_demo",
+        ("report", "manager", "--pace", "-o"),
+    ),
+    LineCommand(
         "runs",
         "[-n COUNT] [--compare | --clear]",
         "the remembered runs, as a DataFrame; --compare: this notebook's last, with what changed from run to run",

@@ -30,6 +30,8 @@ from ensemble_notebook.notebook.picture.chart_lines import (
 )
 from ensemble_notebook.trace.spans.timeline_wording import (
     AS_IT_WAS,
+    DEMO,
+    SCRIPTED_TEAM,
     WHEN_SAVED,
     describe_cost,
     describe_progress,
@@ -267,10 +269,14 @@ def _list_facts(run: Mapping[str, Any], is_broken_off: bool, length_ms: float | 
 
 def _describe_substitute(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     """That a script or a recording answered for a model, for all or for some. Runs that 0.1.0 saved don't say."""
+    name = run.get("replayed_from")
+    if name and name.startswith(DEMO):
+        yield SCRIPTED_TEAM
+        return
     if run.get("is_scripted"):
         is_mixed = any(row["kind"] == "llm" and not row.get("is_scripted") for row in rows)
         yield "scripted and real models" if is_mixed else "scripted replies, no model"
-    if name := run.get("replayed_from"):
+    if name:
         yield f"replayed from {name}, no model asked"
 
 

@@ -51,6 +51,11 @@ WHEN_SAVED: Final = "running when saved"
 AS_IT_WAS: Final = "as it was"
 """Of a run that is over and shown as it was at a time in it (W35)."""
 
+DEMO: Final = "demo "
+"""How the name begins that a run was replayed from where the package has played it (C101); the demo's name follows."""
+SCRIPTED_TEAM: Final = "recorded from a scripted team"
+"""What such a run is called."""
+
 WAITING_FOR_YOU: Final = "waiting for you"
 IN_REVIEW: Final = "in review"
 SUBJECTS: Final[Mapping[str, str]] = {
