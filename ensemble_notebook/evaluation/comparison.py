@@ -209,7 +209,7 @@ def _subtract(paired: Sequence[tuple[float, float, int]], *, is_share: bool = Fa
 def _subtract_spent(a: Side, b: Side, name: str) -> Difference | None:
     """The difference of costs or times; None where they are not known of all runs."""
     first, second = getattr(a, name), getattr(b, name)
-    if any(average_run(each, side.runs - side.incomplete) is None for each, side in ((first, a), (second, b))):
+    if any(average_run(each, side.worked) is None for each, side in ((first, a), (second, b))):
         return None
     return _subtract(_pair(first, second))
 

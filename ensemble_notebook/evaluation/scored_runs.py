@@ -35,6 +35,12 @@ class Ending(Enum):
     """With an error of its own."""
     INCOMPLETE = auto()
     """It never ran, or was cut short: by Stop, a budget, a timeout of the map."""
+    SETTLED = auto()
+    """It was not needed: the verdict was clear before its turn."""
+
+
+LEFT_OUT: Final = frozenset({Ending.INCOMPLETE, Ending.SETTLED})
+"""Of runs that leave every pair and every mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +96,7 @@ class Question:
 
     def read(self, run: ScoredRun) -> float | None:
         """What a run counts as; None where it is left out."""
-        if run.ending is Ending.INCOMPLETE:
+        if run.ending in LEFT_OUT:
             return None
         if run.ending is Ending.FAILED:
             return 0.0 if self.is_share else None if isinstance(self.failed, str) else self.failed
@@ -121,7 +127,7 @@ class Side:
         rows: all of them.
         runs: how many there are.
         repeats: of each row, at most.
-        failed, incomplete, unscored: how many runs are such.
+        failed, incomplete, settled, unscored: how many runs are such.
         scored: the runs.
     """
 
@@ -133,8 +139,14 @@ class Side:
     repeats: int
     failed: int
     incomplete: int
+    settled: int
     unscored: int
     scored: Sequence[ScoredRun]
+
+    @property
+    def worked(self) -> int:
+        """How many came to an end."""
+        return self.runs - self.incomplete - self.settled
 
     @property
     def runs(self) -> int:
@@ -178,7 +190,7 @@ def make_side(name: str, runs: Sequence[ScoredRun], question: Question) -> Side:
     for each in runs:
         value = question.read(each)
         unscored += value is None and each.ending is Ending.DONE
-        spent = (None, None) if each.ending is Ending.INCOMPLETE else (each.cost, each.active_ms)
+        spent = (None, None) if each.ending in LEFT_OUT else (each.cost, each.active_ms)
         for amounts, amount in zip((values, costs, times), (value, *spent), strict=True):
             if amount is not None:
                 amounts[each.row][each.repeat] = amount
@@ -192,6 +204,7 @@ def make_side(name: str, runs: Sequence[ScoredRun], question: Question) -> Side:
         repeats=max(repeats.values(), default=1),
         failed=endings[Ending.FAILED],
         incomplete=endings[Ending.INCOMPLETE],
+        settled=endings[Ending.SETTLED],
         unscored=unscored,
         scored=runs,
     )

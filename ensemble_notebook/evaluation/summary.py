@@ -14,6 +14,7 @@ from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, make_readable
 from ensemble_notebook.evaluation import statistics
 from ensemble_notebook.evaluation.scored_runs import (
+    LEFT_OUT,
     UNNAMED,
     Amounts,
     Ending,
@@ -127,8 +128,8 @@ def summarize_side(side: Side, question: Question, k: int | None = None) -> Side
         unscored=side.unscored,
         mean=mean,
         interval=interval,
-        cost=average_run(side.costs, side.runs - side.incomplete),
-        active_ms=average_run(side.times, side.runs - side.incomplete),
+        cost=average_run(side.costs, side.worked),
+        active_ms=average_run(side.times, side.worked),
         passing=passing,
     )
 
@@ -162,7 +163,7 @@ def summarize(sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: F
     if not found and runs:
         work = []  # what each variant has done, where nothing is scored
         for name, each in sides.items():
-            rows = {run.row for run in each if run.ending is not Ending.INCOMPLETE}
+            rows = {run.row for run in each if run.ending not in LEFT_OUT}
             work.append(replace(summarize_side(make_side(name, each, _ANY), _ANY), rows=len(rows)))
         frame = SUMMARY.to_frame(work).drop(columns=list(_OF_SCORES))
         return frame if any(sides) else frame.drop(columns="variant")

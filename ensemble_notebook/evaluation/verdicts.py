@@ -16,6 +16,7 @@ from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.map_design import KnownRows, RowPairs, pair_rows
 from ensemble_notebook.domain.wording import say_how_many
 from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, did_you_mean
+from ensemble_notebook.evaluation.clear_verdict import SETTLED
 from ensemble_notebook.evaluation.scored_runs import (
     LEAVE_OUT,
     Ending,
@@ -387,13 +388,21 @@ def list_runs(result: ScoredMap, rows: Mapping[str, Hashable] = MappingProxyType
                 variant=row.variant or "",
                 row=rows.get(row.row, row.row),
                 repeat=row.repeat or 1,
-                ending=Ending.DONE if row.is_done else Ending.FAILED if is_failed else Ending.INCOMPLETE,
+                ending=_find_ending(row, is_failed=is_failed),
                 scores=scores.get(row.run_id or "", {}),
                 cost=None if cost is None else float(cost),
                 active_ms=spending.active_ms if is_spent else None,
             )
         )
     return made
+
+
+def _find_ending(row: Any, *, is_failed: bool) -> Ending:
+    if row.is_done:
+        return Ending.DONE
+    if row.status == SETTLED:
+        return Ending.SETTLED
+    return Ending.FAILED if is_failed else Ending.INCOMPLETE
 
 
 def _find_run(result: ScoredMap, variant: str | None, row: int, repeat: int) -> tuple[Any, str]:

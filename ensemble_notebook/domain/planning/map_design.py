@@ -94,6 +94,23 @@ class IndexLevel(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class UntilClear(Record):
+    """When a map ends early: where the verdict on its variants is clear.
+
+    Attributes:
+        level: how often a difference may be claimed of sides that are alike, over all variants together.
+        score: that is compared; None: the only one.
+        is_: the label that counts, of a score that gives labels.
+        seed: of the order in which rows run.
+    """
+
+    level: float
+    score: str | None = None
+    is_: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MapDesign(Record):
     """All runs of a map, whether they have begun or not.
 
@@ -103,6 +120,7 @@ class MapDesign(Record):
         fields: of the typed output of all of them, by name, each with its JSON schema; empty where there is none.
         inputs: names of what rows are given, in order.
         id, read: as in `RowIdentity`.
+        until_clear: when it ends early; None: not before all rows have run.
     """
 
     rows: tuple[PlannedRow, ...]
@@ -111,6 +129,7 @@ class MapDesign(Record):
     inputs: tuple[str, ...] = ()
     id: str | None = None
     read: tuple[str, ...] | None = None
+    until_clear: UntilClear | None = None
 
 
 ID_COLUMN: Final = "id"

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, RunStatus, TaskNoun
+from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ErrorStrategy, ExitReason, RunStatus, TaskNoun
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE, ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
@@ -24,7 +24,7 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
-from ensemble_notebook.domain.planning.map_design import ONLY_ROW, MapDesign, PlannedRow
+from ensemble_notebook.domain.planning.map_design import ONLY_ROW, MapDesign, PlannedRow, UntilClear
 from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.wording import pluralize
@@ -32,6 +32,7 @@ from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.loop_thread import loop_thread
 from ensemble_notebook.engine.review_queue import SharedReviewer
 from ensemble_notebook.engine.run_services import find_parent_run
+from ensemble_notebook.engine.task_lifecycle import TaskAbandoned
 from ensemble_notebook.ensemble.earlier_runs.past_call import RowHandler
 from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
@@ -74,6 +75,8 @@ from ensemble_notebook.errors import (
     add_origin,
     summarize_error,
 )
+from ensemble_notebook.evaluation.clear_verdict import REASON, SETTLED, ClearVerdict, shuffle_rows
+from ensemble_notebook.evaluation.scored_runs import Ending, ScoredRun, name_scores
 from ensemble_notebook.evaluation.scorer import Scorer, Scoring, find_useless, keep_scores, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
@@ -274,6 +277,8 @@ class _MapRun:
             for kept, scores in done:
                 self._kept[kept.name] = kept
                 self._kept_scores[kept.name] = self._scorers.select(scores)
+        self._until_clear = map_settings.read_until_clear()
+        self._verdict = None if self._until_clear is None else self._watch(self._until_clear)
         self._outcomes: dict[str, RowOutcome] = {}
         self._run_ids = make_run_ids()
         self._run: RunHandle | None = None
@@ -283,7 +288,7 @@ class _MapRun:
         """Make the handle; it has no run if there are no rows to run."""
         to_run = [
             each
-            for each in self._runs.values()
+            for each in self._list_to_run()
             if each.name not in self._kept  # or it was taken over, and a judge looks at it that has not done so before
             or any(scorer.judge is not None for scorer in self._kept_scores[each.name].scorers)
         ]
@@ -319,10 +324,34 @@ class _MapRun:
         self._run = RunHandle(outer, spec, self._source, next(self._run_ids), self._settings, resumed)
         return MapHandle(self._run, self.make_result, self._ensemble.name)
 
+    def _watch(self, asked: UntilClear) -> ClearVerdict:
+        """Look after each row whether the verdict is clear.
+
+        Raises:
+            ValidationError: there is nothing to compare.
+        """
+        if len(self._variant_names) < 2:
+            raise ValidationError(
+                "until_clear compares variants, and there is only one: run variants(...).map(rows), or leave it out."
+            )
+        names = [self._rows.rows[place].name for place in shuffle_rows(len(self._rows.rows), asked.seed)]
+        return ClearVerdict(asked, [each or "" for each in self._variant_names], names, self._map_settings.repeat or 1)
+
+    def _list_to_run(self) -> Iterable[_RowRun]:
+        """All runs in the order in which they run; until the verdict is clear, those of a row together."""
+        runs = self._runs.values()
+        if self._until_clear is None:
+            return runs
+        order = shuffle_rows(len(self._rows.rows), self._until_clear.seed)
+        places = {self._rows.rows[row].name: place for place, row in enumerate(order)}
+        return sorted(runs, key=lambda run: places[run.row.name])
+
     def _make_outer(self, to_run: Sequence[_RowRun]) -> RunnableEnsemble:
         """The ensemble whose tasks are the rows."""
 
         def run_row(given: TaskInput) -> Coroutine[Any, Any, str]:
+            if self._verdict is not None and self._verdict.is_needless(self._runs[given.name].variant.name or ""):
+                raise TaskAbandoned(REASON, has_worked=False)
             outcome = self._outcomes[given.name] = RowOutcome(next(self._run_ids))
             return self._run_row(self._runs[given.name], outcome)
 
@@ -363,6 +392,7 @@ class _MapRun:
             inputs=self._input_names,
             id=self._identity.id,
             read=self._identity.read,
+            until_clear=self._until_clear,
         )
 
     def _list_in_order(self) -> list[_RowRun]:
@@ -392,6 +422,19 @@ class _MapRun:
         finally:
             if self._run is not None:
                 self._run._keep_scores(outcome.scores)
+            if self._verdict is not None:
+                self._verdict.add(self._make_scored(run, outcome, kept))
+
+    def _make_scored(self, run: _RowRun, outcome: RowOutcome, kept: RowResult | None) -> ScoredRun:
+        """What the verdict is told of a run."""
+        is_done = kept is not None or outcome.status in DONE
+        return ScoredRun(
+            variant=run.variant.name or "",
+            row=run.row.name,
+            repeat=run.repeat or 1,
+            ending=Ending.DONE if is_done else Ending.FAILED if outcome.error is not None else Ending.INCOMPLETE,
+            scores=next(iter(name_scores(outcome.scores).values()), {}),
+        )
 
     async def _score(
         self, run: _RowRun, outcome: RowOutcome, output: EnsembleOutput | None, run_id: str, scorers: Sequence[Scorer]
@@ -490,7 +533,8 @@ class _MapRun:
             repeat=run.repeat,
         )
         if (out := self._outcomes.get(run.name)) is None:
-            return replace(made, reason=reasons.get(run.name, "the map ended before its turn"))
+            reason = reasons.get(run.name, "the map ended before its turn")
+            return replace(made, reason=reason, status=SETTLED if reason == REASON else made.status)
         return replace(made, output=out.output, error=out.error, status=out.status.value, run_id=out.run_id)
 
 

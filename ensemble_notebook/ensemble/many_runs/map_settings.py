@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ensemble_notebook.domain.definitions.limits import AnyBudget
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.planning.map_design import MOST_REPEATS
+from ensemble_notebook.domain.planning.map_design import MOST_REPEATS, UntilClear
 from ensemble_notebook.domain.seams.event import Listener
 from ensemble_notebook.ensemble.run_settings import (
     SETTING_NAMES,
@@ -48,6 +48,10 @@ class MapSettings:
         id: the column that tells rows apart, here and in other maps; None: ``id``, where there is one.
         executor: a `concurrent.futures` executor or a Dask client; None: this process.
         budget: in place of the ensemble's; None: that.
+        until_clear: ends the map where the verdict on its variants is clear at this level, as 0.05, or under one of
+            several scores, ``{"right": 0.05}``; None: all rows run.
+        seed: of the order in which rows run then.
+        is_: the label that counts then, of a score that gives labels.
 
     Raises:
         ValidationError: a field has a wrong value.
@@ -64,6 +68,9 @@ class MapSettings:
     id: str | None = None
     executor: Any = None
     budget: AnyBudget | None = None
+    until_clear: float | Mapping[str, float] | None = None
+    seed: int = 0
+    is_: str | None = None
     scorers: tuple[Scorer, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
@@ -80,6 +87,33 @@ class MapSettings:
             if not isinstance(given := getattr(self, name), str | None):
                 raise ValidationError(f"{name} must be the name of a column or None, got {given!r}.")
         object.__setattr__(self, "scorers", read_scorers(self.score))
+        if not _is_whole(self.seed) or self.seed < 0:
+            raise ValidationError(f"seed must be a whole number from 0, got {self.seed!r}.")
+        if self.until_clear is None:
+            if self.is_ is not None or self.seed:
+                name = "seed" if self.is_ is None else "is_"
+                raise ValidationError(f"{name} is about until_clear: give that, too, or leave out {name}.")
+        elif not self.scorers:
+            raise ValidationError("until_clear needs scores, which a verdict is about: give score=, too.")
+        else:
+            self.read_until_clear()
+
+    def read_until_clear(self) -> UntilClear | None:
+        """When the map ends early; None: not before all rows have run.
+
+        Raises:
+            ValidationError: it is no level, or no single score with a level.
+        """
+        if self.until_clear is None:
+            return None
+        score, level = None, self.until_clear
+        if isinstance(level, Mapping):
+            if len(level) != 1:
+                raise ValidationError(f'until_clear names one score, as {{"right": 0.05}}, got {level!r}.')
+            ((score, level),) = level.items()
+        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+            raise ValidationError(f"until_clear must be a level above 0 and below 1, as 0.05, got {level!r}.")
+        return UntilClear(level=float(level), score=score, is_=self.is_, seed=self.seed)
 
 
 def _is_whole(value: Any) -> bool:
@@ -114,6 +148,9 @@ def read_map(
     redo: Sequence[str] = (),
     anyway: bool = False,
     budget: AnyBudget | None = None,
+    until_clear: float | Mapping[str, float] | None = None,
+    seed: int = 0,
+    is_: str | None = None,
     timeout: float | None = None,
     record: PathLike | None = None,
     replay: PathLike | None = None,
