@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
 
 from ensemble_notebook.domain.planning.map_design import UntilClear
+from ensemble_notebook.domain.wording import format_percent
 from ensemble_notebook.evaluation.confidence_sequences import measure_p
 from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Question, ScoredRun, ask
 from ensemble_notebook.evaluation.statistics import Interval
-
-SETTLED: Final = "settled"
-"""The status of a row that was not needed, and what the reason begins with."""
-REASON: Final = f"{SETTLED}: the verdict was clear before its turn"
 
 
 def shuffle_rows(count: int, seed: int) -> list[int]:
     """The order in which rows run until the verdict is clear: a file may be sorted, and its first rows all alike."""
     return [int(place) for place in np.random.default_rng(seed).permutation(count)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequenced:
+    """How rows were looked at.
+
+    Attributes:
+        rows: what stands for each, in the order in which they ran.
+        level: of each comparison.
+    """
+
+    rows: Sequence[str]
+    level: float
+
+
+def make_sequence(asked: UntilClear, rows: Sequence[str], comparisons: int) -> Sequenced:
+    """How the rows of a map were looked at, of which this was asked; each comparison has its share of the level."""
+    order = shuffle_rows(len(rows), asked.seed)
+    return Sequenced(rows=[rows[place] for place in order], level=asked.level / comparisons)
+
+
+def describe_sequence(level: float, *, is_approximate: bool) -> str:
+    """Of which kind an interval is that holds after each row at once, before its ends."""
+    return f"{format_percent(1 - level)} after each row at once{', approximate' if is_approximate else ''}"
 
 
 def find_bounds(question: Question) -> Interval | None:

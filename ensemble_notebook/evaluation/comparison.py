@@ -16,6 +16,8 @@ from ensemble_notebook.domain.wording import format_money, format_percent, plura
 from ensemble_notebook.errors import Pickled, ValidationError, make_readable
 from ensemble_notebook.evaluation import statistics
 from ensemble_notebook.evaluation.agreement import describe_judge
+from ensemble_notebook.evaluation.clear_verdict import Sequenced, describe_sequence, find_bounds
+from ensemble_notebook.evaluation.confidence_sequences import RunningMean, follow_mean
 from ensemble_notebook.evaluation.scored_runs import (
     Amounts,
     Question,
@@ -88,6 +90,8 @@ class Pair:
         pairs: which row of b is which of a, where they are of two maps; None within one, where rows are the same.
         is_only_score: whether the sides have no other score, so that nobody asks which it is.
         currency: of the costs.
+        level: how often the interval may fail to hold the difference.
+        running: what holds after each row at once, where the map looked after each (V60); None elsewhere.
     """
 
     a: Side
@@ -107,6 +111,8 @@ class Pair:
     pairs: RowPairs | None
     is_only_score: bool
     currency: str | None
+    level: float = LEVEL
+    running: RunningMean | None = None
 
     @property
     def interval(self) -> statistics.Interval | None:
@@ -121,7 +127,7 @@ class Pair:
     @property
     def is_different(self) -> bool:
         """Whether a difference is claimed: the interval excludes 0, and p, by Holm, is at most 0.05."""
-        return self.excludes_zero and self.adjusted_p <= LEVEL
+        return self.excludes_zero and self.adjusted_p <= (LEVEL if self.running is None else self.level)
 
     @property
     def better(self) -> str | None:
@@ -129,6 +135,13 @@ class Pair:
         if not self.is_different or self.question.higher_is_better is None or self.difference is None:
             return None
         return self.b.name if (self.difference.value > 0) is self.question.higher_is_better else self.a.name
+
+    @property
+    def kind(self) -> str:
+        """Of which kind the interval is: ``95%``, or ``95% after each row at once``."""
+        if self.running is None:
+            return "95%"
+        return describe_sequence(self.level, is_approximate=self.running.is_approximate)
 
     @property
     def size(self) -> str:
@@ -145,6 +158,7 @@ def compare_sides(
     is_only_score: bool = True,
     currency: str | None = None,
     find_earlier: Callable[[], Iterable[ScoredRun]] = tuple,
+    sequence: Sequenced | None = None,
 ) -> Pair:
     """Compare two sides, row by row.
 
@@ -156,6 +170,7 @@ def compare_sides(
         is_only_score: likewise.
         currency: of the costs.
         find_earlier: as in `describe_judge`.
+        sequence: how the rows were looked at, where each was.
 
     Raises:
         ValidationError: rows failed, and nothing says what they count as.
@@ -165,7 +180,20 @@ def compare_sides(
     differences = np.asarray([mine - theirs for theirs, mine, _ in paired])
     counts = [count for *_, count in paired]
     unit = math.lcm(*counts) if question.is_share and counts else None
-    p = statistics.measure_sign_flips(differences, unit)
+    difference, running = _subtract(paired, is_share=question.is_share), None
+    if sequence is None:
+        p = statistics.measure_sign_flips(differences, unit)
+    else:
+        in_order = [
+            _pair({row: first.values[row]}, {row: second.values[row]})
+            for row in sequence.rows
+            if row in first.values and row in second.values
+        ]
+        values = [mine - theirs for each in in_order for theirs, mine, _ in each]
+        running = follow_mean(values, level=sequence.level, bounds=find_bounds(question))
+        p = 1.0 if running is None else running.p
+        if difference is not None and running is not None:
+            difference = replace(difference, interval=running.interval)
     return Pair(
         a=first,
         b=second,
@@ -173,7 +201,7 @@ def compare_sides(
         rows=len(paired),
         repeats=max(counts, default=1),
         differing=statistics.count_differing(differences),
-        difference=_subtract(paired, is_share=question.is_share),
+        difference=difference,
         spread=float(differences.std(ddof=1)) if len(differences) > 1 else 0.0,
         p=p,
         adjusted_p=p,
@@ -183,6 +211,8 @@ def compare_sides(
         pairs=pairs,
         is_only_score=is_only_score,
         currency=currency,
+        level=LEVEL if sequence is None else sequence.level,
+        running=running,
     )
 
 
@@ -480,7 +510,7 @@ def _tell_difference(pair: Pair) -> str:
     if not is_more and pair.better is not None:
         said += ", and less is better"
     return (
-        f"{said}{judge} (95%: {low_text} to {high_text}; {pair.size}, p {format_p(pair.adjusted_p)}{holm})"
+        f"{said}{judge} ({pair.kind}: {low_text} to {high_text}; {pair.size}, p {format_p(pair.adjusted_p)}{holm})"
         f"{f'; {cost}' if cost else ''}"
     )
 
@@ -500,7 +530,8 @@ def _tell_none(pair: Pair, detect: float | None) -> str:
         parts[0] += " (not one row differs)" if is_same else f" ({amount} in {where}, which gives no interval)"
     else:
         low, high = Scale(pair.interval, pair.question.unit).write_signed()
-        parts[0] += f" ({low} to {high}{_say_p(pair)})"
+        said_kind = "" if pair.running is None else f"{pair.kind}: "
+        parts[0] += f" ({said_kind}{low} to {high}{_say_p(pair)})"
     if pair.judge is not None and pair.judge.startswith("by"):
         parts[0] += f", {pair.judge}"
     if pair.interval is not None and 0 < pair.differing < statistics.FEWEST_DIFFERING:
@@ -570,8 +601,20 @@ def _list_notes(pair: Pair) -> Iterator[str]:
         if side.unscored:
             verb, left = ("has" if side.unscored == 1 else "have"), agree("are left out", side.unscored)
             yield f"{side.count(side.unscored)} {verb} no score under {side.name} and {left}"
+    if saved := _tell_saved(pair):
+        yield saved
     if pair.pairs is not None:
         yield _tell_pairs(pair.pairs)
+
+
+def _tell_saved(pair: Pair) -> str:
+    """How many rows were not needed, and what they would most likely have cost; empty where all ran."""
+    rows = max(side.settled // side.repeats for side in (pair.a, pair.b))
+    if not rows:
+        return ""
+    costs = [(average_run(side.costs, side.worked) or 0.0) * side.settled for side in (pair.a, pair.b)]
+    money = f" and {format_money(sum(costs), pair.currency)}" if sum(costs) else ""
+    return f"{pluralize(rows, 'row')}{money} saved, since it was clear before their turn"
 
 
 def _tell_pairs(pairs: RowPairs) -> str:

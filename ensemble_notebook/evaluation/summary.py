@@ -13,6 +13,8 @@ import numpy as np
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, make_readable
 from ensemble_notebook.evaluation import statistics
+from ensemble_notebook.evaluation.clear_verdict import Sequenced, describe_sequence
+from ensemble_notebook.evaluation.confidence_sequences import follow_mean
 from ensemble_notebook.evaluation.scored_runs import (
     LEFT_OUT,
     UNNAMED,
@@ -261,13 +263,14 @@ def decide(
     return Gate(answer, because)
 
 
-def pass_mark(side: Side, question: Question, at_least: Any) -> Gate:
+def pass_mark(side: Side, question: Question, at_least: Any, sequence: Sequenced | None = None) -> Gate:
     """Whether the mean of a score is at least so much: true only where its whole interval is.
 
     Args:
         side: the runs.
         question: what is asked.
         at_least: the mark; of a score that passes or fails, a share of one.
+        sequence: how its rows were looked at, where each was.
 
     Raises:
         ValidationError: the mark is no number, or no share where one is asked for.
@@ -275,8 +278,14 @@ def pass_mark(side: Side, question: Question, at_least: Any) -> Gate:
     if not is_number(at_least) or (question.is_share and not 0 < at_least < 1):
         wanted = "a share between 0 and 1, as 0.9" if question.is_share else "a number"
         raise ValidationError(f"at_least must be {wanted}, got {at_least!r}.")
-    found = summarize_side(side, question)
-    means = np.asarray(list(take_means(side.values).values()))
+    found, kind = summarize_side(side, question), "95%"
+    by_row = take_means(side.values)
+    means = np.asarray(list(by_row.values()))
+    if sequence is not None:
+        in_order = [by_row[row] for row in sequence.rows if row in by_row]
+        running = follow_mean(in_order, level=sequence.level, bounds=(0.0, 1.0) if question.is_share else None)
+        found = replace(found, interval=None if running is None else running.interval)
+        kind = describe_sequence(sequence.level, is_approximate=not question.is_share)
     return decide(
         mark=at_least,
         estimate=found.mean,
@@ -285,11 +294,11 @@ def pass_mark(side: Side, question: Question, at_least: Any) -> Gate:
         spread=float(means.std(ddof=1)) if len(means) > 1 else 0.0,
         least=lambda _: statistics.Z**2 * at_least / (1 - at_least) if question.is_share else 2,
         gaps=[] if (gap := side.find_gap()) is None else [gap],
-        because=describe_side(found, question),
+        because=describe_side(found, question, kind),
     )
 
 
-def describe_side(found: SideSummary, question: Question) -> str:
+def describe_side(found: SideSummary, question: Question, kind: str = "95%") -> str:
     """What a side comes to, in a sentence: ``accuracy 93% (95%: 85 to 97; 100 rows).``, and what it leaves out."""
     parts = []
     if found.mean is None:
@@ -298,7 +307,7 @@ def describe_side(found: SideSummary, question: Question) -> str:
         scale = Scale([found.mean, *(found.interval or ())], unit="%" if question.is_share else "")
         mean, *ends = scale.write_all()
         size = pluralize(found.rows, "row") + (f" x {found.repeats} repeats" if found.repeats > 1 else "")
-        told = f"95%: {ends[0]} to {ends[1]}; {size}" if ends else f"{size}, which give no interval"
+        told = f"{kind}: {ends[0]} to {ends[1]}; {size}" if ends else f"{size}, which give no interval"
         parts.append(f"{found.score} {mean} ({told})")
     noun = "row" if found.repeats == 1 else "run"
     if found.failed:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.score import ScoreKind, ScoreRecord, find_name, list_current
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.planning.map_design import KnownRows, RowPairs, pair_rows
+from ensemble_notebook.domain.planning.map_design import SETTLED, KnownRows, RowPairs, UntilClear, pair_rows
 from ensemble_notebook.domain.wording import say_how_many
 from ensemble_notebook.errors import BudgetExceededError, StoreError, ValidationError, did_you_mean
-from ensemble_notebook.evaluation.clear_verdict import SETTLED
 from ensemble_notebook.evaluation.scored_runs import (
     LEAVE_OUT,
     Ending,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.domain.outputs.task_output import Metrics
     from ensemble_notebook.domain.planning.map_design import RowSpending
     from ensemble_notebook.evaluation.agreement import Agreement
+    from ensemble_notebook.evaluation.clear_verdict import Sequenced
     from ensemble_notebook.evaluation.comparison import Comparison
     from ensemble_notebook.evaluation.summary import Gate
     from ensemble_notebook.trace.analysis.row_table import RowFrame
@@ -47,6 +47,7 @@ class ScoredMap(ABC):
 
     rows: Sequence[Any]
     ensemble: Any
+    _until_clear: UntilClear | None
 
     @property
     @abstractmethod
@@ -195,6 +196,7 @@ class ScoredMap(ABC):
         currency = self.metrics.currency
         is_only = len(list_scores(runs)) <= 1
         find_earlier = cache(partial(_find_judged, getattr(self.ensemble, "name", None), runs))
+        sequence = self._find_sequence(len(self.variants or ()) - 1) if matched is None else None
         pairs = [
             compare_sides(
                 first,
@@ -204,6 +206,7 @@ class ScoredMap(ABC):
                 is_only_score=is_only,
                 currency=currency,
                 find_earlier=find_earlier,
+                sequence=sequence,
             )
             for each in others
         ]
@@ -231,7 +234,21 @@ class ScoredMap(ABC):
             raise ValidationError(f"There are {len(sides)} variants: say which with variant={next(iter(sides))!r}.")
         name, runs = next(iter(sides.items())) if variant is None else _take_side(self, variant)
         question = ask(runs, score, is_, failed)
-        return pass_mark(make_side(name, runs, question), question, at_least)
+        side = make_side(name, runs, question)
+        sequence = self._find_sequence(len(self.variants or ())) if side.settled else None
+        return pass_mark(side, question, at_least, sequence)
+
+    def _find_sequence(self, questions: int) -> Sequenced | None:
+        """How the rows were looked at, where the map was to end when its verdict was clear.
+
+        Args:
+            questions: that have their share of the level.
+        """
+        from ensemble_notebook.evaluation.clear_verdict import make_sequence
+
+        if self._until_clear is None:
+            return None
+        return make_sequence(self._until_clear, list(dict.fromkeys(each.row for each in self.rows)), questions)
 
     def agreement(self, first: str, second: str, *, levels: Sequence[int] | None = None) -> Agreement:
         """How far two scores of the same runs agree, as a judge's and a person's.

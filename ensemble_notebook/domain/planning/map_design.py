@@ -132,6 +132,10 @@ class MapDesign(Record):
     until_clear: UntilClear | None = None
 
 
+SETTLED: Final = "settled"
+"""The status of a row that was not needed."""
+NOT_NEEDED: Final = f"{SETTLED}: the verdict was clear before its turn"
+"""The reason of such a row, in its trace as well."""
 ID_COLUMN: Final = "id"
 """The column that tells rows apart, where nobody names another one."""
 ONLY_ROW: Final = ""

@@ -283,6 +283,7 @@ def make_map_result(trace: ExecutionTrace, find_trace: FindTrace = lambda _: Non
             input_names=design.inputs,
             score_records=trace.scores,
             identity=list_known_rows(design, keeps_values=trace.capture_mode is not CaptureMode.METADATA).identity,
+            until_clear=design.until_clear,
         )
     except SIGNS_OF_DAMAGE as error:
         reason = f"{type(error).__name__}: {error}"

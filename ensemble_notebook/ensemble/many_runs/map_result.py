@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ExitRe
 from ensemble_notebook.domain.outputs.score import ScoreRecord, ScoreValue, list_current
 from ensemble_notebook.domain.outputs.secrets import Record, has_secret, mask
 from ensemble_notebook.domain.outputs.task_output import Metrics
-from ensemble_notebook.domain.planning.map_design import KnownRows, RowIdentity, RowSpending, write_value
+from ensemble_notebook.domain.planning.map_design import KnownRows, RowIdentity, RowSpending, UntilClear, write_value
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize, say_how_many
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
@@ -61,7 +61,7 @@ class RowResult(Record):
         inputs: the values of the row.
         output: output of its run, complete or partial; None if it did not run.
         error: the exception that its run failed with; None if it did not fail.
-        status: a `RunStatus` value; ``"skipped"`` if it did not run.
+        status: a `RunStatus` value; ``"skipped"`` if it did not run, ``"settled"`` if it was not needed.
         reason: why it was skipped; otherwise empty.
         name: its name in the timeline and the trace of the map.
         row: the part of that name which all runs of this row have in common; empty where there is but one.
@@ -137,6 +137,7 @@ class MapResult(ScoredMap, Scorable, Pickled):
         expected: str | None = None,
         score_fault: Exception | None = None,
         identity: RowIdentity | None = None,
+        until_clear: UntilClear | None = None,
     ) -> None:
         self.ensemble = ensemble
         self.rows: tuple[RowResult, ...] = tuple(rows)
@@ -149,6 +150,7 @@ class MapResult(ScoredMap, Scorable, Pickled):
         self._capture_mode = capture_mode
         self._expected = expected
         self._score_fault = score_fault
+        self._until_clear = until_clear
         self._identity = RowIdentity() if identity is None else identity
         self.input_names: tuple[str, ...] = tuple(input_names)
 

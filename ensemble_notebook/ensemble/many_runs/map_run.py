@@ -24,7 +24,14 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
-from ensemble_notebook.domain.planning.map_design import ONLY_ROW, MapDesign, PlannedRow, UntilClear
+from ensemble_notebook.domain.planning.map_design import (
+    NOT_NEEDED,
+    ONLY_ROW,
+    SETTLED,
+    MapDesign,
+    PlannedRow,
+    UntilClear,
+)
 from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.wording import pluralize
@@ -75,7 +82,7 @@ from ensemble_notebook.errors import (
     add_origin,
     summarize_error,
 )
-from ensemble_notebook.evaluation.clear_verdict import REASON, SETTLED, ClearVerdict, shuffle_rows
+from ensemble_notebook.evaluation.clear_verdict import ClearVerdict, shuffle_rows
 from ensemble_notebook.evaluation.scored_runs import Ending, ScoredRun, name_scores
 from ensemble_notebook.evaluation.scorer import Scorer, Scoring, find_useless, keep_scores, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
@@ -335,7 +342,21 @@ class _MapRun:
                 "until_clear compares variants, and there is only one: run variants(...).map(rows), or leave it out."
             )
         names = [self._rows.rows[place].name for place in shuffle_rows(len(self._rows.rows), asked.seed)]
-        return ClearVerdict(asked, [each or "" for each in self._variant_names], names, self._map_settings.repeat or 1)
+        variants = [each or "" for each in self._variant_names]
+        watched = ClearVerdict(asked, variants, names, self._map_settings.repeat or 1)
+        resumed = self._map_settings.resume
+        scores = {} if resumed is None else name_scores(resumed.score_records)
+        for name, kept in self._kept.items():  # all that was seen counts
+            run = self._runs[name]
+            watched.add(
+                ScoredRun(
+                    variant=run.variant.name or "",
+                    row=run.row.name,
+                    repeat=run.repeat or 1,
+                    scores=scores.get(kept.run_id or "", {}),
+                )
+            )
+        return watched
 
     def _list_to_run(self) -> Iterable[_RowRun]:
         """All runs in the order in which they run; until the verdict is clear, those of a row together."""
@@ -351,7 +372,7 @@ class _MapRun:
 
         def run_row(given: TaskInput) -> Coroutine[Any, Any, str]:
             if self._verdict is not None and self._verdict.is_needless(self._runs[given.name].variant.name or ""):
-                raise TaskAbandoned(REASON, has_worked=False)
+                raise TaskAbandoned(NOT_NEEDED, has_worked=False)
             outcome = self._outcomes[given.name] = RowOutcome(next(self._run_ids))
             return self._run_row(self._runs[given.name], outcome)
 
@@ -422,12 +443,12 @@ class _MapRun:
         finally:
             if self._run is not None:
                 self._run._keep_scores(outcome.scores)
-            if self._verdict is not None:
-                self._verdict.add(self._make_scored(run, outcome, kept))
+            if self._verdict is not None and kept is None:
+                self._verdict.add(self._make_scored(run, outcome))
 
-    def _make_scored(self, run: _RowRun, outcome: RowOutcome, kept: RowResult | None) -> ScoredRun:
+    def _make_scored(self, run: _RowRun, outcome: RowOutcome) -> ScoredRun:
         """What the verdict is told of a run."""
-        is_done = kept is not None or outcome.status in DONE
+        is_done = outcome.status in DONE
         return ScoredRun(
             variant=run.variant.name or "",
             row=run.row.name,
@@ -515,6 +536,7 @@ class _MapRun:
             expected=self._scorers.expected,
             score_fault=self._score_fault,
             identity=self._identity,
+            until_clear=self._until_clear,
         )
         result._scorers = self._scorers.all
         if (note := result._describe_sameness()) is not None:
@@ -534,7 +556,7 @@ class _MapRun:
         )
         if (out := self._outcomes.get(run.name)) is None:
             reason = reasons.get(run.name, "the map ended before its turn")
-            return replace(made, reason=reason, status=SETTLED if reason == REASON else made.status)
+            return replace(made, reason=reason, status=SETTLED if reason == NOT_NEEDED else made.status)
         return replace(made, output=out.output, error=out.error, status=out.status.value, run_id=out.run_id)
 
 

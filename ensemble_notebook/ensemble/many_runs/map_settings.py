@@ -106,12 +106,14 @@ class MapSettings:
         """
         if self.until_clear is None:
             return None
+        from ensemble_notebook.evaluation.scored_runs import is_number
+
         score, level = None, self.until_clear
         if isinstance(level, Mapping):
             if len(level) != 1:
                 raise ValidationError(f'until_clear names one score, as {{"right": 0.05}}, got {level!r}.')
             ((score, level),) = level.items()
-        if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        if not is_number(level) or not 0 < level < 1:
             raise ValidationError(f"until_clear must be a level above 0 and below 1, as 0.05, got {level!r}.")
         return UntilClear(level=float(level), score=score, is_=self.is_, seed=self.seed)
 

@@ -11,6 +11,8 @@ from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, RunStatus, SpanStatus
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.map_design import (
+    NOT_NEEDED,
+    SETTLED,
     KnownRows,
     MapDesign,
     PlannedRow,
@@ -155,6 +157,7 @@ class _RowReader(EventFold):
             return
         if row.run_id is None:
             row.reason = event.reason
+            row.status = SETTLED if event.reason == NOT_NEEDED else row.status
         elif row.status != RunStatus.BUDGET_EXCEEDED:
             row.is_left = True
         elif self._fold.budget is not None:
