@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ensemble_notebook.domain.planning.map_design import UntilClear
-from ensemble_notebook.domain.wording import format_percent
 from ensemble_notebook.evaluation.confidence_sequences import measure_p
 from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Question, ScoredRun, ask
 from ensemble_notebook.evaluation.statistics import Interval
 
 
-def shuffle_rows(count: int, seed: int) -> list[int]:
-    """The order in which rows run until the verdict is clear: a file may be sorted, and its first rows all alike."""
-    return [int(place) for place in np.random.default_rng(seed).permutation(count)]
+def order_rows(rows: Sequence[str], seed: int, seen: Container[str] = ()) -> list[str]:
+    """The order in which rows run until the verdict is clear: a file may be sorted, and its first rows all alike.
+
+    Args:
+        rows: what stands for each, in the order of the file.
+        seed: of the order.
+        seen: those that an earlier map has run, which come first.
+    """
+    drawn = [rows[place] for place in np.random.default_rng(seed).permutation(len(rows))]
+    return sorted(drawn, key=lambda row: row not in seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +38,9 @@ class Sequenced:
     level: float
 
 
-def make_sequence(asked: UntilClear, rows: Sequence[str], comparisons: int) -> Sequenced:
-    """How the rows of a map were looked at, of which this was asked; each comparison has its share of the level."""
-    order = shuffle_rows(len(rows), asked.seed)
-    return Sequenced(rows=[rows[place] for place in order], level=asked.level / comparisons)
-
-
 def describe_sequence(level: float, *, is_approximate: bool) -> str:
     """Of which kind an interval is that holds after each row at once, before its ends."""
-    return f"{format_percent(1 - level)} after each row at once{', approximate' if is_approximate else ''}"
+    return f"{100 * (1 - level):.4g}% after each row at once{', approximate' if is_approximate else ''}"
 
 
 def find_bounds(question: Question) -> Interval | None:

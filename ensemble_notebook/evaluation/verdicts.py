@@ -244,11 +244,14 @@ class ScoredMap(ABC):
         Args:
             questions: that have their share of the level.
         """
-        from ensemble_notebook.evaluation.clear_verdict import make_sequence
+        from ensemble_notebook.evaluation.clear_verdict import Sequenced, order_rows
 
         if self._until_clear is None:
             return None
-        return make_sequence(self._until_clear, list(dict.fromkeys(each.row for each in self.rows)), questions)
+        rows = dict.fromkeys(each.row for each in self.rows)
+        seen = rows.keys() - {each.row for each in self.rows if each._spending is None}
+        order = order_rows([*rows], self._until_clear.seed, seen)
+        return Sequenced(rows=order, level=self._until_clear.level / questions)
 
     def agreement(self, first: str, second: str, *, levels: Sequence[int] | None = None) -> Agreement:
         """How far two scores of the same runs agree, as a judge's and a person's.

@@ -82,7 +82,7 @@ from ensemble_notebook.errors import (
     add_origin,
     summarize_error,
 )
-from ensemble_notebook.evaluation.clear_verdict import ClearVerdict, shuffle_rows
+from ensemble_notebook.evaluation.clear_verdict import ClearVerdict, order_rows
 from ensemble_notebook.evaluation.scored_runs import Ending, ScoredRun, name_scores
 from ensemble_notebook.evaluation.scorer import Scorer, Scoring, find_useless, keep_scores, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
@@ -341,9 +341,8 @@ class _MapRun:
             raise ValidationError(
                 "until_clear compares variants, and there is only one: run variants(...).map(rows), or leave it out."
             )
-        names = [self._rows.rows[place].name for place in shuffle_rows(len(self._rows.rows), asked.seed)]
         variants = [each or "" for each in self._variant_names]
-        watched = ClearVerdict(asked, variants, names, self._map_settings.repeat or 1)
+        watched = ClearVerdict(asked, variants, self._order_rows(asked), self._map_settings.repeat or 1)
         resumed = self._map_settings.resume
         scores = {} if resumed is None else name_scores(resumed.score_records)
         for name, kept in self._kept.items():  # all that was seen counts
@@ -358,13 +357,18 @@ class _MapRun:
             )
         return watched
 
+    def _order_rows(self, asked: UntilClear) -> list[str]:
+        """The names of the rows in the order in which they run."""
+        rows = [each.name for each in self._rows.rows]
+        seen = set(rows) - {run.row.name for name, run in self._runs.items() if name not in self._kept}
+        return order_rows(rows, asked.seed, seen)
+
     def _list_to_run(self) -> Iterable[_RowRun]:
         """All runs in the order in which they run; until the verdict is clear, those of a row together."""
         runs = self._runs.values()
         if self._until_clear is None:
             return runs
-        order = shuffle_rows(len(self._rows.rows), self._until_clear.seed)
-        places = {self._rows.rows[row].name: place for place, row in enumerate(order)}
+        places = {row: place for place, row in enumerate(self._order_rows(self._until_clear))}
         return sorted(runs, key=lambda run: places[run.row.name])
 
     def _make_outer(self, to_run: Sequence[_RowRun]) -> RunnableEnsemble:

@@ -1,0 +1,100 @@
+"""Maps that end where the verdict is clear (V60)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ensemble_notebook import Ensemble, Task, TaskInput, ValidationError, load_traces
+from ensemble_notebook.evaluation.clear_verdict import order_rows
+
+ROWS = [{"n": place} for place in range(120)]
+VARIANTS = {name: {"inputs": {"style": name}} for name in ("kindly", "tersely")}
+
+
+def answer(given: TaskInput) -> str:
+    return given.description
+
+
+ENSEMBLE = Ensemble(name="answers", tasks=[Task(description="{style} {n}", handler=answer)])
+
+
+def is_terse(output: Any) -> bool:
+    """Right under the second variant, and under the first in every third row."""
+    style, number = output.raw.split()
+    return bool(style == "tersely" or int(number) % 3 == 0)
+
+
+def is_even(output: Any) -> bool:
+    """The same under both."""
+    return int(output.raw.split()[1]) % 2 == 0
+
+
+def run(**given: Any) -> Any:
+    return ENSEMBLE.variants(VARIANTS).map(ROWS, **{"concurrency": 4, "score": is_terse, "until_clear": 0.05, **given})
+
+
+def test_map_ends_where_its_verdict_is_clear_and_says_what_that_saved_v60() -> None:
+    result = run()
+    statuses = Counter(each.status for each in result)
+    assert set(statuses) == {"completed", "settled"}
+    assert statuses["settled"] > 100
+    assert "tersely passes" in repr(result.compare())
+    assert "95% after each row at once" in repr(result.compare())
+    assert f"{statuses['settled'] // 2} rows saved" in repr(result.compare())
+    assert result.compare().not_worse(by=0.05)
+    assert result.summary()["incomplete"].tolist() == [0, 0]
+
+
+def test_alike_sides_run_whole_v60() -> None:
+    result = run(score=is_even)
+    assert {each.status for each in result} == {"completed"}
+    assert "No difference" in repr(result.compare())
+    assert "95% after each row at once" in repr(result.compare())
+
+
+def test_rows_run_in_an_order_that_a_seed_shuffles_v60() -> None:
+    ended = run(score=is_even, concurrency=1)
+    begun = [each.task for each in ended.output.events if type(each).__name__ == "TaskStarted"]
+    rows = [int(name.rpartition(" ")[2]) for name in begun if name.startswith("kindly")]
+    names = [str(place) for place in range(120)]
+    assert [*map(str, rows)] == order_rows(names, 0)
+    assert order_rows(names, 0) != order_rows(names, 1)
+    assert [each.inputs["n"] for each in run() if each.variant == "kindly"] == list(range(120))
+
+
+def test_stored_map_tells_the_same_verdict_v60(tmp_path: Path) -> None:
+    result = run()
+    result.export(tmp_path / "map.trace.json")
+    loaded = load_traces(tmp_path / "map.trace.json").load_map(result.run_id)
+    assert repr(loaded.compare()) == repr(result.compare())
+
+
+def test_all_that_was_seen_counts_where_a_map_goes_on_v60() -> None:
+    first = ENSEMBLE.variants(VARIANTS).map(ROWS[:60], score=is_terse)
+    result = run(resume=first)
+    assert sum(each.status == "settled" for each in result) == 120
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"until_clear": 0}, "above 0 and below 1"),
+        ({"until_clear": True}, "above 0 and below 1"),
+        ({"until_clear": {"a": 0.05, "b": 0.05}}, "names one score"),
+        ({"score": None}, "needs scores"),
+        ({"until_clear": None, "seed": 3}, "seed is about until_clear"),
+        ({"seed": -1}, "whole number from 0"),
+    ],
+)
+def test_what_is_no_level_is_refused_v60(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        run(**given)
+
+
+def test_one_variant_has_nothing_to_compare_v60() -> None:
+    with pytest.raises(ValidationError, match="there is only one"):
+        ENSEMBLE.map([{"n": 1, "style": "kindly"}], score=is_terse, until_clear=0.05)
