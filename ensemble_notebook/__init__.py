@@ -57,6 +57,7 @@ register_view("run_history", "ensemble_notebook.notebook.picture.diff_picture:ma
 register_view("family", "ensemble_notebook.trace.store.families:sum_family")
 register_view("loaded_output", "ensemble_notebook.ensemble.many_runs.loaded_map:make_loaded_output")
 register_view("frames", "ensemble_notebook.notebook.picture.shown_table:make_frames_bundle")
+register_view("standing", "ensemble_notebook.evaluation.standing:describe_standing")
 register_view("fork_plan", "ensemble_notebook.notebook.picture.fork_picture:make_fork_plan_bundle")
 register_view("rerun", "ensemble_notebook.notebook.picture.rerun_picture:make_rerun_bundle")
 register_view("text_changes", "ensemble_notebook.notebook.picture.diff_picture:make_changes_bundle")

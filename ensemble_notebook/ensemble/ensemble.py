@@ -420,6 +420,10 @@ class Ensemble(RunnableEnsemble):
                 where there is one.
             repeat: how often each row runs, 1 to 1,000, as independent samples; ``repeat`` is then the last level of
                 the index of `MapResult.frame`. None: once.
+            until_clear: of variants: ends the map when a difference from the first one is shown at this level, as 0.05,
+                or of one of several scores, as ``{"right": 0.05}``; None: all rows run.
+            seed: of the order in which rows run then.
+            is_: the label that counts then, of a score that gives labels.
             on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
             concurrency: the most rows that run at the same time; None: 10, or twice the number of the executor's
                 workers.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
+from ensemble_notebook.domain.outputs.score import find_name
 from ensemble_notebook.domain.planning.map_design import UntilClear
-from ensemble_notebook.evaluation.confidence_sequences import measure_p
-from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Question, ScoredRun, ask
-from ensemble_notebook.evaluation.statistics import Interval
+from ensemble_notebook.errors import ValidationError, did_you_mean
+from ensemble_notebook.evaluation.confidence_sequences import follow_mean, measure_p
+from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Question, ScoredRun, ask, find_bounds, list_scores
 
 
 def order_rows(rows: Sequence[str], seed: int, seen: Container[str] = ()) -> list[str]:
@@ -34,8 +36,18 @@ class Sequenced:
         level: of each comparison.
     """
 
-    rows: Sequence[str]
+    rows: Sequence[Hashable]
     level: float
+
+
+def describe_several(names: Sequence[str], level: float) -> str:
+    """What to say of several scores, none of which was named."""
+    told = " or ".join(f'{{"{each}": {level:g}}}' for each in names)
+    return f"There are several scores: say which one is to be clear, until_clear={told}."
+
+
+PLAIN: Final = "95%"
+"""Of which kind an interval is that may be looked at once."""
 
 
 def describe_sequence(level: float, *, is_approximate: bool) -> str:
@@ -43,9 +55,21 @@ def describe_sequence(level: float, *, is_approximate: bool) -> str:
     return f"{100 * (1 - level):.4g}% after each row at once{', approximate' if is_approximate else ''}"
 
 
-def find_bounds(question: Question) -> Interval | None:
-    """The least and the most that a difference can be; None where the score is a number without bounds."""
-    return (-1.0, 1.0) if question.is_share else None
+Values = Mapping[tuple[str, int], float]
+"""What stored runs count as, by row and repeat."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSide:
+    """An earlier map that a map without variants is held to.
+
+    Attributes:
+        loss: the most that may be lost; whether no more is, is what is to be clear.
+        read: what its runs count as under a question, by the row of the later map that each is.
+    """
+
+    loss: float
+    read: Callable[[Question], Values]
 
 
 class ClearVerdict:
@@ -56,53 +80,121 @@ class ClearVerdict:
         variants: their names; the first is what the others are compared with.
         rows: what stands for each row, in the order in which they run.
         repeats: how often each runs.
+        stored: what the only variant is compared with; None: there are several.
+
+    Attributes:
+        fault: why nothing can be compared; None as long as nothing is wrong.
     """
 
-    def __init__(self, asked: UntilClear, variants: Sequence[str], rows: Sequence[str], repeats: int) -> None:
+    def __init__(
+        self,
+        asked: UntilClear,
+        variants: Sequence[str],
+        rows: Sequence[str],
+        repeats: int,
+        stored: StoredSide | None = None,
+    ) -> None:
         self._asked = asked
-        self._baseline, *self._others = variants
         self._rows = rows
         self._repeats = repeats
+        self._stored = stored
+        self._baseline = variants[0]
+        self._others = variants if stored is not None else variants[1:]
         self._question: Question | None = None
-        self._runs: dict[tuple[str, Hashable], list[ScoredRun]] = {}
+        self._before: Values = {}
+        self._runs: dict[tuple[str, str], list[ScoredRun]] = {}
         self._places = dict.fromkeys(self._others, 0)
         self._differences: dict[str, list[float]] = {name: [] for name in self._others}
         self._settled: set[str] = set()
+        self.fault: ValidationError | None = None
 
     def is_needless(self, variant: str) -> bool:
         """Whether a row that has not begun need not run under this variant."""
         return variant in self._settled
 
     def add(self, run: ScoredRun) -> None:
-        """Take in a run that has ended, and look whether a difference is clear now.
-
-        Raises:
-            ValidationError: the score that is compared is not there, is one of several, or is a label.
-        """
-        if self._question is None and run.scores:
-            self._question = ask([run], self._asked.score, self._asked.is_, LEAVE_OUT)
-        self._runs.setdefault((run.variant, run.row), []).append(run)
-        for name in self._others if run.variant == self._baseline else [run.variant]:
-            if self._question is None or name in self._settled or not self._add_rows(name, self._question):
-                continue
-            level = self._asked.level / len(self._others)
-            if measure_p(self._differences[name], level=level, bounds=find_bounds(self._question)) <= level:
+        """Take in a run that has ended, and look whether a difference is clear now."""
+        self._runs.setdefault((run.variant, str(run.row)), []).append(run)
+        try:
+            question = self._read_question(run)
+        except ValidationError as error:
+            self.fault = error
+            return
+        if question is None:
+            return
+        affected = [run.variant] if run.variant in self._others else self._others
+        for name in affected:
+            if name not in self._settled and self._add_rows(name, question) and self._is_clear(name, question):
                 self._settled.add(name)
         if self._settled.issuperset(self._others):
             self._settled.add(self._baseline)
+
+    def _read_question(self, run: ScoredRun) -> Question | None:
+        """What is compared, once a run has a score that says what kind it is.
+
+        Raises:
+            ValidationError: the score is not there, is one of several, or gives labels of which none was named.
+        """
+        if self._question is None:
+            if not run.scores or any(each.error is not None for each in run.scores.values()):
+                return None
+            names = list_scores([run])
+            wanted = self._asked.score
+            if wanted is None and len(names) > 1:
+                raise ValidationError(describe_several(names, self._asked.level))
+            name = find_name(wanted or names[0], names)
+            if name not in names:
+                raise ValidationError(
+                    f"until_clear names a score {name!r} that is not given.{did_you_mean(name, names)}"
+                )
+            measure = run.scores[name].measure
+            if measure is None:
+                return None
+            if measure == "label" and self._asked.is_ is not None:  # another run may have the one that counts
+                self._question = Question(score=name, measure="passed", is_=self._asked.is_, bounds=(0.0, 1.0))
+            else:
+                self._question = ask([run], name, self._asked.is_, LEAVE_OUT)
+            if self._stored is not None:
+                self._before = self._stored.read(self._question)
+        elif self._question.measure == "value" and self._question.bounds is not None:
+            record = run.scores.get(self._question.score)
+            if record is not None and record.value is not None and find_bounds([record]) != self._question.bounds:
+                self._question = replace(self._question, bounds=None)  # runs say different things of them
+        return self._question
 
     def _add_rows(self, name: str, question: Question) -> bool:
         """Add the rows that both sides have ended by now, and all before them; whether there are any."""
         known = len(self._differences[name])
         while self._places[name] < len(self._rows):
             row = self._rows[self._places[name]]
-            sides = [self._runs.get((side, row), []) for side in (self._baseline, name)]
-            if any(len(side) < self._repeats for side in sides):
+            sides = [name] if self._stored is not None else [self._baseline, name]
+            runs = [self._runs.get((side, row), []) for side in sides]
+            if any(len(each) < self._repeats for each in runs):
                 break
             self._places[name] += 1
-            before, now = (
-                {each.repeat: value for each in side if (value := question.read(each)) is not None} for side in sides
-            )
+            values = [
+                {each.repeat: value for each in side if (value := question.read(each)) is not None} for side in runs
+            ]
+            now = values[-1]
+            before = values[0]
+            if self._stored is not None:
+                before = {repeat: self._before[row, repeat] for repeat in now if (row, repeat) in self._before}
             if both := before.keys() & now.keys():
                 self._differences[name].append(sum(now[each] - before[each] for each in sorted(both)) / len(both))
         return len(self._differences[name]) > known
+
+    def _is_clear(self, name: str, question: Question) -> bool:
+        """Whether the rows so far show a difference; beside a stored map, whether it is no worse, or is."""
+        values, level = self._differences[name], self._asked.share_level(len(self._others))
+        bounds = question.difference_bounds
+        if self._stored is None:
+            if measure_p(values, level=level, bounds=bounds) > level:
+                return False
+            found = follow_mean(values, level=level, bounds=bounds)
+            return found is not None and found.interval is not None
+        found = follow_mean(values, level=level, bounds=bounds)
+        if found is None or found.interval is None:
+            return False
+        sign = 1 if question.higher_is_better else -1
+        low, high = sorted(sign * end for end in found.interval)
+        return low >= -self._stored.loss or high < -self._stored.loss

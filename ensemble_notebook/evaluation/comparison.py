@@ -16,7 +16,7 @@ from ensemble_notebook.domain.wording import format_money, format_percent, plura
 from ensemble_notebook.errors import Pickled, ValidationError, make_readable
 from ensemble_notebook.evaluation import statistics
 from ensemble_notebook.evaluation.agreement import describe_judge
-from ensemble_notebook.evaluation.clear_verdict import Sequenced, describe_sequence, find_bounds
+from ensemble_notebook.evaluation.clear_verdict import PLAIN, Sequenced, describe_sequence
 from ensemble_notebook.evaluation.confidence_sequences import RunningMean, follow_mean
 from ensemble_notebook.evaluation.scored_runs import (
     Amounts,
@@ -82,7 +82,8 @@ class Pair:
         differing: rows in which the sides differ.
         difference: of the scores; None where there is no row.
         spread: standard deviation of the row differences.
-        p: of the sign-flip test. adjusted_p: by Holm, where several are compared.
+        p: of the sign-flip test, or after each row at once. adjusted_p: by Holm, where several are compared; not
+            after each row, where they share the level.
         comparisons: how many are.
         costs, times: of runs, as differences; None where they are not known of all. Times are those in which something
             was at work.
@@ -90,7 +91,7 @@ class Pair:
         pairs: which row of b is which of a, where they are of two maps; None within one, where rows are the same.
         is_only_score: whether the sides have no other score, so that nobody asks which it is.
         currency: of the costs.
-        level: how often the interval may fail to hold the difference.
+        sequence: how the rows were looked at; None: at the end alone.
         running: what holds after each row at once, where the map looked after each (V60); None elsewhere.
     """
 
@@ -111,8 +112,13 @@ class Pair:
     pairs: RowPairs | None
     is_only_score: bool
     currency: str | None
-    level: float = LEVEL
+    sequence: Sequenced | None = None
     running: RunningMean | None = None
+
+    @property
+    def level(self) -> float:
+        """How often the interval may fail to hold the difference."""
+        return LEVEL if self.sequence is None else self.sequence.level
 
     @property
     def interval(self) -> statistics.Interval | None:
@@ -126,8 +132,8 @@ class Pair:
 
     @property
     def is_different(self) -> bool:
-        """Whether a difference is claimed: the interval excludes 0, and p, by Holm, is at most 0.05."""
-        return self.excludes_zero and self.adjusted_p <= (LEVEL if self.running is None else self.level)
+        """Whether a difference is claimed: the interval excludes 0, and p, by Holm, is at most 0.05 or the level."""
+        return self.excludes_zero and self.adjusted_p <= self.level
 
     @property
     def better(self) -> str | None:
@@ -140,7 +146,7 @@ class Pair:
     def kind(self) -> str:
         """Of which kind the interval is: ``95%``, or ``95% after each row at once``."""
         if self.running is None:
-            return "95%"
+            return PLAIN
         return describe_sequence(self.level, is_approximate=self.running.is_approximate)
 
     @property
@@ -190,7 +196,7 @@ def compare_sides(
             if row in first.values and row in second.values
         ]
         values = [mine - theirs for each in in_order for theirs, mine, _ in each]
-        running = follow_mean(values, level=sequence.level, bounds=find_bounds(question))
+        running = follow_mean(values, level=sequence.level, bounds=question.difference_bounds)
         p = 1.0 if running is None else running.p
         if difference is not None and running is not None:
             difference = replace(difference, interval=running.interval)
@@ -211,7 +217,7 @@ def compare_sides(
         pairs=pairs,
         is_only_score=is_only_score,
         currency=currency,
-        level=LEVEL if sequence is None else sequence.level,
+        sequence=sequence,
         running=running,
     )
 
@@ -261,7 +267,7 @@ def _get_end(name: str, place: int) -> Callable[[Pair], float | None]:
 
 
 COMPARISONS: Final = Table(
-    "comparison of two sides; intervals are 95% each, not adjusted",
+    "comparison of two sides; intervals are 95% each, not adjusted, or hold after each row at once",
     None,
     (
         Column("a", "string", "what is there before", "a.name", is_nullable=False),
@@ -278,7 +284,7 @@ COMPARISONS: Final = Table(
         Column("difference", "Float64", "b less a", _read("difference", "value")),
         Column("low", "Float64", "end of its interval", _get_end("difference", 0)),
         Column("high", "Float64", "the other end", _get_end("difference", 1)),
-        Column("p", "Float64", "of the sign-flip test, not adjusted", is_nullable=False),
+        Column("p", "Float64", "of the sign-flip test, or after each row at once; not adjusted", is_nullable=False),
         Column("adjusted_p", "Float64", "by Holm, where several are compared", is_nullable=False),
         Column("is_different", "boolean", "a difference is claimed", is_nullable=False),
         Column("cost_difference", "Float64", "of a run, b less a", _read("costs", "value")),
@@ -357,7 +363,9 @@ class Comparison(Pickled):
     """
 
     def __init__(self, pairs: Sequence[Pair], detect: float | None = None) -> None:
-        adjusted = zip(pairs, statistics.adjust_by_holm([each.p for each in pairs]), strict=True)
+        shares_level = any(each.running is not None for each in pairs)
+        found = [each.p for each in pairs]
+        adjusted = zip(pairs, found if shares_level else statistics.adjust_by_holm(found), strict=True)
         self.pairs: tuple[Pair, ...] = tuple(
             replace(each, adjusted_p=p, comparisons=len(pairs)) for each, p in adjusted
         )
@@ -398,7 +406,7 @@ class Comparison(Pickled):
 
     @property
     def p(self) -> float:
-        """The p of the sign-flip test.
+        """The p of the sign-flip test, or the one that holds after each row at once.
 
         Raises:
             ValidationError: several variants are compared; `pairs` has each.
@@ -423,7 +431,11 @@ class Comparison(Pickled):
     @property
     def sides(self) -> tuple[SideSummary, ...]:
         """What each side comes to, the baseline first."""
-        found = {each.name: summarize_side(each, pair.question) for pair in self.pairs for each in (pair.a, pair.b)}
+        found = {
+            each.name: summarize_side(each, pair.question, sequence=pair.sequence)
+            for pair in self.pairs
+            for each in (pair.a, pair.b)
+        }
         return tuple(found.values())
 
     def not_worse(self, by: float, *, allow_unpaired: bool = False) -> Gate:
@@ -490,6 +502,36 @@ def describe_pair(pair: Pair, detect: float | None = None) -> str:
     return f"{'; '.join([said, *_list_notes(pair)])}."
 
 
+def describe_shortly(pair: Pair, *, is_over: bool) -> str:
+    """The verdict as a head has room for it: ``tersely is better (0.86 beside 0.66; +0.06 to +0.34)``.
+
+    Args:
+        pair: the comparison.
+        is_over: whether no more rows come.
+    """
+    named = "" if pair.is_only_score else f" in {pair.question.score}"
+    if pair.question.is_ is not None:
+        named = f" in {pair.question.is_}"
+    if pair.difference is None:
+        return f"nothing to compare{named} {'' if is_over else 'yet '}under {pair.a.name} and {pair.b.name}"
+    is_b_first = pair.better == pair.b.name if pair.better is not None else pair.difference.value > 0
+    first, second, sign = (pair.b, pair.a, 1) if is_b_first else (pair.a, pair.b, -1)
+    means = (pair.difference.b, pair.difference.a) if is_b_first else (pair.difference.a, pair.difference.b)
+    told = " beside ".join(_write_plainly(each) for each in means)
+    if pair.interval is not None:
+        told += f"; {' to '.join(_write_plainly(sign * each, sign='+') for each in pair.interval[::sign])}"
+    said = f"no difference {'shown' if is_over else 'yet'} between {first.name} and {second.name}{named}"
+    if pair.is_different:
+        said = f"{first.name} is {'higher' if pair.better is None else 'better'}{named}"
+    return f"{said} ({told})"
+
+
+def _write_plainly(amount: float, sign: str = "") -> str:
+    """An amount with two digits behind the point, or three that tell where it is large."""
+    text = f"{amount:{sign},.2f}" if abs(amount) < 100 else f"{amount:{sign},.0f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
 def _tell_difference(pair: Pair) -> str:
     assert pair.difference is not None
     assert pair.interval is not None
@@ -498,7 +540,7 @@ def _tell_difference(pair: Pair) -> str:
     size, (low, high) = abs(pair.difference.value), sorted(map(abs, pair.interval))
     amount, low_text, high_text = Scale([size, low, high], pair.question.unit).write_all()
     is_more = (pair.difference.value > 0) is is_b_first
-    holm = f" by Holm over {pair.comparisons} comparisons" if pair.comparisons > 1 else ""
+    holm = _say_holm(pair)
     judge = f", {pair.judge}" if pair.judge is not None and pair.judge.startswith("by") else ""
     cost = _tell_cost(pair, first, "it")
     named = "" if pair.is_only_score else f" {pair.question.score}"
@@ -545,11 +587,14 @@ def _tell_none(pair: Pair, detect: float | None) -> str:
 
 def _say_p(pair: Pair) -> str:
     """The p, where it alone or the interval alone would have claimed a difference."""
-    if not pair.excludes_zero and pair.adjusted_p > LEVEL:
+    if not pair.excludes_zero and pair.adjusted_p > pair.level:
         return ""
-    return f"{', but' if pair.excludes_zero else ';'} p {format_p(pair.adjusted_p)}" + (
-        f" by Holm over {pair.comparisons} comparisons" if pair.comparisons > 1 else ""
-    )
+    return f"{', but' if pair.excludes_zero else ';'} p {format_p(pair.adjusted_p)}{_say_holm(pair)}"
+
+
+def _say_holm(pair: Pair) -> str:
+    is_adjusted = pair.comparisons > 1 and pair.running is None
+    return f" by Holm over {pair.comparisons} comparisons" if is_adjusted else ""
 
 
 def _tell_rows(pair: Pair, detect: float | None) -> str:
@@ -601,20 +646,20 @@ def _list_notes(pair: Pair) -> Iterator[str]:
         if side.unscored:
             verb, left = ("has" if side.unscored == 1 else "have"), agree("are left out", side.unscored)
             yield f"{side.count(side.unscored)} {verb} no score under {side.name} and {left}"
-    if saved := _tell_saved(pair):
+    if saved := describe_savings(pair):
         yield saved
     if pair.pairs is not None:
         yield _tell_pairs(pair.pairs)
 
 
-def _tell_saved(pair: Pair) -> str:
+def describe_savings(pair: Pair) -> str:
     """How many rows were not needed, and what they would most likely have cost; empty where all ran."""
-    rows = max(side.settled // side.repeats for side in (pair.a, pair.b))
+    rows = min((side.settled // side.repeats for side in (pair.a, pair.b) if side.settled), default=0)
     if not rows:
         return ""
     costs = [(average_run(side.costs, side.worked) or 0.0) * side.settled for side in (pair.a, pair.b)]
     money = f" and {format_money(sum(costs), pair.currency)}" if sum(costs) else ""
-    return f"{pluralize(rows, 'row')}{money} saved, since it was clear before their turn"
+    return f"{pluralize(rows, 'row')}{money} saved"
 
 
 def _tell_pairs(pairs: RowPairs) -> str:

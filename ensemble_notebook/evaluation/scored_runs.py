@@ -7,11 +7,14 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ensemble_notebook.domain.outputs.score import Measure, ScoreRecord, find_name
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, did_you_mean
+
+if TYPE_CHECKING:
+    from ensemble_notebook.evaluation.statistics import Interval
 
 Amounts: TypeAlias = Mapping[Hashable, Mapping[int, float]]
 """Amounts of the runs of one variant, by row and repeat."""
@@ -22,6 +25,8 @@ UNNAMED: Final = "score"
 Failed: TypeAlias = float | Literal["leave out"] | None
 """What a row that failed counts as, where the score is a number."""
 
+SHARES: Final = (0.0, 1.0)
+"""The bounds of what passes or fails."""
 _LONGEST_NAME: Final = 40
 _MOST_UNSCORED: Final = 0.05
 _WORDS: Final[Mapping[Measure, str]] = {"passed": "pass or fail", "value": "a number", "label": "a label"}
@@ -76,6 +81,7 @@ class Question:
         is_: the label that counts as passed; None where the score is no label.
         failed: what a row that failed counts as, where the score is a number.
         higher_is_better: whether more of it is better; None where that has no meaning, as for labels.
+        bounds: the least and the most that a value can be; None where nobody has said.
     """
 
     score: str
@@ -83,11 +89,17 @@ class Question:
     is_: str | None = None
     failed: Failed = None
     higher_is_better: bool | None = True
+    bounds: Interval | None = None
 
     @property
     def is_share(self) -> bool:
         """Whether its values are shares of one."""
         return self.measure == "passed"
+
+    @property
+    def difference_bounds(self) -> Interval | None:
+        """The least and the most that the difference of two values can be; None where nobody has said."""
+        return None if self.bounds is None else (self.bounds[0] - self.bounds[1], self.bounds[1] - self.bounds[0])
 
     @property
     def unit(self) -> Literal["points", ""]:
@@ -244,7 +256,8 @@ def ask(runs: Sequence[ScoredRun], score: str | None, is_: str | None = None, fa
     if measure != "label":
         if is_ is not None:
             raise ValidationError(f"is_ asks for a label, and {name!r} is {_WORDS[measure]}.")
-        return Question(score=name, measure=measure, failed=failed, higher_is_better=higher)
+        bounds = find_bounds(records, failed) if measure == "value" else SHARES
+        return Question(score=name, measure=measure, failed=failed, higher_is_better=higher, bounds=bounds)
     labels = list_labels(records)
     if is_ not in labels:
         known = " or ".join(f"is_={each!r}" for each in labels[:5])
@@ -253,7 +266,22 @@ def ask(runs: Sequence[ScoredRun], score: str | None, is_: str | None = None, fa
             if is_ is None
             else f"No run has the label {is_!r} for {name!r}.{did_you_mean(is_, labels)}"
         )
-    return Question(score=name, measure="passed", is_=is_, higher_is_better=None)
+    return Question(score=name, measure="passed", is_=is_, higher_is_better=None, bounds=SHARES)
+
+
+def find_bounds(records: Iterable[ScoreRecord], failed: Failed = None) -> Interval | None:
+    """The least and the most that a number can be, where all scores say the same of it; else None.
+
+    Args:
+        records: of one score.
+        failed: what a row that failed counts as.
+    """
+    said = {(each.low, each.high) for each in records if each.value is not None}
+    ((low, high),) = said if len(said) == 1 else [(None, None)]
+    if low is None or high is None:
+        return None
+    counted = failed if isinstance(failed, int | float) else low
+    return min(low, counted), max(high, counted)
 
 
 def group_by_run(records: Iterable[ScoreRecord], *, is_stored: bool = False) -> dict[str, list[ScoreRecord]]:

@@ -578,6 +578,8 @@ def make_record(name: str, score: Score, facts: Mapping[str, Any], scored_at: da
     elif value is not None:
         given = {"value": float(value)}
     reason = None if score.reason is None else mask(score.reason)
+    if score.low is not None and score.high is not None:
+        given |= {"low": float(score.low), "high": float(score.high)}
     return ScoreRecord(
         name=name, scored_at=scored_at, reason=reason, higher_is_better=score.higher_is_better, **given, **facts
     )

@@ -13,7 +13,7 @@ import numpy as np
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import ValidationError, make_readable
 from ensemble_notebook.evaluation import statistics
-from ensemble_notebook.evaluation.clear_verdict import Sequenced, describe_sequence
+from ensemble_notebook.evaluation.clear_verdict import PLAIN, Sequenced, describe_sequence
 from ensemble_notebook.evaluation.confidence_sequences import follow_mean
 from ensemble_notebook.evaluation.scored_runs import (
     LEFT_OUT,
@@ -58,6 +58,7 @@ class SideSummary:
         cost: of a run, on average; None where it is not known of all.
         active_ms: how long something was at work in a run, likewise.
         passing: by how it is called, the shares of V11 with k repeats.
+        kind: of the interval, in words.
     """
 
     variant: str
@@ -72,6 +73,7 @@ class SideSummary:
     cost: float | None
     active_ms: float | None
     passing: Mapping[str, float | None]
+    kind: str = PLAIN
 
 
 SUMMARY: Final = Table(
@@ -86,7 +88,12 @@ SUMMARY: Final = Table(
         Column("incomplete", "Int64", "runs that never ran or were cut short; they are left out", is_nullable=False),
         Column("unscored", "Int64", "runs without a score; they are left out", is_nullable=False),
         Column("mean", "Float64", "over rows; of what passes, a share of one"),
-        Column("low", "Float64", "end of the mean's 95% interval", lambda each: each.interval and each.interval[0]),
+        Column(
+            "low",
+            "Float64",
+            "end of the mean's interval: 95%, or under until_clear one that holds after each row at once",
+            lambda each: each.interval and each.interval[0],
+        ),
         Column("high", "Float64", "the other end", lambda each: each.interval and each.interval[1]),
         Column("cost", "Float64", "of a run on average, in currency, without scoring; NA if not known of all"),
         Column(
@@ -98,18 +105,28 @@ SUMMARY: Final = Table(
 )
 
 
-def summarize_side(side: Side, question: Question, k: int | None = None) -> SideSummary:
+def summarize_side(
+    side: Side, question: Question, k: int | None = None, *, sequence: Sequenced | None = None
+) -> SideSummary:
     """Sum up one side.
 
     Args:
         side: its runs.
         question: what is summed up.
         k: repeats of which one, or all, are to pass; None: nothing is said of that.
+        sequence: how its rows were looked at, where each was.
     """
-    means = np.asarray(list(take_means(side.values).values()))
+    by_row = take_means(side.values)
+    means = np.asarray(list(by_row.values()))
     mean = float(means.mean()) if len(means) else None
+    kind = PLAIN
     if mean is None:
         interval = None
+    elif sequence is not None:
+        in_order = [by_row[row] for row in sequence.rows if row in by_row]
+        running = follow_mean(in_order, level=sequence.level, bounds=question.bounds)
+        interval = None if running is None else running.interval
+        kind = describe_sequence(sequence.level, is_approximate=question.bounds is None)
     elif question.is_share:
         interval = statistics.find_share_interval(mean, len(means))
     else:
@@ -133,6 +150,7 @@ def summarize_side(side: Side, question: Question, k: int | None = None) -> Side
         cost=average_run(side.costs, side.worked),
         active_ms=average_run(side.times, side.worked),
         passing=passing,
+        kind=kind,
     )
 
 
@@ -142,13 +160,16 @@ def average_run(amounts: Amounts, runs: int) -> float | None:
     return fmean(known) if known and len(known) >= runs else None
 
 
-def summarize(sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: Failed = None) -> RowFrame:
+def summarize(
+    sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: Failed = None, sequence: Sequenced | None = None
+) -> RowFrame:
     """A table of all variants and scores; without any score, of what each variant has done.
 
     Args:
         sides: the runs of each variant, by its name.
         k: as in `summarize_side`.
         failed: what a row that failed counts as, where the score is a number.
+        sequence: as in `summarize_side`.
 
     Raises:
         ValidationError: `k` is no number of repeats, or rows failed, and nothing says what they count as.
@@ -158,7 +179,7 @@ def summarize(sides: Mapping[str, Sequence[ScoredRun]], k: Any = None, failed: F
     if k is not None and (isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= most):
         raise ValidationError(f"k must be a whole number from 1 to {most}, the repeats of a row, got {k!r}.")
     found = [
-        summarize_side(make_side(name, each, question), question, k)
+        summarize_side(make_side(name, each, question), question, k, sequence=sequence)
         for question in list_questions(runs, failed)
         for name, each in sides.items()
     ]
@@ -278,14 +299,8 @@ def pass_mark(side: Side, question: Question, at_least: Any, sequence: Sequenced
     if not is_number(at_least) or (question.is_share and not 0 < at_least < 1):
         wanted = "a share between 0 and 1, as 0.9" if question.is_share else "a number"
         raise ValidationError(f"at_least must be {wanted}, got {at_least!r}.")
-    found, kind = summarize_side(side, question), "95%"
-    by_row = take_means(side.values)
-    means = np.asarray(list(by_row.values()))
-    if sequence is not None:
-        in_order = [by_row[row] for row in sequence.rows if row in by_row]
-        running = follow_mean(in_order, level=sequence.level, bounds=(0.0, 1.0) if question.is_share else None)
-        found = replace(found, interval=None if running is None else running.interval)
-        kind = describe_sequence(sequence.level, is_approximate=not question.is_share)
+    found = summarize_side(side, question, sequence=sequence)
+    means = np.asarray(list(take_means(side.values).values()))
     return decide(
         mark=at_least,
         estimate=found.mean,
@@ -294,11 +309,11 @@ def pass_mark(side: Side, question: Question, at_least: Any, sequence: Sequenced
         spread=float(means.std(ddof=1)) if len(means) > 1 else 0.0,
         least=lambda _: statistics.Z**2 * at_least / (1 - at_least) if question.is_share else 2,
         gaps=[] if (gap := side.find_gap()) is None else [gap],
-        because=describe_side(found, question, kind),
+        because=describe_side(found, question),
     )
 
 
-def describe_side(found: SideSummary, question: Question, kind: str = "95%") -> str:
+def describe_side(found: SideSummary, question: Question) -> str:
     """What a side comes to, in a sentence: ``accuracy 93% (95%: 85 to 97; 100 rows).``, and what it leaves out."""
     parts = []
     if found.mean is None:
@@ -307,7 +322,7 @@ def describe_side(found: SideSummary, question: Question, kind: str = "95%") -> 
         scale = Scale([found.mean, *(found.interval or ())], unit="%" if question.is_share else "")
         mean, *ends = scale.write_all()
         size = pluralize(found.rows, "row") + (f" x {found.repeats} repeats" if found.repeats > 1 else "")
-        told = f"{kind}: {ends[0]} to {ends[1]}; {size}" if ends else f"{size}, which give no interval"
+        told = f"{found.kind}: {ends[0]} to {ends[1]}; {size}" if ends else f"{size}, which give no interval"
         parts.append(f"{found.score} {mean} ({told})")
     noun = "row" if found.repeats == 1 else "run"
     if found.failed:

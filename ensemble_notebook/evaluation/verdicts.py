@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
 from types import MappingProxyType
@@ -129,8 +130,8 @@ class ScoredMap(ABC):
         Returns:
             A row for each variant and score, a label's words one by one. Columns: variant, score, rows, repeats,
             failed, incomplete, unscored, mean, low, high (95%: Wilson's interval of what passes, Student's t of
-            numbers), cost and active_ms of a run. Without scores a row for each variant: variant, rows, repeats,
-            failed, incomplete, cost and active_ms.
+            numbers; under until_clear one that holds after each row at once), cost and active_ms of a run. Without
+            scores a row for each variant: variant, rows, repeats, failed, incomplete, cost and active_ms.
 
         Raises:
             ValidationError: `k` is no number of repeats; rows failed under a number, and `failed` is not said; a score
@@ -138,7 +139,8 @@ class ScoredMap(ABC):
         """
         from ensemble_notebook.evaluation.summary import summarize
 
-        return summarize(_list_sides(self), k, failed)
+        sides = _list_sides(self)
+        return summarize(sides, k, failed, self._find_sequence(len(sides)))
 
     def compare(
         self,
@@ -186,17 +188,17 @@ class ScoredMap(ABC):
                 )
             name = next(iter(sides)) if baseline is None else _take_side(self, baseline)[0]
             first, others = (name, sides[name]), [side for side in sides.items() if side[0] != name]
+            sequence = self._find_sequence(len(others))
         elif baseline is not None:
             raise ValidationError("baseline= is for comparing all variants with one: leave it out beside two names.")
         else:
-            first, other, matched = _find_two(self, a, b)
+            first, other, matched, sequence = _find_two(self, a, b)
             others = [other]
         runs = [run for _, side in (first, *others) for run in side]
         question = ask(runs, score, is_, failed)
         currency = self.metrics.currency
         is_only = len(list_scores(runs)) <= 1
         find_earlier = cache(partial(_find_judged, getattr(self.ensemble, "name", None), runs))
-        sequence = self._find_sequence(len(self.variants or ()) - 1) if matched is None else None
         pairs = [
             compare_sides(
                 first,
@@ -235,14 +237,13 @@ class ScoredMap(ABC):
         name, runs = next(iter(sides.items())) if variant is None else _take_side(self, variant)
         question = ask(runs, score, is_, failed)
         side = make_side(name, runs, question)
-        sequence = self._find_sequence(len(self.variants or ())) if side.settled else None
-        return pass_mark(side, question, at_least, sequence)
+        return pass_mark(side, question, at_least, self._find_sequence(len(sides)))
 
-    def _find_sequence(self, questions: int) -> Sequenced | None:
+    def _find_sequence(self, count: int) -> Sequenced | None:
         """How the rows were looked at, where the map was to end when its verdict was clear.
 
         Args:
-            questions: that have their share of the level.
+            count: of the variants, or comparisons, that share the level.
         """
         from ensemble_notebook.evaluation.clear_verdict import Sequenced, order_rows
 
@@ -251,7 +252,7 @@ class ScoredMap(ABC):
         rows = dict.fromkeys(each.row for each in self.rows)
         seen = rows.keys() - {each.row for each in self.rows if each._spending is None}
         order = order_rows([*rows], self._until_clear.seed, seen)
-        return Sequenced(rows=order, level=self._until_clear.level / questions)
+        return Sequenced(rows=order, level=self._until_clear.share_level(count))
 
     def agreement(self, first: str, second: str, *, levels: Sequence[int] | None = None) -> Agreement:
         """How far two scores of the same runs agree, as a judge's and a person's.
@@ -286,8 +287,9 @@ def describe_scores(result: ScoredMap, failed: Failed = None) -> list[str]:
     from ensemble_notebook.evaluation.summary import describe_side, list_questions, summarize_side
 
     sides = _list_sides(result)
+    sequence = result._find_sequence(len(sides))
     return [
-        describe_side(summarize_side(make_side(name, runs, question), question), question)
+        describe_side(summarize_side(make_side(name, runs, question), question, sequence=sequence), question)
         for question in list_questions(list_runs(result), LEAVE_OUT if failed is None else failed)
         for name, runs in sides.items()
     ]
@@ -314,8 +316,10 @@ def _find_judged(name: str | None, runs: Sequence[ScoredRun]) -> list[ScoredRun]
     return made
 
 
-def _find_two(result: ScoredMap, a: Compared | None, b: Compared | None) -> tuple[Named, Named, RowPairs | None]:
-    """The two sides, and where they are of two maps, which rows are the same."""
+def _find_two(
+    result: ScoredMap, a: Compared | None, b: Compared | None
+) -> tuple[Named, Named, RowPairs | None, Sequenced | None]:
+    """The two sides; where they are of two maps, which rows are the same, and how they were looked at."""
     if a is None or (b is None and isinstance(a, str) and result.variants):
         raise ValidationError("compare takes two: names of variants, results, or ids of stored maps.")
     given: list[Compared] = [a, result if b is None else b]
@@ -323,7 +327,7 @@ def _find_two(result: ScoredMap, a: Compared | None, b: Compared | None) -> tupl
         names = _name_variants(result)
         if any(each in names or each in names.values() for each in given):
             first, second = (_take_side(result, str(each)) for each in given)
-            return first, second, None
+            return first, second, None, result._find_sequence(len(names) - 1)
     for each in given:
         if not isinstance(each, str | ScoredMap):
             raise ValidationError(
@@ -332,9 +336,15 @@ def _find_two(result: ScoredMap, a: Compared | None, b: Compared | None) -> tupl
     earlier, later = (result.ensemble._load_map(each) if isinstance(each, str) else each for each in given)
     name, other = _name_results([earlier, later])
     pairs = pair_rows(earlier._list_known_rows(), later._list_known_rows())
+    rows = {name: pairs.partners.get(name, (1, name)) for name in later._list_known_rows().names}
     before = list_runs(earlier, {name: (0, name) for name in pairs.gone})
-    now = list_runs(later, {name: pairs.partners.get(name, (1, name)) for name in later._list_known_rows().names})
-    return (name, before), (other, now), pairs
+    now = list_runs(later, rows)
+    sequence = later._find_sequence(1)
+    if sequence is None:
+        sequence = earlier._find_sequence(1)
+    else:
+        sequence = replace(sequence, rows=[rows[str(each)] for each in sequence.rows])
+    return (name, before), (other, now), pairs, sequence
 
 
 def _name_results(results: Sequence[ScoredMap]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Maps that end where the verdict is clear (V60)."""
+"""Maps that end where the verdict is clear (V60), and scores with bounds (V61)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook import Ensemble, Task, TaskInput, ValidationError, load_traces
+from ensemble_notebook import Ensemble, Score, ScoringError, Task, TaskInput, ValidationError, load_traces
 from ensemble_notebook.evaluation.clear_verdict import order_rows
 
 ROWS = [{"n": place} for place in range(120)]
@@ -73,10 +73,13 @@ def test_stored_map_tells_the_same_verdict_v60(tmp_path: Path) -> None:
     assert repr(loaded.compare()) == repr(result.compare())
 
 
-def test_all_that_was_seen_counts_where_a_map_goes_on_v60() -> None:
+def test_all_that_was_seen_counts_where_a_map_goes_on_v60(tmp_path: Path) -> None:
     first = ENSEMBLE.variants(VARIANTS).map(ROWS[:60], score=is_terse)
     result = run(resume=first)
     assert sum(each.status == "settled" for each in result) == 120
+    assert "60 rows" in repr(result.compare())
+    result.export(tmp_path / "map.trace.json")
+    assert repr(load_traces(tmp_path / "map.trace.json").load_map(result.run_id).compare()) == repr(result.compare())
 
 
 @pytest.mark.parametrize(
@@ -98,3 +101,78 @@ def test_what_is_no_level_is_refused_v60(given: dict[str, Any], told: str) -> No
 def test_one_variant_has_nothing_to_compare_v60() -> None:
     with pytest.raises(ValidationError, match="there is only one"):
         ENSEMBLE.map([{"n": 1, "style": "kindly"}], score=is_terse, until_clear=0.05)
+
+
+def test_level_is_for_all_variants_and_scores_together_v60() -> None:
+    scores = {"right": is_terse, "even": is_even}
+    result = run(score=scores, until_clear={"right": 0.05})
+    assert "97.5% after each row at once" in repr(result.compare(score="right"))
+    assert "97.5% after each row at once" in repr(result.compare(score="even"))
+    with pytest.raises(ValidationError, match="There are several scores"):
+        run(score=scores)
+
+
+def test_variant_that_is_settled_stops_and_the_others_go_on_v60() -> None:
+    variants = {name: {"inputs": {"style": name}} for name in ("kindly", "tersely", "plainly")}
+    result = ENSEMBLE.variants(variants).map(ROWS, concurrency=4, score=is_terse, until_clear=0.05)
+    settled = Counter(each.variant for each in result if each.status == "settled")
+    assert settled.keys() == {"tersely"}
+    first, second = result.compare().pairs
+    assert first.better == "tersely"
+    assert not second.is_different
+
+
+def test_repeats_of_a_row_run_together_v60() -> None:
+    result = run(score=is_even, repeat=2, concurrency=1)
+    rows = {each.name: each.row for each in result}
+    begun = [
+        rows[each.task] for each in result.output.events if type(each).__name__ == "TaskStarted" and each.task in rows
+    ]
+    assert begun[:8] == [begun[0]] * 4 + [begun[4]] * 4
+
+
+def test_labels_need_the_one_that_counts_v60() -> None:
+    def tone(output: Any) -> str:
+        return "short" if is_terse(output) else "long"
+
+    with pytest.raises(ScoringError, match="is a label: say which one counts") as error:
+        run(score=tone)
+    assert sum(each.is_done for each in error.value.result) <= 8
+    assert "tersely gets short" in repr(run(score=tone, is_="short").compare(is_="short"))
+
+
+def test_score_that_nobody_gives_is_refused_v60() -> None:
+    with pytest.raises(ScoringError, match="Did you mean 'is_terse'"):
+        run(until_clear={"is_ters": 0.05})
+
+
+def test_mark_is_passed_by_an_interval_that_holds_after_each_row_v60() -> None:
+    gate = run().passes("is_terse", at_least=0.5, variant="tersely")
+    assert gate
+    assert "after each row at once" in repr(gate)
+
+
+def mark(output: Any) -> Score:
+    style, number = output.raw.split()
+    return Score(int(number) * 7919 % 100 / 100 * (0.9 if style == "tersely" else 0.6), low=0, high=1)
+
+
+def test_number_with_bounds_needs_no_approximation_v61() -> None:
+    told = repr(run(score=mark).compare())
+    assert "tersely scores" in told
+    assert "approximate" not in told
+    assert "approximate" in repr(run(score={"mark": lambda output: mark(output).value}).compare())
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"value": 2, "low": 0, "high": 1}, "outside of its bounds"),
+        ({"value": 0.5, "low": 0}, "are two numbers"),
+        ({"value": 0.5, "low": 1, "high": 0}, "are two numbers"),
+        ({"value": True, "low": 0, "high": 1}, "about numbers"),
+    ],
+)
+def test_bounds_that_are_none_are_refused_v61(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        Score(**given)

@@ -27,14 +27,19 @@ class Score(Record):
         value: a bool is pass or fail, a number a score, a text a label; None is no opinion.
         reason: why, in words.
         higher_is_better: whether the larger number is the better one. A bool needs no such word: True is better.
+        low: the least that a number of this score can be, in any run. With both bounds what is known of its mean while
+            rows come needs no approximation (V61).
+        high: the most that it can be.
 
     Raises:
-        ValidationError: the value is none of these.
+        ValidationError: the value is none of these, or outside of its bounds.
     """
 
     value: ScoreValue
     reason: str | None = None
     higher_is_better: bool = True
+    low: float | None = None
+    high: float | None = None
 
     def __post_init__(self) -> None:
         """Make the value a plain one: numpy's numbers and texts are none."""
@@ -43,6 +48,21 @@ class Score(Record):
             raise ValidationError(f"the reason of a Score is a text or None, got {type(self.reason).__name__}")
         if not isinstance(self.higher_is_better, bool):
             raise ValidationError(f"higher_is_better is True or False, got {self.higher_is_better!r}")
+        self._check_bounds()
+
+    def _check_bounds(self) -> None:
+        if self.low is None and self.high is None:
+            return
+        ends = [read_score_value(each) for each in (self.low, self.high)]
+        if any(isinstance(each, bool | str | None) for each in ends) or not ends[0] < ends[1]:  # type: ignore[operator]
+            raise ValidationError(
+                f"low and high of a Score are two numbers, the least and the most that it can be, got "
+                f"low={self.low!r} and high={self.high!r}"
+            )
+        if isinstance(self.value, bool | str):
+            raise ValidationError(f"low and high are about numbers, and {self.value!r} is none: leave them out")
+        if self.value is not None and not ends[0] <= self.value <= ends[1]:  # type: ignore[operator]
+            raise ValidationError(f"{self.value:g} is outside of its bounds, low={self.low:g} to high={self.high:g}")
 
 
 def read_score_value(given: Any) -> ScoreValue:
@@ -116,6 +136,7 @@ class ScoreRecord(Record):
         cost: of the judge, in the currency of the run.
         judge_run_id: of the run of a judge that came after the end.
         higher_is_better: whether more of it is better.
+        low, high: the least and the most that its number can be; None where nobody has said.
         replaces: whether it takes the place of those before it with its name, for the same run and span.
         id: unique.
     """
@@ -143,6 +164,8 @@ class ScoreRecord(Record):
     cost: Decimal | None = None
     judge_run_id: str | None = None
     higher_is_better: bool = True
+    low: float | None = None
+    high: float | None = None
     replaces: bool = False
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 

@@ -98,16 +98,22 @@ class UntilClear(Record):
     """When a map ends early: where the verdict on its variants is clear.
 
     Attributes:
-        level: how often a difference may be claimed of sides that are alike, over all variants together.
+        level: how often a difference may be claimed of sides that are alike, over all variants and scores together.
+        score_count: how many scores there are; each has its share of the level.
         score: that is compared; None: the only one.
         is_: the label that counts, of a score that gives labels.
         seed: of the order in which rows run.
     """
 
     level: float
+    score_count: int = 1
     score: str | None = None
     is_: str | None = None
     seed: int = 0
+
+    def share_level(self, count: int) -> float:
+        """The level of each of so many variants, or comparisons of two, under each score."""
+        return self.level / (count * self.score_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

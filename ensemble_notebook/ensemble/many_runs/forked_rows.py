@@ -260,6 +260,7 @@ class _ForkedMap:
             expected=self._scorers.expected,
             score_fault=next((each.fault for each in forks.values() if each.fault is not None), None),
             identity=result._identity,
+            until_clear=result._until_clear,
         )
         made._scorers = self._scorers.all
         return made

@@ -136,6 +136,7 @@ class MapResult(ScoredMap, Scorable, Pickled):
         score_records: Sequence[ScoreRecord] = (),
         expected: str | None = None,
         score_fault: Exception | None = None,
+        compare_fault: ValidationError | None = None,
         identity: RowIdentity | None = None,
         until_clear: UntilClear | None = None,
     ) -> None:
@@ -150,6 +151,7 @@ class MapResult(ScoredMap, Scorable, Pickled):
         self._capture_mode = capture_mode
         self._expected = expected
         self._score_fault = score_fault
+        self._compare_fault = compare_fault
         self._until_clear = until_clear
         self._identity = RowIdentity() if identity is None else identity
         self.input_names: tuple[str, ...] = tuple(input_names)

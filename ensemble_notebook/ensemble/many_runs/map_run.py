@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import DONE, CaptureMode, ErrorStrategy, ExitReason, RunStatus, TaskNoun
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ExitReason, RunStatus, TaskNoun
 from ensemble_notebook.domain.definitions.review import NOBODY_HERE, ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
@@ -24,14 +24,7 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
-from ensemble_notebook.domain.planning.map_design import (
-    NOT_NEEDED,
-    ONLY_ROW,
-    SETTLED,
-    MapDesign,
-    PlannedRow,
-    UntilClear,
-)
+from ensemble_notebook.domain.planning.map_design import NOT_NEEDED, ONLY_ROW, SETTLED, MapDesign, PlannedRow
 from ensemble_notebook.domain.planning.versions import join_versions
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.domain.wording import pluralize
@@ -53,6 +46,7 @@ from ensemble_notebook.ensemble.many_runs.earlier_rows import (
     list_rows_before,
     take_up,
 )
+from ensemble_notebook.ensemble.many_runs.early_end import make_early_end
 from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows, Pool, find_pool, pack_scorers
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
@@ -82,8 +76,6 @@ from ensemble_notebook.errors import (
     add_origin,
     summarize_error,
 )
-from ensemble_notebook.evaluation.clear_verdict import ClearVerdict, order_rows
-from ensemble_notebook.evaluation.scored_runs import Ending, ScoredRun, name_scores
 from ensemble_notebook.evaluation.scorer import Scorer, Scoring, find_useless, keep_scores, list_score_warnings
 from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
 
@@ -284,8 +276,7 @@ class _MapRun:
             for kept, scores in done:
                 self._kept[kept.name] = kept
                 self._kept_scores[kept.name] = self._scorers.select(scores)
-        self._until_clear = map_settings.read_until_clear()
-        self._verdict = None if self._until_clear is None else self._watch(self._until_clear)
+        self._early_end = make_early_end(map_settings, self._runs, self._kept, self._scorers)
         self._outcomes: dict[str, RowOutcome] = {}
         self._run_ids = make_run_ids()
         self._run: RunHandle | None = None
@@ -293,9 +284,10 @@ class _MapRun:
 
     def make_handle(self) -> MapHandle:
         """Make the handle; it has no run if there are no rows to run."""
+        early_end = self._early_end
         to_run = [
             each
-            for each in self._list_to_run()
+            for each in map(self._runs.__getitem__, self._runs if early_end is None else early_end.list_names())
             if each.name not in self._kept  # or it was taken over, and a judge looks at it that has not done so before
             or any(scorer.judge is not None for scorer in self._kept_scores[each.name].scorers)
         ]
@@ -331,52 +323,12 @@ class _MapRun:
         self._run = RunHandle(outer, spec, self._source, next(self._run_ids), self._settings, resumed)
         return MapHandle(self._run, self.make_result, self._ensemble.name)
 
-    def _watch(self, asked: UntilClear) -> ClearVerdict:
-        """Look after each row whether the verdict is clear.
-
-        Raises:
-            ValidationError: there is nothing to compare.
-        """
-        if len(self._variant_names) < 2:
-            raise ValidationError(
-                "until_clear compares variants, and there is only one: run variants(...).map(rows), or leave it out."
-            )
-        variants = [each or "" for each in self._variant_names]
-        watched = ClearVerdict(asked, variants, self._order_rows(asked), self._map_settings.repeat or 1)
-        resumed = self._map_settings.resume
-        scores = {} if resumed is None else name_scores(resumed.score_records)
-        for name, kept in self._kept.items():  # all that was seen counts
-            run = self._runs[name]
-            watched.add(
-                ScoredRun(
-                    variant=run.variant.name or "",
-                    row=run.row.name,
-                    repeat=run.repeat or 1,
-                    scores=scores.get(kept.run_id or "", {}),
-                )
-            )
-        return watched
-
-    def _order_rows(self, asked: UntilClear) -> list[str]:
-        """The names of the rows in the order in which they run."""
-        rows = [each.name for each in self._rows.rows]
-        seen = set(rows) - {run.row.name for name, run in self._runs.items() if name not in self._kept}
-        return order_rows(rows, asked.seed, seen)
-
-    def _list_to_run(self) -> Iterable[_RowRun]:
-        """All runs in the order in which they run; until the verdict is clear, those of a row together."""
-        runs = self._runs.values()
-        if self._until_clear is None:
-            return runs
-        places = {row: place for place, row in enumerate(self._order_rows(self._until_clear))}
-        return sorted(runs, key=lambda run: places[run.row.name])
-
     def _make_outer(self, to_run: Sequence[_RowRun]) -> RunnableEnsemble:
         """The ensemble whose tasks are the rows."""
 
         def run_row(given: TaskInput) -> Coroutine[Any, Any, str]:
-            if self._verdict is not None and self._verdict.is_needless(self._runs[given.name].variant.name or ""):
-                raise TaskAbandoned(NOT_NEEDED, has_worked=False)
+            if self._early_end is not None and (reason := self._early_end.find_reason(given.name)) is not None:
+                raise TaskAbandoned(reason, has_worked=False)
             outcome = self._outcomes[given.name] = RowOutcome(next(self._run_ids))
             return self._run_row(self._runs[given.name], outcome)
 
@@ -417,7 +369,7 @@ class _MapRun:
             inputs=self._input_names,
             id=self._identity.id,
             read=self._identity.read,
-            until_clear=self._until_clear,
+            until_clear=None if self._early_end is None else self._early_end.asked,
         )
 
     def _list_in_order(self) -> list[_RowRun]:
@@ -447,19 +399,8 @@ class _MapRun:
         finally:
             if self._run is not None:
                 self._run._keep_scores(outcome.scores)
-            if self._verdict is not None and kept is None:
-                self._verdict.add(self._make_scored(run, outcome))
-
-    def _make_scored(self, run: _RowRun, outcome: RowOutcome) -> ScoredRun:
-        """What the verdict is told of a run."""
-        is_done = outcome.status in DONE
-        return ScoredRun(
-            variant=run.variant.name or "",
-            row=run.row.name,
-            repeat=run.repeat or 1,
-            ending=Ending.DONE if is_done else Ending.FAILED if outcome.error is not None else Ending.INCOMPLETE,
-            scores=next(iter(name_scores(outcome.scores).values()), {}),
-        )
+            if self._early_end is not None and kept is None:
+                self._early_end.add(run, outcome)
 
     async def _score(
         self, run: _RowRun, outcome: RowOutcome, output: EnsembleOutput | None, run_id: str, scorers: Sequence[Scorer]
@@ -539,8 +480,9 @@ class _MapRun:
             score_records=scores,
             expected=self._scorers.expected,
             score_fault=self._score_fault,
+            compare_fault=None if self._early_end is None else self._early_end.fault,
             identity=self._identity,
-            until_clear=self._until_clear,
+            until_clear=None if self._early_end is None else self._early_end.asked,
         )
         result._scorers = self._scorers.all
         if (note := result._describe_sameness()) is not None:
@@ -688,6 +630,12 @@ class MapHandle:
         """
         result = self.output
         assert result is not None
+        if (fault := vars(result).get("_compare_fault")) is not None:
+            raise ScoringError(
+                f"{fault} The runs until then are done and kept, in `result` of this error: resume=ERROR.result takes "
+                "them over.",
+                result=result,
+            ) from fault
         useless = find_useless(result.score_records)
         if useless is None:
             return result

@@ -98,8 +98,11 @@ class MapSettings:
         else:
             self.read_until_clear()
 
-    def read_until_clear(self) -> UntilClear | None:
+    def read_until_clear(self, score_count: int = 1) -> UntilClear | None:
         """When the map ends early; None: not before all rows have run.
+
+        Args:
+            score_count: how many scores there are, as far as that is known before they are given.
 
         Raises:
             ValidationError: it is no level, or no single score with a level.
@@ -115,7 +118,9 @@ class MapSettings:
             ((score, level),) = level.items()
         if not is_number(level) or not 0 < level < 1:
             raise ValidationError(f"until_clear must be a level above 0 and below 1, as 0.05, got {level!r}.")
-        return UntilClear(level=float(level), score=score, is_=self.is_, seed=self.seed)
+        return UntilClear(
+            level=float(level), score=score, is_=self.is_, seed=self.seed, score_count=max(1, score_count)
+        )
 
 
 def _is_whole(value: Any) -> bool:

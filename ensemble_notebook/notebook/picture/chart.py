@@ -79,7 +79,7 @@ class Chart:
     Attributes:
         status, title: of the status line.
         facts: what else the status line says, in order of importance.
-        sentence: what happened; empty before the end.
+        sentence: what happened, and of a map the verdict by now; empty where there is nothing to tell yet.
         names: heads of the columns that say what a line is, and who did it or what it is about.
         axis: texts at the start and the end of the bars.
         heads: of the columns beside the bars.
@@ -121,6 +121,7 @@ def make_chart(
     end = max([float(run.get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows), 1.0])
     places = list(find_places(rows))
     noun = _get_noun(run)
+    verdict = (run.get("standing") or {}).get("sentence") if length_ms is None else None
     is_folded = noun != _TASK and run["tasks_total"] > MOST_ITEMS and not has_all_rows
     shown, left_out = _choose(fold_rows(places) if is_folded else places, most_lines)
     if read_rows is not None:
@@ -134,7 +135,7 @@ def make_chart(
         status=run["status"],
         title=AS_IT_WAS if length_ms is not None else _describe_state(run, snapshot.get("saved_at")),
         facts=(*_list_facts(run, is_broken_off, length_ms), *_describe_substitute(run, rows)),
-        sentence=run.get("sentence") or "",
+        sentence=" ".join(filter(None, [run.get("sentence"), verdict and f"Verdict: {verdict}."])),
         names=("task", "agent") if noun == _TASK else (noun, "about"),
         axis=("0 s", format_duration(end)),
         heads=("time", "tokens", "cost"),

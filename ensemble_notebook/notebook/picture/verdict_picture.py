@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.domain.wording import UNKNOWN, format_duration, format_money
 from ensemble_notebook.errors import remove_control_characters
+from ensemble_notebook.evaluation.clear_verdict import PLAIN
 from ensemble_notebook.evaluation.comparison import Comparison, Difference, Pair
 from ensemble_notebook.evaluation.summary import Scale, Unit, format_p
 from ensemble_notebook.notebook.picture.html_table import (
@@ -44,14 +45,6 @@ _LETTER: Final = 7.5
 """How wide a letter is on average where a font is wide; most are narrower."""
 _SIDE_BY_SIDE: Final = "display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start;margin-top:6px"
 _SHADES: Final = (TONE_COLORS["model"], TONE_COLORS["tool"], TONE_COLORS["person"], DONE_COLOR, ERROR_COLOR, IDLE_COLOR)
-_HEADS: Final = (
-    Column(""),
-    Column("rows", is_number=True),
-    *(
-        Column(head, is_number=True)
-        for head in ("mean", "difference", "95% each, not adjusted", "p", "cost", "at work")
-    ),
-)
 
 
 def make_comparison_bundle(comparison: Comparison) -> Bundle:
@@ -66,8 +59,17 @@ def make_comparison_bundle(comparison: Comparison) -> Bundle:
     ):
         drawings.append(draw_quality(comparison))
     pictures = tag("div", *drawings, style=_SIDE_BY_SIDE)
-    html = wrap(*said, write_table(_HEADS, _list_lines(comparison, pairs)), pictures)
+    of_interval = _name_intervals(comparison)
+    numbers = ("rows", "mean", "difference", of_interval, "p", "cost", "at work")
+    heads = (Column(""), *(Column(head, is_number=True) for head in numbers))
+    html = wrap(*said, write_table(heads, _list_lines(comparison, pairs)), pictures)
     return make_bundle(repr(comparison), html)
+
+
+def _name_intervals(comparison: Comparison) -> str:
+    """Of which kind the intervals are."""
+    kind = comparison.pairs[0].kind
+    return f"{PLAIN} each, not adjusted" if kind == PLAIN else kind
 
 
 def _list_lines(comparison: Comparison, pairs: Sequence[Pair]) -> Iterator[Line]:
@@ -177,7 +179,8 @@ def draw_differences(comparison: Comparison) -> Html:
             _stroke(low, y, high, y, shade),
             _dot(axis.find(difference), y, shade),
         ]
-    title = f"Differences from {baseline}, with 95% intervals, not adjusted"
+    kind = "95% intervals, not adjusted" if shown[0][0].running is None else f"intervals: {_name_intervals(comparison)}"
+    title = f"Differences from {baseline}, with {kind}"
     return _frame(title, bottom + 20, parts)
 
 

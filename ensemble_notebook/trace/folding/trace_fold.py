@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from ensemble_notebook.domain import events as ev
@@ -172,6 +173,10 @@ class TraceFold(EventFold):
         """
         with self.lock:
             return self._scores.add(records, keeps_texts=self.capture_mode is not CaptureMode.METADATA)
+
+    def list_row_scores(self) -> list[ScoreRecord]:
+        """The scores that count of the rows of a map as wholes, also of those that it took over."""
+        return self._scores.list_of_rows()
 
     @property
     def count(self) -> int:
@@ -562,6 +567,11 @@ class ScoreFold:
             self._tree.next_version()
             self._place(new)
         return bool(new)
+
+    def list_of_rows(self) -> list[ScoreRecord]:
+        """Those that count of the rows of a map as wholes; a row that was taken over is no span."""
+        known = chain(chain.from_iterable(self._by_span.values()), self._early)
+        return [each for each in list_current(known) if each.is_of_run and each.map_run_id is not None]
 
     def _place(self, records: Iterable[ScoreRecord]) -> None:
         for each in records:

@@ -324,6 +324,50 @@ RANGE: Final = Table(
 )
 
 
+HEAD: Final = Table(
+    "variant of a map under a score",
+    None,
+    (
+        Column("variant", "category", "its name, as rows have it; null where there are no variants"),
+        make_known("title", "string", "as short as it is told apart", lambda head: clean_text(head.title)),
+        make_known(
+            "score", "string", "name of the score; of a label, with the word", lambda head: clean_text(head.found.score)
+        ),
+        make_known("rows", "Int64", "that count by now", "found.rows"),
+        Column("mean", "Float64", "over these rows; of what passes, a share of one", "found.mean"),
+        Column("low", "Float64", "end of its interval", lambda head: head.found.interval and head.found.interval[0]),
+        Column("high", "Float64", "the other end", lambda head: head.found.interval and head.found.interval[1]),
+        make_known("kind", "category", "of which kind the interval is, in words", "found.kind"),
+        make_known("is_share", "boolean", "the score passes or fails", "question.is_share"),
+    ),
+)
+STANDING: Final = Table(
+    "word on how the variants of a map stand by now",
+    None,
+    (
+        make_known(
+            "heads",
+            "object",
+            "of each score, those of all variants",
+            lambda standing: [HEAD.to_full_record(each) for each in standing.heads],
+            "readonly Head[]",
+        ),
+        Column(
+            "sentence",
+            "string",
+            "the verdict by now, in short; null where nothing is compared",
+            lambda standing: standing.sentence and clean_text(standing.sentence),
+        ),
+        Column(
+            "reason",
+            "string",
+            "what it rests on, a line for each comparison",
+            lambda standing: standing.reason and clean_text(standing.reason),
+        ),
+    ),
+)
+
+
 RUN: Final = Table(
     "run, as of the latest event. What is unknown is null",
     RUNS.index,
@@ -371,6 +415,13 @@ RUN: Final = Table(
         *RUNS.pick("replayed_from"),
         make_known(
             "score_names", "object", "names of the scores of its spans", "fold.score_names", "readonly string[]"
+        ),
+        Column(
+            "standing",
+            "object",
+            "of a map with scores: how its variants stand; null of others",
+            lambda state: state.standing and STANDING.to_full_record(state.standing),
+            "Standing",
         ),
         Column(
             "ranges", "object", "its times that a person has named; null where there are none", None, "readonly Range[]"

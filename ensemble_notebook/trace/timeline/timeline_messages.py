@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.domain.outputs.score import ScoreRecord, list_current
+from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.clean_text import shorten
 from ensemble_notebook.trace.spans.span import Span
@@ -54,6 +55,9 @@ TAIL: Final = 400
 
 FEW_ROWS: Final = 200
 """Below this, records of rows are as quick to make and to read as columns."""
+
+STANDING_GROWTH: Final = 1.1
+"""So many more rows tell of a large map anew: all of them are summed up each time."""
 
 LONGEST_WARNING: Final = 500
 MOST_ACTIVE: Final = 20
@@ -102,6 +106,7 @@ class TimelineMessages:
         self._now = now
         self._known: dict[str, Any] = {"variable": variable, "cell": cell, "is_resumable": is_resumable}
         self._graphs = GraphMemory()
+        self._standing = _StandingMemory()
 
     @property
     def count(self) -> int:
@@ -281,7 +286,7 @@ class TimelineMessages:
             return make_series(self._fold)
 
     def _to_run(self) -> dict[str, Any]:
-        return RunState(self._fold, self._now(), **self._known).to_record()
+        return RunState(self._fold, self._now(), self._standing.read(self._fold), **self._known).to_record()
 
     def _make_head(self, kind: str) -> dict[str, Any]:
         # The kind first: a run may have very many other spans.
@@ -314,12 +319,37 @@ def to_row(span: Span) -> dict[str, Any]:
     return ROWS.to_record(span)
 
 
+class _StandingMemory:
+    """How the variants of a map stand. While rows come it is told anew only where there are so many more of them.
+
+    An interval that holds after each row at once is true later, too.
+    """
+
+    def __init__(self) -> None:
+        self._known: Any = None
+        self._count = -1
+        self._due = 0.0
+
+    def read(self, fold: TraceFold) -> Any:
+        """As it is by now; None of another run, and before the first score."""
+        if not fold.score_names or not fold.task_noun.is_run:
+            return None
+        counts = fold.tree.task_counts
+        ended = counts[SpanStatus.OK] + sum(counts[each] for each in _ENDED_OTHERWISE)
+        is_over = fold.status not in (RunStatus.PENDING, RunStatus.RUNNING)
+        if fold.count != self._count and (is_over or ended >= self._due):
+            self._known, self._count = render_view("standing", fold), fold.count
+            self._due = STANDING_GROWTH * ended if ended > FEW_ROWS else ended
+        return self._known
+
+
 @dataclass(frozen=True)
 class RunState:
     """How a run stands at the time of asking; the attributes are columns of `RUN`."""
 
     fold: TraceFold
     now: datetime
+    standing: Any = None
     variable: str | None = None
     cell: str | None = None
     is_resumable: bool = False

@@ -280,6 +280,38 @@ export interface Many {
   start_ms: number;
 }
 
+/** One variant of a map under a score. */
+export interface Head {
+  /** its name, as rows have it; null where there are no variants */
+  variant?: string | null;
+  /** as short as it is told apart */
+  title: string;
+  /** name of the score; of a label, with the word */
+  score: string;
+  /** that count by now */
+  rows: number;
+  /** over these rows; of what passes, a share of one */
+  mean?: number | null;
+  /** end of its interval */
+  low?: number | null;
+  /** the other end */
+  high?: number | null;
+  /** of which kind the interval is, in words */
+  kind: string;
+  /** the score passes or fails */
+  is_share: boolean;
+}
+
+/** One word on how the variants of a map stand by now. */
+export interface Standing {
+  /** of each score, those of all variants */
+  heads: readonly Head[];
+  /** the verdict by now, in short; null where nothing is compared */
+  sentence?: string | null;
+  /** what it rests on, a line for each comparison */
+  reason?: string | null;
+}
+
 /** One error. */
 export interface Failure {
   /** its class */
@@ -382,6 +414,8 @@ export interface Run {
   replayed_from?: string | null;
   /** names of the scores of its spans */
   score_names: readonly string[];
+  /** of a map with scores: how its variants stand; null of others */
+  standing?: Standing | null;
   /** its times that a person has named; null where there are none */
   ranges?: readonly Range[] | null;
   /** the latest warnings */
