@@ -17,14 +17,17 @@ SHARING := kernel or weights or build
 # Hundreds of kernels and child processes import the package: without compiled files, each takes a second longer.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-others quick quick-1 quick-2 quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages demos fix clean lint types pytest vitest weights
+.PHONY: help demo wheel test test-others quick quick-1 quick-2 quick-other check bench pictures conformance frames-document cell-schema wire-types recorded-messages demos fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
 
-demo: weights ## Run the first notebook on the local model, show what came out, open JupyterLab on it
+demo: $(INSTALLED) $(BUNDLE) ## Play recorded runs in a notebook and open JupyterLab on it: no model, key or network
 	$(BIN)/jupyter-ensemble demo
+
+wheel: $(INSTALLED) ## Build dist/*.whl, which needs no Node to be installed and used
+	$(BIN)/python -m build --wheel
 
 test: vitest pytest ## Run every test: TypeScript, Python, a real kernel, a real browser
 

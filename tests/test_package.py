@@ -28,6 +28,10 @@ CARRIED = (
     "ensemble_notebook/ensemble-cell.schema.json",
     "ensemble_notebook/py.typed",
     "ensemble_notebook/jupyter-config/ipython_config.lazy_magics.json",
+    "ensemble_notebook/demos/report.said.jsonl",
+    "ensemble_notebook/demos/report.trace.json.gz",
+    "ensemble_notebook/demos/report.yaml",
+    "ensemble_notebook/notebooks/00-demo.ipynb",
     "ensemble_notebook/notebooks/01-first-ensemble.ipynb",
     "ensemble_notebook/static/details.js",
     "ensemble_notebook/static/explorer.js",
@@ -220,3 +224,9 @@ def test_no_modules_import_each_other_in_a_circle():
     while free := {name for name, imported in imports.items() if not imported & imports.keys()}:
         imports = {name: imported for name, imported in imports.items() if name not in free}
     assert sorted(imports) == []
+
+
+def test_no_line_installs_the_package_from_a_registry_which_does_not_have_it() -> None:
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("notebooks/*"), *PACKAGE.rglob("*.py")]
+    told = re.compile(r"pip install [^\n]*ensemble-notebook|ensemble-notebook\[")
+    assert [path.name for path in texts if path.is_file() and told.search(path.read_text(encoding="utf-8"))] == []

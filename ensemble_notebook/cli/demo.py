@@ -1,4 +1,4 @@
-"""``demo``: the first notebook, run without a browser on the local model, and then opened in one."""
+"""``demo``: a notebook that plays recorded runs, executed without a browser and then opened in one (C104)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.package_files import find_package_file
-from ensemble_notebook.errors import EnsembleError, ValidationError
+from ensemble_notebook.errors import EnsembleError, ValidationError, say_install
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-NOTEBOOK: Final = "01-first-ensemble.ipynb"
-_CELL_TIMEOUT_S: Final = 900
+NOTEBOOK: Final = "00-demo.ipynb"
+LESSON: Final = "01-first-ensemble.ipynb"
+"""Comes after it, and runs a real model."""
+_CELL_TIMEOUT_S: Final = 120
 _TRACE: Final = "application/vnd.ensemble.trace+json"
 
 
 def demo(folder: Path | None, *, opens: bool) -> None:
-    """Run the notebook, say where the result is and how its runs went, and open JupyterLab on it.
+    """Execute the notebook, with the first lesson beside it, say how its runs went, and open JupyterLab on it.
 
     Args:
         folder: where the result goes; None: a new temporary folder.
@@ -35,13 +37,16 @@ def demo(folder: Path | None, *, opens: bool) -> None:
         raise ValidationError(f"--dir {folder}: that is no folder.")
     folder = Path(tempfile.mkdtemp(prefix="ensemble-demo-")) if folder is None else folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    result = folder / NOTEBOOK
-    notebook = _execute(find_package_file("notebooks") / NOTEBOOK, result)
+    source, result = find_package_file("notebooks"), folder / NOTEBOOK
+    notebook = _execute(source / NOTEBOOK, result)
+    if not (lesson := folder / LESSON).exists():  # one that is there may have been worked in
+        shutil.copy(source / LESSON, lesson)
     print(f"\nThe notebook with its results is {result}\n")
     for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
         shown = output.get("data", {})
         if _TRACE in shown:
             print(f"{shown['text/plain']}\n")
+    print(f"Next: {LESSON} beside it runs a small model on this machine; `jupyter ensemble models pull` fetches it.")
     if not opens:
         return
     if not _has_display():
@@ -49,7 +54,7 @@ def demo(folder: Path | None, *, opens: bool) -> None:
     # `jupyter lab` would run a script of this name from anywhere in PATH. One of another environment may
     # not have this package.
     elif shutil.which("jupyter-lab", path=str(Path(sys.executable).parent)) is None:
-        print("\nJupyterLab is not installed here: pip install 'ensemble-notebook[lab]'")
+        print(f"\nJupyterLab is not installed here: {say_install('lab')}")
     else:
         print("\nOpening JupyterLab; Ctrl-C here ends it.")
         subprocess.run([sys.executable, "-m", "jupyter", "lab", str(result)], check=False)
@@ -61,8 +66,10 @@ def _execute(source: Path, result: Path) -> NotebookNode:
         from nbclient import NotebookClient
         from nbclient.exceptions import CellExecutionError
     except ImportError as error:
-        message = f"The demo needs {error.name}: pip install 'ensemble-notebook[lab]'"
-        raise EnsembleError(message) from error
+        raise EnsembleError(
+            f"The notebook of the demo needs {error.name}: {say_install('lab')}\nWithout it: start ipython, and type "
+            "%load_ext ensemble_notebook and then %ensemble demo."
+        ) from error
 
     notebook: NotebookNode = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
     count = len(notebook.cells)

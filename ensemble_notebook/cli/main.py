@@ -73,7 +73,9 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(has_begun=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
-    demo = commands.add_parser("demo", help="run the first notebook on the local model, and open it")
+    demo = commands.add_parser(
+        "demo", help="play recorded runs in a notebook, and open it; needs no model, key or network"
+    )
     demo.add_argument("--dir", type=Path, dest="folder", help="where the result goes (a new temporary folder)")
     demo.add_argument("--no-open", action="store_false", dest="opens", help="do not open JupyterLab")
 

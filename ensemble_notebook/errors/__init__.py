@@ -76,6 +76,7 @@ from ensemble_notebook.errors.exceptions import TaskExecutionError as TaskExecut
 from ensemble_notebook.errors.exceptions import ToolExecutionError as ToolExecutionError
 from ensemble_notebook.errors.exceptions import TraceFormatError as TraceFormatError
 from ensemble_notebook.errors.exceptions import ValidationError as ValidationError
+from ensemble_notebook.errors.exceptions import say_install as say_install
 from ensemble_notebook.errors.http_status import find_http_status as find_http_status
 from ensemble_notebook.errors.http_status import read_http_status as read_http_status
 from ensemble_notebook.errors.origin import add_origin as add_origin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -392,7 +393,21 @@ class MissingPackageError(EnsembleError, ImportError):
 
     def __init__(self, what: str, *, extra: str) -> None:
         self.extra = extra
-        super().__init__(f"{what}, which is not installed here: pip install 'ensemble-notebook[{extra}]'")
+        super().__init__(f"{what}, which is not installed here: {say_install(extra)}")
+
+
+def say_install(extra: str, *more: str) -> str:
+    """The line that installs what an extra of this package brings, from wherever the package itself came.
+
+    Args:
+        extra: its name.
+        more: packages beside it.
+    """
+    from importlib.metadata import requires  # nobody waits for it who misses nothing
+
+    found = (each.partition(";") for each in requires("ensemble-notebook") or ())
+    wanted = [name.strip() for name, _, marker in found if f"extra == '{extra}'" in marker.replace('"', "'")]
+    return f"pip install {shlex.join([*wanted, *more])}"
 
 
 class TraceFormatError(EnsembleError, ValueError):

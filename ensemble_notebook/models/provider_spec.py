@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from ensemble_notebook.domain.definitions.agent import MAX_RETRY_WAIT
 from ensemble_notebook.domain.outputs.secrets import protect
+from ensemble_notebook.errors import say_install
 from ensemble_notebook.models.langchain.provider_clients import find_single_try
 from ensemble_notebook.models.model_spec import (
     MadeModel,
@@ -143,7 +144,7 @@ class ProviderSpec(ModelSpec):
         if not _is_installed("langchain") or not _is_installed(package):
             raise make_spec_error(
                 f"The model {self.text!r} needs langchain and {package}, which are not both installed here: "
-                f"pip install 'ensemble-notebook[providers]' {package}"
+                f"{say_install('providers', package)}"
             )
         if variable is not None and not os.environ.get(variable, "").strip():
             raise make_key_error(self.text, variable)
@@ -180,7 +181,7 @@ class ProviderSpec(ModelSpec):
         (form,) = cls.forms
         found = [word for word, each in PROVIDERS.items() if _is_installed(each.package)]
         is_ready = _is_installed("langchain") and bool(found)
-        note = ", ".join(found) if is_ready else "pip install 'ensemble-notebook[providers]' langchain-anthropic"
+        note = ", ".join(found) if is_ready else say_install("providers", "langchain-anthropic")
         return (SpecForm(spec=form, meaning="a model of another provider", is_ready=is_ready, note=note),)
 
 

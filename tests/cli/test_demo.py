@@ -1,6 +1,7 @@
 """`jupyter ensemble demo`: a notebook executed without a browser, and how its runs went."""
 
 import subprocess
+import sys
 
 import nbformat
 import pytest
@@ -14,13 +15,14 @@ TASKS = "%%ensemble --llm scripted\ntasks:\n  plan: Plan a page\n  write: {descr
 
 @pytest.fixture
 def book(tmp_path, monkeypatch):
-    """Puts a notebook of these cells in place of the first one, which takes the local model a minute."""
+    """Puts a notebook of these cells in place of the demo, and a lesson beside it."""
 
     def put(*sources: str):
         cells = [nbformat.v4.new_code_cell(source) for source in ("%load_ext ensemble_notebook", *sources)]
         folder = tmp_path / "notebooks"
         folder.mkdir()
         nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / module.NOTEBOOK)
+        nbformat.write(nbformat.v4.new_notebook(), folder / module.LESSON)
         monkeypatch.setattr(module, "find_package_file", lambda name: tmp_path / name)
         return tmp_path / "result"
 
@@ -81,6 +83,28 @@ def test_failed_demo_keeps_the_notebook_and_fails(book, opened, capsys):
     cells = nbformat.read(folder / module.NOTEBOOK, as_version=4).cells
     assert [bool(cell.execution_count) for cell in cells] == [True, True, True, False]
     assert opened == []
+
+
+@pytest.mark.kernel
+def test_the_demo_plays_what_ships_and_lays_the_first_lesson_beside_it_c104(tmp_path, opened, capsys, monkeypatch):
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", "off")
+    lesson = tmp_path / module.LESSON
+    assert main(["demo", "--dir", str(tmp_path), "--no-open"]) == DONE
+    shown = capsys.readouterr().out
+    assert shown.count("recorded from a scripted team") == 2
+    assert "jupyter ensemble models pull" in shown
+    assert lesson.read_bytes() == (find_package_file("notebooks") / module.LESSON).read_bytes()
+    lesson.write_text("mine")
+    assert main(["demo", "--dir", str(tmp_path), "--no-open"]) == DONE
+    assert lesson.read_text() == "mine"
+
+
+def test_without_the_packages_of_notebooks_the_line_that_installs_them_is_told_c104(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nbclient", None)
+    assert main(["demo", "--dir", str(tmp_path)]) == FAILED
+    told = capsys.readouterr().err
+    assert "pip install 'ipykernel>=" in told
+    assert "%ensemble demo" in told
 
 
 def test_notebooks_and_templates_are_found():

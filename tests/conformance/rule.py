@@ -110,6 +110,7 @@ SOURCES: Final = {
     "C101": (OWN,),
     "C102": (OWN,),
     "C103": (OWN,),
+    "C104": (OWN,),
     "C93": (OWN,),
     "C36": (OWN,),
     "C37": (OWN,),

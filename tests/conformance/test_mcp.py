@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import socket
 import subprocess
 import sys
@@ -547,7 +546,7 @@ def test_e83_a_wrong_toolbox_is_refused(make: Any, said: str) -> None:
 
 def test_e83_without_the_package_the_line_that_installs_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_toolbox, "version", lambda _: "1.30.0")
-    with pytest.raises(MissingPackageError, match=re.escape("pip install 'ensemble-notebook[mcp]'")):
+    with pytest.raises(MissingPackageError, match=r"pip install 'httpx2>=[0-9.]+' 'mcp>="):
         mcp_tools("python server.py")
 
 

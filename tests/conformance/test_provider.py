@@ -247,7 +247,7 @@ def test_e82_a_key_that_is_not_set_is_told_before_anything_runs(
 def test_e82_a_provider_that_is_not_installed_is_told_with_the_line_that_installs_it() -> None:
     with pytest.raises(ValidationError) as caught:
         cook("mistralai:mistral-large").run()
-    assert "pip install 'ensemble-notebook[providers]' langchain-mistralai" in str(caught.value)
+    assert "pip install 'langchain>=1.0' langchain-mistralai" in str(caught.value)
 
 
 def test_e82_nothing_is_imported_until_a_model_is_opened() -> None:

@@ -77,8 +77,9 @@ def below(name: str, start: str) -> str:
     return found
 
 
-def test_there_are_the_seven_lessons() -> None:
+def test_there_are_the_demo_and_the_seven_lessons() -> None:
     assert NAMES == [
+        "00-demo.ipynb",
         "01-first-ensemble.ipynb",
         "02-kitchen.ipynb",
         "03-manager-and-workers.ipynb",
@@ -108,6 +109,14 @@ def test_a_lesson_is_saved_small_and_without_widgets(name: str) -> None:
     assert "widgets" not in notebook.metadata
     assert "widget-view" not in json.dumps(notebook)
     assert len(json.dumps(notebook)) < 350_000, "with the log of its messages (W120), where that has room"
+
+
+def test_the_demo_asks_no_model_and_has_what_its_runs_had() -> None:
+    report, clock = traces("00-demo.ipynb")
+    assert [each["run"]["replayed_from"] for each in (report, clock)] == ["demo report", "demo manager"]
+    assert (report["run"]["status"], clock["run"]["status"]) == ("budget_exceeded", "completed")
+    assert below("00-demo.ipynb", 'report["report"].raw').startswith("## Two nights for all")
+    assert "stage 1 is not yet complete" in below("00-demo.ipynb", "story.frames.delegations.reason")
 
 
 def test_the_first_lesson_runs_a_chain_and_a_graph_on_the_local_model() -> None:

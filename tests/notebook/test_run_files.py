@@ -172,7 +172,7 @@ def test_an_unknown_ending_is_refused_with_the_list(tmp_path):
 
 def test_without_pyarrow_the_line_that_installs_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'ensemble-notebook\[parquet\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'pyarrow>="):
         trace_of(()).export(tmp_path / "run.parquet")
 
 

@@ -178,7 +178,7 @@ def test_what_can_not_be_grouped_by_is_refused_with_the_nearest_word():
 
 def test_without_altair_the_line_that_installs_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "altair", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'ensemble-notebook\[plots\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'altair>=[\d.]+' 'vl-convert-python>="):
         trace_of(()).plot.cost()
 
 
