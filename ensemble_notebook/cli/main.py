@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ensemble_notebook import __version__
-from ensemble_notebook.cell.reading.options import add_id_option, add_run_options, read_repeat
+from ensemble_notebook.cell.reading.options import add_early_end_options, add_id_option, add_run_options, read_repeat
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError, did_you_mean
 
 DONE: Final = 0
@@ -150,6 +150,7 @@ def _add_map(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="hold to --not-worse-by also where more than 5%% of the rows are in one of the two maps alone",
     )
+    add_early_end_options(parser)
     parser.add_argument("--summary", type=Path, metavar="FILE.md", help="add the verdict there, for a pull request")
     parser.add_argument(
         "-o",

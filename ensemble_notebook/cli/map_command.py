@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.cell.binding.scorer_binder import find_scorers
 from ensemble_notebook.cell.reading.mistakes import in_cell_words
+from ensemble_notebook.cell.reading.options import check_early_end
 from ensemble_notebook.cli.cell_files import check_place, read_command, remove_unprintable, say
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import PlanMade, TaskCompleted, TaskFailed, TaskReused
@@ -22,12 +23,14 @@ from ensemble_notebook.domain.outputs.score import find_name
 from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ScoringError, ValidationError, did_you_mean
+from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT
 from ensemble_notebook.evaluation.scorer import ReadyScorer
 from ensemble_notebook.evaluation.summary import UNPAIRED
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.cell_reader import Cell
     from ensemble_notebook.cell.reading.options import Options
+    from ensemble_notebook.ensemble.many_runs.early_end import EarlierMap
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.many_runs.map_run import MapHandle
     from ensemble_notebook.evaluation.comparison import Comparison
@@ -48,6 +51,7 @@ def map_file(arguments: Namespace) -> bool:
     Raises:
         EnsembleError, RunInterrupted: there is a mistake, or the map was stopped.
     """
+    from ensemble_notebook.ensemble.many_runs.early_end import EarlierMap
     from ensemble_notebook.ensemble.many_runs.map_files import check_export
     from ensemble_notebook.trace.row_files import read_row_file
 
@@ -65,7 +69,10 @@ def map_file(arguments: Namespace) -> bool:
     scorers = find_scorers(arguments.score or (), names, "--score ")
     marks = _read_marks(arguments, scorers)
     earlier = None if arguments.against is None else _load_earlier(arguments.against, scorers)
-    result, fault = _run(cell, options, rows, scorers or None, arguments)
+    against = None
+    if earlier is not None and marks.loss is not None:
+        against = EarlierMap(earlier, marks.loss, LEAVE_OUT if marks.failed is None else marks.failed)
+    result, fault = _run(cell, options, rows, scorers or None, arguments, against)
     print(remove_unprintable(result._repr_mimebundle_()["text/plain"]))
     if arguments.out is not None:
         result.export(arguments.out)
@@ -121,6 +128,12 @@ def _read_marks(arguments: Namespace, scorers: Mapping[str, Any]) -> _Marks:
         raise ValidationError("--against compares scores, and nothing scores. Name a scorer with --score, too.")
     if arguments.allow_unpaired and arguments.not_worse_by is None:
         raise ValidationError("--allow-unpaired is about --not-worse-by LOSS: name that, too, or leave it out.")
+    if arguments.until_clear is not None and arguments.not_worse_by is None:
+        raise ValidationError(
+            "--until-clear ends the rows when it is clear whether they are worse than an earlier map: name that with "
+            "--against RUN or FILE, and --not-worse-by LOSS."
+        )
+    check_early_end(arguments.until_clear, seed=arguments.seed)
     loss = None if arguments.not_worse_by is None else _read_number("--not-worse-by", arguments.not_worse_by)
     if loss is not None and loss <= 0:
         raise ValidationError(f"--not-worse-by must be above 0, the most that may be lost, got {loss:g}.")
@@ -238,7 +251,12 @@ def _load_earlier(word: str, scorers: Mapping[str, Any]) -> MapResult:
 
 
 def _run(
-    cell: Cell, options: Options, rows: Any, scorers: Mapping[str, Any] | None, arguments: Namespace
+    cell: Cell,
+    options: Options,
+    rows: Any,
+    scorers: Mapping[str, Any] | None,
+    arguments: Namespace,
+    against: EarlierMap | None,
 ) -> tuple[MapResult, ScoringError | None]:
     """Run all rows, and say how far they have come; a map that was cut short is a result, too.
 
@@ -250,9 +268,16 @@ def _run(
     from ensemble_notebook.ensemble.person import InterruptGuard
     from ensemble_notebook.ensemble.run_settings import RunSettings
 
-    map_settings = MapSettings(score=scorers, expected=arguments.expected, id=arguments.id, repeat=arguments.repeat)
+    map_settings = MapSettings(
+        score=scorers,
+        expected=arguments.expected,
+        id=arguments.id,
+        repeat=arguments.repeat,
+        until_clear=arguments.until_clear,
+        seed=arguments.seed or 0,
+    )
     given = MapArguments(rows, RunSettings(**options.run_settings), map_settings)
-    handle = start_map(cell.build({}), given, cell.inputs)
+    handle = start_map(cell.build({}), given, cell.inputs, against=against)
     progress = _Progress(handle)
     with InterruptGuard() as guard:
         handle._begin()

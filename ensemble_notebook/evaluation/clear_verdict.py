@@ -12,7 +12,7 @@ from ensemble_notebook.domain.outputs.score import find_name
 from ensemble_notebook.domain.planning.map_design import UntilClear
 from ensemble_notebook.errors import ValidationError, did_you_mean
 from ensemble_notebook.evaluation.confidence_sequences import follow_mean, measure_p
-from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, Question, ScoredRun, ask, find_bounds, list_scores
+from ensemble_notebook.evaluation.scored_runs import LEAVE_OUT, SHARES, Failed, Question, ScoredRun, ask, list_scores
 
 
 def order_rows(rows: Sequence[str], seed: int, seen: Container[str] = ()) -> list[str]:
@@ -65,10 +65,12 @@ class StoredSide:
 
     Attributes:
         loss: the most that may be lost; whether no more is, is what is to be clear.
+        failed: what a row that failed counts as, where the score is a number.
         read: what its runs count as under a question, by the row of the later map that each is.
     """
 
     loss: float
+    failed: Failed
     read: Callable[[Question], Values]
 
 
@@ -133,34 +135,45 @@ class ClearVerdict:
         """What is compared, once a run has a score that says what kind it is.
 
         Raises:
-            ValidationError: the score is not there, is one of several, or gives labels of which none was named.
+            ValidationError: as `_make_question`.
         """
         if self._question is None:
-            if not run.scores or any(each.error is not None for each in run.scores.values()):
-                return None
-            names = list_scores([run])
-            wanted = self._asked.score
-            if wanted is None and len(names) > 1:
-                raise ValidationError(describe_several(names, self._asked.level))
-            name = find_name(wanted or names[0], names)
-            if name not in names:
-                raise ValidationError(
-                    f"until_clear names a score {name!r} that is not given.{did_you_mean(name, names)}"
-                )
-            measure = run.scores[name].measure
-            if measure is None:
-                return None
-            if measure == "label" and self._asked.is_ is not None:  # another run may have the one that counts
-                self._question = Question(score=name, measure="passed", is_=self._asked.is_, bounds=(0.0, 1.0))
-            else:
-                self._question = ask([run], name, self._asked.is_, LEAVE_OUT)
-            if self._stored is not None:
+            self._question = self._make_question(run)
+            if self._question is not None and self._stored is not None:
                 self._before = self._stored.read(self._question)
         elif self._question.measure == "value" and self._question.bounds is not None:
             record = run.scores.get(self._question.score)
-            if record is not None and record.value is not None and find_bounds([record]) != self._question.bounds:
+            is_told = record is not None and record.value is not None
+            if (
+                is_told
+                and ask([run], self._question.score, None, self._question.failed).bounds != self._question.bounds
+            ):
                 self._question = replace(self._question, bounds=None)  # runs say different things of them
         return self._question
+
+    def _make_question(self, run: ScoredRun) -> Question | None:
+        """What is compared, as this run tells it; None where it does not.
+
+        Raises:
+            ValidationError: the score is not there, is one of several, or gives labels of which none was named.
+        """
+        if not run.scores or any(each.error is not None for each in run.scores.values()):
+            return None
+        names = list_scores([run])
+        if self._asked.score is None and len(names) > 1:
+            raise ValidationError(describe_several(names, self._asked.level))
+        name = find_name(self._asked.score or names[0], names)
+        if name not in names:
+            raise ValidationError(f"until_clear names a score {name!r} that is not given.{did_you_mean(name, names)}")
+        measure = run.scores[name].measure
+        if measure is None:
+            return None
+        if measure == "label" and self._stored is not None:
+            raise ValidationError(f"{name!r} is a label, and no label is better than another.")
+        if measure == "label" and self._asked.is_ is not None:  # another run may have the one that counts
+            return Question(score=name, measure="passed", is_=self._asked.is_, bounds=SHARES)
+        failed = LEAVE_OUT if self._stored is None else self._stored.failed
+        return ask([run], name, self._asked.is_, failed)
 
     def _add_rows(self, name: str, question: Question) -> bool:
         """Add the rows that both sides have ended by now, and all before them; whether there are any."""

@@ -44,6 +44,7 @@ SOURCES: Final = {
     "E116": (OWN,),
     "E117": (OWN,),
     "E118": (OWN,),
+    "E120": (OWN,),
     "E121": (OWN,),
     "E18": (OWN,),
     "E20": (ENGINE,),

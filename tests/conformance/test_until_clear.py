@@ -1,15 +1,19 @@
-"""Maps that end where the verdict is clear (V60), and scores with bounds (V61)."""
+"""Maps that end where the verdict is clear (V60), its doors (V63), the rows left out (E120), and bounds (V61)."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
-from ensemble_notebook import Ensemble, Score, ScoringError, Task, TaskInput, ValidationError, load_traces
+from ensemble_notebook import Ensemble, RunStatus, Score, ScoringError, Task, TaskInput, ValidationError, load_traces
+from ensemble_notebook.cli.main import DONE, FAILED, MISTAKE, main
 from ensemble_notebook.evaluation.clear_verdict import order_rows
+from ensemble_notebook.testing.trace_invariants import find_violations
 
 ROWS = [{"n": place} for place in range(120)]
 VARIANTS = {name: {"inputs": {"style": name}} for name in ("kindly", "tersely")}
@@ -176,3 +180,87 @@ def test_number_with_bounds_needs_no_approximation_v61() -> None:
 def test_bounds_that_are_none_are_refused_v61(given: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         Score(**given)
+
+
+def test_row_that_was_not_needed_says_so_everywhere_e120(tmp_path: Path) -> None:
+    result = run()
+    assert result.status == RunStatus.COMPLETED
+    left = result.frame[result.frame.status == "settled"]
+    assert set(left.error) == {"settled: the verdict was clear before its turn"}
+    rows = result.frames.rows
+    assert (rows.status == "settled").sum() == len(left)
+    assert rows[rows.status == "settled"].run_id.isna().all()
+    assert not find_violations(result.trace)
+
+
+@pytest.fixture
+def shell() -> Any:
+    InteractiveShell.clear_instance()
+    made = InteractiveShell.instance()
+    made.run_line_magic("load_ext", "ensemble_notebook")
+    made.user_ns.update(answer=answer, is_terse=is_terse, is_even=is_even, df=ROWS)
+    yield made
+    made.run_line_magic("unload_ext", "ensemble_notebook")
+    InteractiveShell.clear_instance()
+
+
+CELL = "tasks: {say: {description: '{style} {n}', handler: answer}}"
+VARY = "--map df -o res --vary style=kindly --vary style=tersely"
+
+
+def test_cell_ends_where_its_verdict_is_clear_v63(shell: Any) -> None:
+    shell.run_cell_magic("ensemble", f"{VARY} --score is_terse --until-clear 0.05 --seed 3", CELL)
+    assert "rows saved" in repr(shell.user_ns["res"].compare())
+    named = f"{VARY} --score is_terse --score is_even --until-clear is_terse=0.05"
+    shell.run_cell_magic("ensemble", named, CELL)
+    assert "97.5% after each row" in repr(shell.user_ns["res"].compare(score="is_terse"))
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        (f"{VARY} --score is_terse --until-clear 1.5", "above 0 and below 1"),
+        (f"{VARY} --until-clear 0.05", "and --score SCORER"),
+        ("--map df --score is_terse --until-clear 0.05", "--vary NAME=VALUE twice"),
+        (f"{VARY} --score is_terse --seed 3", "--seed is about --until-clear"),
+        (f"{VARY} --score is_terse --is short", "--is is about --until-clear"),
+        (f"{VARY} --score is_terse --until-clear 0.05 --seed -1", "whole number from 0"),
+        (f"{VARY} --score is_terse --score is_even --until-clear 0.05", "There are several scores"),
+    ],
+)
+def test_line_that_ends_nothing_is_refused_v63(shell: Any, line: str, told: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        shell.run_cell_magic("ensemble", line, CELL)
+    assert told in str(caught.value)
+
+
+CELL_FILE = "tasks: {say: {description: '{style} {n}', handler: voices_of_clear.answer}}"
+VOICES = """
+def answer(given): return given.description
+def is_terse(output):
+    style, number = output.raw.split()
+    return style == "tersely" or int(number) % 3 == 0
+"""
+
+
+def test_command_ends_where_it_is_clear_that_nothing_is_lost_v63(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("cell.yaml").write_text(CELL_FILE)
+    Path("voices_of_clear.py").write_text(VOICES)
+    Path("rows.csv").write_text("n\n" + "\n".join(str(place) for place in range(300)))
+    scored = ["map", "cell.yaml", "rows.csv", "--scores", "voices_of_clear:is_terse", "--score", "is_terse"]
+    assert main([*scored, "-i", "style=tersely", "-o", "before.trace.json"]) == DONE
+    held = [*scored, "--against", "before.trace.json", "--not-worse-by", "0.2", "--until-clear", "0.05"]
+    assert main([*held, "-i", "style=tersely"]) == DONE
+    told = capsys.readouterr().out
+    assert "rows saved" in told
+    assert "not worse by 0.2: shown" in told
+    assert main([*held, "-i", "style=kindly"]) == FAILED
+    told = capsys.readouterr().out
+    assert "rows saved" in told
+    assert "not worse by 0.2: shown to be worse" in told
+    assert main([*scored, "-i", "style=kindly", "--until-clear", "0.05"]) == MISTAKE
+    assert "name that with --against" in capsys.readouterr().err

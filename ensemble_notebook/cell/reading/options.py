@@ -56,6 +56,7 @@ examples:
   %%ensemble --map rows.csv --repeat 3         the rows are a file, and each runs three times
   %%ensemble --map df --score "contains('refund')"   score each run; results.frame has a column for it
   %%ensemble --vary style=short --vary style=long -o both   run it with each value, side by side
+  %%ensemble --map df --vary style=a --vary style=b --score right --until-clear 0.05   stop when it is known
   %%ensemble --file team.yaml -i notes=@a.txt  the cell is a file, and so is the value of {notes}
   %%ensemble --record run.yaml                 keep what the models said; --replay run.yaml says it again
 """
@@ -90,6 +91,10 @@ class Options:
         score: what scores the runs, each ``[NAME=]SCORER``.
         expected: the column of what a run should come to.
         id: the column that tells rows apart.
+        until_clear: the level at which a shown difference between the variants ends the map; by the name of a score,
+            where one is named.
+        seed: of the order in which rows run then.
+        is_: the label that counts then, of a score that gives labels.
         file: the file that is the cell; the body lies over it.
         is_dry_run: show the plan, call nothing.
         is_definition: bind the ensemble, do not run it.
@@ -120,6 +125,9 @@ class Options:
     score: tuple[str, ...] = ()
     expected: str | None = None
     id: str | None = None
+    until_clear: float | Mapping[str, float] | None = None
+    seed: int | None = None
+    is_: str | None = None
     file: Path | None = None
     is_dry_run: bool = False
     is_definition: bool = False
@@ -169,7 +177,7 @@ def check_definition(options: Options) -> Options:
     Raises:
         ValidationError: the cell is to be defined, and not run.
     """
-    names = ("map", "vary", "repeat", "score", "expected", "id", *options.run_settings, "continue_from")
+    names = ("map", "vary", "repeat", "score", "expected", "id", "until_clear", *options.run_settings, "continue_from")
     given = next(
         (f"--{name.removesuffix('_from').replace('_', '-')}" for name in names if getattr(options, name)), None
     )
@@ -191,6 +199,7 @@ def check_together(options: Options) -> Options:
         raise ValidationError(f"{MAGIC}: --expected is what scorers look at: name one with --score SCORER, too.")
     if options.id is not None and options.map is None:
         raise ValidationError(f"{MAGIC}: --id is a column of rows: name them with --map ROWS, too.")
+    _check_early_end(options)
     is_single = options.map is None and not options.vary and options.repeat is None
     if options.score and options.is_background and is_single:
         raise ValidationError(f"{MAGIC}: a single run is scored when it has ended: leave out -b or --score.")
@@ -202,6 +211,15 @@ def check_together(options: Options) -> Options:
         if value is not None and options.replay is None:
             raise ValidationError(f"{MAGIC}: {name} is about a replay: name a recording with --replay FILE, too.")
     return options
+
+
+def _check_early_end(options: Options) -> None:
+    check_early_end(options.until_clear, f"{MAGIC}: ", **{"seed": options.seed, "is": options.is_})
+    if options.until_clear is not None and (options.map is None or not options.vary or not options.score):
+        raise ValidationError(
+            f"{MAGIC}: --until-clear ends the rows where a score shows which variant is better: it needs --map ROWS, "
+            "--vary NAME=VALUE twice, and --score SCORER."
+        )
 
 
 def format_option_help() -> str:
@@ -265,6 +283,30 @@ def add_id_option(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMN",
         help="which rows of another map are the same (without it: the column id, else what the runs read)",
     )
+
+
+def add_early_end_options(parser: argparse.ArgumentParser) -> None:
+    """When a map ends early (V60), of which the command line knows, too."""
+    once = partial(parser.add_argument, action=_Once)
+    once(
+        "--until-clear",
+        type=_read_level,
+        metavar="[NAME=]LEVEL",
+        help="end the rows when the verdict is clear, and claim no difference of what is alike more often than this: "
+        "0.05; NAME is one of several scores",
+    )
+    once("--seed", type=_read_seed, metavar="N", help="of the order in which rows run then (without it: 0)")
+
+
+def check_early_end(until_clear: object, place: str = "", **given: object) -> None:
+    """Check that what is about an early end stands beside one.
+
+    Raises:
+        ValidationError: it does not.
+    """
+    for name, value in given.items():
+        if value is not None and until_clear is None:
+            raise ValidationError(f"{place}--{name} is about --until-clear LEVEL: name that, too, or leave it out.")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -420,6 +462,9 @@ def _make_parser() -> _Parser:
         help="what a run should come to, for --score (without it: expected, target or expected_output)",
     )
     add_id_option(parser)
+    add_early_end_options(parser)
+    label = "the label that counts for --until-clear, of a score that gives labels"
+    once("--is", type=_read_text, dest="is_", metavar="LABEL", help=label)
     way = parser.add_mutually_exclusive_group()
     way.add_argument(
         "--dry-run", action="store_true", dest="is_dry_run", help="show the plan, call nothing; -o binds it"
@@ -466,6 +511,23 @@ def read_repeat(text: str) -> int:
     """
     if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= MOST_REPEATS:
         raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MOST_REPEATS:,}, got {text!r}")
+    return int(text)
+
+
+def _read_level(text: str) -> float | Mapping[str, float]:
+    name, _, number = text.rpartition("=")
+    try:
+        level = float(number)
+    except ValueError:
+        level = 0.0
+    if not 0 < level < 1:
+        raise argparse.ArgumentTypeError(f"must be a level above 0 and below 1, as 0.05 or right=0.05, got {text!r}")
+    return {name: level} if name else level
+
+
+def _read_seed(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0, got {text!r}")
     return int(text)
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from ensemble_notebook.domain.definitions.enums import DONE
-from ensemble_notebook.domain.planning.map_design import NOT_NEEDED, UntilClear
-from ensemble_notebook.ensemble.many_runs.map_result import RowResult
+from ensemble_notebook.domain.planning.map_design import NOT_NEEDED, KnownRows, UntilClear, pair_rows
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.map_settings import MapSettings
 from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome
 from ensemble_notebook.ensemble.many_runs.rows import Row
 from ensemble_notebook.ensemble.scoring import CheckedScorers
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.evaluation.clear_verdict import ClearVerdict, describe_several, order_rows
-from ensemble_notebook.evaluation.scored_runs import Ending, ScoredRun, name_scores
+from ensemble_notebook.evaluation.clear_verdict import ClearVerdict, StoredSide, Values, describe_several, order_rows
+from ensemble_notebook.evaluation.scored_runs import Ending, Failed, Question, ScoredRun, name_scores
+from ensemble_notebook.evaluation.verdicts import list_runs
 
 
 class Named(Protocol):
@@ -37,8 +39,39 @@ class PlannedRun(Protocol):
     def repeat(self) -> int | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierMap:
+    """A stored map that a map without variants is held to.
+
+    Attributes:
+        result: of it.
+        loss: the most that may be lost against it.
+        failed: what a row that failed counts as, where the score is a number.
+    """
+
+    result: MapResult
+    loss: float
+    failed: Failed
+
+    def pair(self, rows: KnownRows) -> StoredSide:
+        """What its runs count as, by the rows of the later map."""
+        pairs = pair_rows(self.result._list_known_rows(), rows)
+        later = {before: now for now, before in pairs.partners.items()}
+        runs = [(later[str(each.row)], each) for each in list_runs(self.result) if each.row in later]
+
+        def read(question: Question) -> Values:
+            counted = (((row, run.repeat), question.read(run)) for row, run in runs)
+            return {place: value for place, value in counted if value is not None}
+
+        return StoredSide(loss=self.loss, failed=self.failed, read=read)
+
+
 def make_early_end(
-    settings: MapSettings, runs: Mapping[str, PlannedRun], kept: Mapping[str, RowResult], scorers: CheckedScorers
+    settings: MapSettings,
+    runs: Mapping[str, PlannedRun],
+    kept: Mapping[str, RowResult],
+    scorers: CheckedScorers,
+    stored: StoredSide | None = None,
 ) -> EarlyEnd | None:
     """What ends a map early; None where nobody wants that.
 
@@ -47,6 +80,7 @@ def make_early_end(
         runs: all of it, by name.
         kept: those of an earlier map that are taken over.
         scorers: of the map.
+        stored: an earlier map that it is held to, in place of variants.
 
     Raises:
         ValidationError: there is nothing to compare, or what was taken over can't be.
@@ -57,7 +91,7 @@ def make_early_end(
         return None
     if asked.score is None and len(names) > 1:
         raise ValidationError(describe_several(names, asked.level))
-    return EarlyEnd(asked, settings, runs, kept)
+    return EarlyEnd(asked, settings, runs, kept, stored)
 
 
 class EarlyEnd:
@@ -73,18 +107,19 @@ class EarlyEnd:
         settings: MapSettings,
         runs: Mapping[str, PlannedRun],
         kept: Mapping[str, RowResult],
+        stored: StoredSide | None,
     ) -> None:
         self.asked = asked
         self._runs = runs
         variants = list(dict.fromkeys(each.variant.name or "" for each in runs.values()))
-        if len(variants) < 2:
+        if len(variants) < 2 and stored is None:
             raise ValidationError(
                 "until_clear compares variants, and there is only one: run variants(...).map(rows), or leave it out."
             )
         rows = list(dict.fromkeys(each.row.name for each in runs.values()))
         seen = set(rows) - {run.row.name for name, run in runs.items() if name not in kept}
         self._rows = order_rows(rows, asked.seed, seen)
-        self._verdict = ClearVerdict(asked, variants, self._rows, settings.repeat or 1)
+        self._verdict = ClearVerdict(asked, variants, self._rows, settings.repeat or 1, stored)
         scores = {} if settings.resume is None else name_scores(settings.resume.score_records)
         for name, each in kept.items():  # all that was seen counts
             run = runs[name]

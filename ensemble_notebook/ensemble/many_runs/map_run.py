@@ -46,7 +46,7 @@ from ensemble_notebook.ensemble.many_runs.earlier_rows import (
     list_rows_before,
     take_up,
 )
-from ensemble_notebook.ensemble.many_runs.early_end import make_early_end
+from ensemble_notebook.ensemble.many_runs.early_end import EarlierMap, make_early_end
 from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows, Pool, find_pool, pack_scorers
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.map_settings import MapArguments
@@ -110,6 +110,7 @@ def start_map(
     given: MapArguments,
     inputs: Mapping[str, Any] | None = None,
     variants: Sequence[Variant] = (),
+    against: EarlierMap | None = None,
 ) -> MapHandle:
     """Prepare a map; `MapHandle._begin` begins it.
 
@@ -118,6 +119,7 @@ def start_map(
         given: the rows, and how they are run; `only` and `reuse` apply in each row.
         inputs: inputs of all rows. They override the ensemble's, and a row's own values override them.
         variants: each row runs under each of these; none: under the ensemble as it is.
+        against: a stored map that it is held to, where it ends early without variants.
 
     Raises:
         ValidationError, PromptTemplateError: there is a mistake; nothing was called.
@@ -131,7 +133,7 @@ def start_map(
     if changes:
         ensemble = ensemble.replace(**changes)
         variants = [replace(each, ensemble=each.ensemble.replace(**changes)) for each in variants]
-    return _MapRun(ensemble, given, inputs or {}, variants).make_handle()
+    return _MapRun(ensemble, given, inputs or {}, variants, against).make_handle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,12 @@ class _MapRun:
     """One map while it is prepared and run, and its results."""
 
     def __init__(
-        self, ensemble: RunnableEnsemble, given: MapArguments, inputs: Mapping[str, Any], variants: Sequence[Variant]
+        self,
+        ensemble: RunnableEnsemble,
+        given: MapArguments,
+        inputs: Mapping[str, Any],
+        variants: Sequence[Variant],
+        against: EarlierMap | None,
     ) -> None:
         rows, settings, map_settings = given
         settings = ask_person_here(settings)
@@ -276,7 +283,8 @@ class _MapRun:
             for kept, scores in done:
                 self._kept[kept.name] = kept
                 self._kept_scores[kept.name] = self._scorers.select(scores)
-        self._early_end = make_early_end(map_settings, self._runs, self._kept, self._scorers)
+        stored = None if against is None else against.pair(self._known_rows)
+        self._early_end = make_early_end(map_settings, self._runs, self._kept, self._scorers, stored)
         self._outcomes: dict[str, RowOutcome] = {}
         self._run_ids = make_run_ids()
         self._run: RunHandle | None = None

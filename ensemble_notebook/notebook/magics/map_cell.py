@@ -168,7 +168,10 @@ class ManyRuns:
 
     def _make_settings(self, scorers: CellScorers | None) -> MapSettings:
         scored: dict[str, Any] = {} if scorers is None else {"score": scorers.score, "expected": scorers.expected}
-        return MapSettings(repeat=self._options.repeat, id=self._options.id, **scored)
+        options = self._options
+        if scorers is not None:  # a plan of what is not bound yet has no scorers to end it
+            scored |= {"until_clear": options.until_clear, "seed": options.seed or 0, "is_": options.is_}
+        return MapSettings(repeat=options.repeat, id=options.id, **scored)
 
 
 def confirm_estimate(shell: Any, runs: str, estimate: CostEstimate, most: float, *, has_budget: bool) -> None:
