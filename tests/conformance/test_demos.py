@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +23,14 @@ from tests.support.demo_teams import TEAMS
 from tests.support.make_demos import LARGEST
 
 FOLDER = find_package_file("demos")
+RUNS = [name for name in DEMOS if name != "map"]
 
 
 def make_run(name: str) -> PlayedRun:
     return PlayedRun(FOLDER / f"{name}.trace.json.gz", f"demo {name}")
 
 
-@pytest.mark.parametrize("name", DEMOS)
+@pytest.mark.parametrize("name", RUNS)
 def test_c101_a_demo_is_a_run_that_nobody_had_to_be_asked_for(
     shell: Any,  # noqa: F811
     name: str,
@@ -47,6 +50,36 @@ def test_c101_a_demo_is_a_run_that_nobody_had_to_be_asked_for(
     assert any(isinstance(event, LlmToken) for event in first.events)
     assert "recorded from a scripted team" in shell.seen()[0]["text/plain"]
     assert RunStore.open().list_runs() == []
+
+
+def test_c101_the_demo_of_a_map_ends_where_its_verdict_is_clear(shell: Any) -> None:  # noqa: F811
+    assert shell.run("%ensemble demo map -o letters").success
+    letters = shell.names["letters"]
+    statuses = Counter(row.status for row in letters)
+    assert set(statuses) == {"completed", "settled"}
+    assert 180 <= statuses["completed"] / 2 <= 200
+    assert re.search(r"tersely passes .* rows and \$0\.\d+ saved", repr(letters.compare()))
+    assert letters.trace.events[0].replayed_from == "demo map"
+    assert re.search(r"Verdict: tersely is better .* saved", shell.seen()[0]["text/plain"])
+
+
+def test_c102_a_map_that_is_stopped_has_the_scores_that_had_come() -> None:
+    class StopAtScore:
+        def __init__(self, played: PlayedRun) -> None:
+            self.played, self.count = played, 0
+
+        def on_event(self, _: object) -> None:
+            if self.count > 30:
+                self.played.stop()
+
+        def on_scores(self, scores: Any) -> None:
+            self.count += len(scores)
+
+    played = make_run("map")
+    listener = StopAtScore(played)
+    trace = played.play([listener], is_paced=False)
+    assert len(trace.scores) == listener.count < 40
+    assert {score.map_run_id for score in trace.scores} == {played.run_id}
 
 
 @pytest.mark.parametrize(
@@ -90,8 +123,8 @@ def test_c102_a_demo_at_its_own_pace_ends_when_it_is_stopped() -> None:
     assert traces[0].duration.total_seconds() < 29
 
 
-@pytest.mark.parametrize("name", DEMOS)
-def test_c102_wherever_a_demo_is_stopped_its_trace_is_whole(name: str) -> None:
+@pytest.mark.parametrize("name, times", [("report", 12), ("manager", 12), ("map", 2)])
+def test_c102_wherever_a_demo_is_stopped_its_trace_is_whole(name: str, times: int) -> None:
     class StopAfter:
         def __init__(self, played: PlayedRun, count: int) -> None:
             self.played, self.left = played, count
@@ -102,7 +135,7 @@ def test_c102_wherever_a_demo_is_stopped_its_trace_is_whole(name: str) -> None:
                 self.played.stop()
 
     whole = len(make_run(name).play([], is_paced=False).events)
-    for count in range(1, whole, whole // 12):
+    for count in range(1, whole, whole // times):
         played = make_run(name)
         trace = played.play([StopAfter(played, count)], is_paced=False)
         assert find_violations(trace) == []
@@ -124,7 +157,7 @@ def test_c102_what_was_done_of_a_stopped_demo_is_bound(shell: Any, monkeypatch: 
     assert set(shell.names["cut"].frames.tasks.status) == {"skipped"}
 
 
-@pytest.mark.parametrize("name", DEMOS)
+@pytest.mark.parametrize("name", RUNS)
 def test_c103_a_call_of_a_demo_is_forked_with_a_model_that_is_named(shell: Any, name: str) -> None:  # noqa: F811
     shell.run(f"%ensemble demo {name}")
     demo = shell.names["_ensemble"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ensemble_notebook.models.langchain.scripted_model import Fail, Reply, ScriptedChatModel, ToolUse
+from tests.support.demo_letters import KINDLY, TERSELY, is_right, make_letters, sort_letter
 
 LARGE: Final = "{model: large, cost: {input_rate: 0.0000025, output_rate: 0.00001}}"
 SMALL: Final = "{model: small, cost: {input_rate: 0.00000015, output_rate: 0.0000006}}"
@@ -21,10 +22,12 @@ class DemoTeam:
     Attributes:
         cell: its body, in which models are `LARGE` and `SMALL`.
         rules: of the script, as of `ScriptedChatModel.match`.
+        map: arguments of `map` for a team that works for many rows, and `variants`, under which it does.
     """
 
     cell: str
     rules: Mapping[Any, Any] = field(default_factory=dict)
+    map: Mapping[str, Any] = field(default_factory=dict)
 
     def make_names(self) -> dict[str, Any]:
         """What the cell names."""
@@ -294,4 +297,33 @@ tasks:
     },
 )
 
-TEAMS: Final = {"report": _REPORT, "manager": _CLOCK}
+
+# --- A map that ends when the verdict is clear ------------------------------------------------------------------------
+
+_LETTERS: Final = DemoTeam(
+    cell=f"""\
+name: letters
+llm: {LARGE}
+agents:
+  Clerk: {{goal: Send each letter to the office that it is for}}
+tasks:
+  sort:
+    description: |-
+      Which office is this letter for?
+
+      {{letter}}
+    agent: Clerk
+    output_type: {{office: berths | fees | noise | lost}}
+""",
+    rules={"You are Clerk": sort_letter},
+    map={
+        "variants": {"kindly": {"task.sort.description": KINDLY}, "tersely": {"task.sort.description": TERSELY}},
+        "rows": make_letters(),
+        "score": {"right": is_right},
+        "until_clear": 0.05,
+        "seed": 2,
+        "concurrency": 8,
+    },
+)
+
+TEAMS: Final = {"report": _REPORT, "manager": _CLOCK, "map": _LETTERS}

@@ -14,7 +14,7 @@ from asyncio import CancelledError
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import count
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +28,7 @@ from ensemble_notebook.domain.definitions.enums import (
     SpanStatus,
 )
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.score import ScoreRecord
 from ensemble_notebook.domain.outputs.task_output import TokenUsage
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -56,7 +57,11 @@ class PlayedRun:
         self.run_id: Final = uuid.uuid4().hex[:12]
         recorded = read_trace_file(path, run_id=self.run_id)
         self.cost: Final = recorded.cost
-        self._events = _date_anew(_spread_words(recorded.events), name)
+        now = datetime.now(UTC)
+        later = now - recorded.events[0].time
+        self._events = _date_anew(_spread_words(recorded.events), name, now)
+        scores = sorted(recorded.scores, key=lambda each: each.scored_at)
+        self._scores = [replace(each, scored_at=each.scored_at + later) for each in scores]
         self._stopped = threading.Event()
 
     @property
@@ -69,17 +74,21 @@ class PlayedRun:
         self._stopped.set()
 
     def play(self, listeners: Sequence[Any], *, is_paced: bool) -> ExecutionTrace:
-        """Give its events to listeners, and return the trace of what was given.
+        """Give its events to listeners, and the scores of its rows, and return the trace of what was given.
 
         Args:
-            listeners: are told of each event, as of those of a run.
+            listeners: are told of each event and score, as of those of a run.
             is_paced: each event comes at its own time; else all come at once.
         """
-        began_s, played = time.monotonic(), list[Event]()
+        began_s, played, scored = time.monotonic(), list[Event](), list[ScoreRecord]()
 
         def give(event: Event) -> None:
+            due = [*takewhile(lambda each: each.scored_at <= event.time, islice(self._scores, len(scored), None))]
+            scored.extend(due)
             played.append(event)
             for each in listeners:
+                if due and (hear := getattr(each, "on_scores", None)) is not None:
+                    hear(due)
                 each.on_event(event)
 
         for event in self._events:
@@ -91,7 +100,7 @@ class PlayedRun:
                     give(last)
                 break
             give(event)
-        return ExecutionTrace(played, self.cost)
+        return ExecutionTrace(played, self.cost, scores=scored)
 
 
 def _make_end(played: Sequence[Event], offset_s: float) -> Iterator[Event]:
@@ -175,6 +184,10 @@ def _cancel(start: Event, offset_s: float) -> tuple[type[Event], dict[str, Any]]
                 "outcome": None,
                 "result": "",
             }
+        case ev.NestedRunStarted():
+            return ev.NestedRunEnded, {**status, "run_status": RunStatus.INTERRUPTED, "error": error, "duration": took}
+        case ev.ScoreStarted():
+            return ev.ScoreEnded, status
         case ev.DelegationStarted(request=request):
             response = DelegationResponse(
                 task_id=request.task_id,
@@ -208,9 +221,8 @@ def _spread_words(events: Sequence[Event]) -> list[Event]:
     return sorted(spread, key=lambda each: each.offset_s)
 
 
-def _date_anew(events: Sequence[Event], name: str) -> list[Event]:
-    """The events as those of a run that begins now, and was replayed from what is called so."""
-    now = datetime.now(UTC)
+def _date_anew(events: Sequence[Event], name: str, now: datetime) -> list[Event]:
+    """The events as those of a run that began `now`, and was replayed from what is called so."""
     later = now - events[0].time
     made: list[Event] = []
     for seq, event in enumerate(events):

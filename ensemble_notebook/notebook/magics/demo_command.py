@@ -18,13 +18,15 @@ from ensemble_notebook.domain.seams.views import render_view
 from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.ensemble.earlier_runs.run_journal import DoneWork, RunJournal
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-from ensemble_notebook.ensemble.many_runs.loaded_map import make_loaded_output
+from ensemble_notebook.ensemble.many_runs.loaded_map import make_loaded_output, make_result
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult
 from ensemble_notebook.ensemble.person import InterruptGuard
 from ensemble_notebook.errors import RunInterrupted, ValidationError, did_you_mean
 from ensemble_notebook.notebook.live.frontend import choose_display_mode, stands_alone
 from ensemble_notebook.notebook.live.played_run import PlayedRun
 from ensemble_notebook.notebook.live.run_display import ShownCell, make_run_display
 from ensemble_notebook.notebook.magics.run_commands import take_values
+from ensemble_notebook.trace.analysis.map_rows import get_design
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.spans.timeline_wording import DEMO
 from ensemble_notebook.trace.store.run_facts import RunOrigin
@@ -32,6 +34,7 @@ from ensemble_notebook.trace.store.run_facts import RunOrigin
 DEMOS: Final = {
     "report": "three look something up, one writes, one sends it back, and the budget refuses the rest",
     "manager": "a manager asks four workers, and is refused once",
+    "map": "300 letters under two prompts, until it is clear which one is better",
 }
 """The demos by their names, and what happens in them; the first is played where none is named."""
 
@@ -42,7 +45,7 @@ _USAGE: Final = (
 )
 
 
-def play_demo(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
+def play_demo(words: Sequence[str], shell: Any) -> EnsembleOutput | MapResult | None:
     """Play a demo as a run of a cell is shown, at its own pace where somebody watches.
 
     Gives the output, which is also bound to ``_ensemble``, or the name after ``-o``; nothing where the line stands for
@@ -63,14 +66,18 @@ def play_demo(words: Sequence[str], shell: Any) -> EnsembleOutput | None:
         run_display.open(played.plan)
         run_display.follow(played.stop, None)
         trace = played.play(run_display.listeners, is_paced=pace != "now" and run_display.is_watched)
-        output = shell.user_ns[out] = _make_output(trace, name)
-        run_display.close(output)
-    if output.status is RunStatus.INTERRUPTED:
-        done = f"{len(output)} of {pluralize(output.plan.total_tasks, 'task')}"
-        error = RunInterrupted(f"the demo was stopped; {done} are done and kept.")
-        error.output = output
+        is_map = bool(get_design(trace._fold).rows)
+        made = shell.user_ns[out] = make_result(trace) if is_map else _make_output(trace, name)
+        output = made.output if isinstance(made, MapResult) else made
+        run_display.close(output, made if isinstance(made, MapResult) else None)
+    if trace.status is RunStatus.INTERRUPTED and output is not None:
+        noun = trace._fold.task_noun
+        error = RunInterrupted(
+            f"the demo was stopped; {len(output)} of {pluralize(output.plan.total_tasks, noun)} are done and kept."
+        )
+        error.output = made
         raise error
-    return None if stands_alone(shell) else output
+    return None if stands_alone(shell) else made
 
 
 def _read_words(words: Sequence[str]) -> tuple[str, str, str]:

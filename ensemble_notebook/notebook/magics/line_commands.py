@@ -52,7 +52,7 @@ LINE_COMMANDS: Final = (
         "[NAME] [--pace now] [-o NAME]",
         "play a run of a scripted team, which needs no model, key or network",
         "demo_command:play_demo",
-        ("report", "manager", "--pace", "-o"),
+        ("report", "manager", "map", "--pace", "-o"),
     ),
     LineCommand(
         "runs",
