@@ -108,12 +108,15 @@ def test_a_lesson_is_saved_small_and_without_widgets(name: str) -> None:
     notebook = executed(name)
     assert "widgets" not in notebook.metadata
     assert "widget-view" not in json.dumps(notebook)
-    assert len(json.dumps(notebook)) < 350_000, "with the log of its messages (W120), where that has room"
+    largest = 400_000 if name == NAMES[0] else 350_000  # the demo has a map of 300 rows under two variants
+    assert len(json.dumps(notebook)) < largest, "with the log of its messages (W120), where that has room"
 
 
 def test_the_demo_asks_no_model_and_has_what_its_runs_had() -> None:
-    report, clock = traces("00-demo.ipynb")
-    assert [each["run"]["replayed_from"] for each in (report, clock)] == ["demo report", "demo manager"]
+    report, clock, letters = runs = traces("00-demo.ipynb")
+    assert [each["run"]["replayed_from"] for each in runs] == ["demo report", "demo manager", "demo map"]
+    assert letters["run"]["tasks_done"] < letters["run"]["tasks_total"]
+    assert "rows and $0." in below("00-demo.ipynb", "letters.compare()")
     assert (report["run"]["status"], clock["run"]["status"]) == ("budget_exceeded", "completed")
     assert below("00-demo.ipynb", 'report["report"].raw').startswith("## Two nights for all")
     assert "stage 1 is not yet complete" in below("00-demo.ipynb", "story.frames.delegations.reason")
@@ -387,4 +390,4 @@ def test_a_lesson_is_kept_with_what_it_shows(name: str) -> None:
     kept = nbformat.read(LESSONS / name, as_version=4)
     shown = [[sorted(output.get("data", {})) for output in cell.outputs] for cell in kept.cells if "outputs" in cell]
     assert shown == [[sorted(output.get("data", {})) for output in cell.outputs] for cell in code_cells(name)]
-    assert len(json.dumps(kept)) < 320_000
+    assert len(json.dumps(kept)) < (400_000 if name == NAMES[0] else 320_000)
